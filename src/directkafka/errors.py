@@ -1,0 +1,348 @@
+"""The one tree of errors.
+
+::
+
+    DirectKafkaError
+    ├── OptionError                 an option or a line of the pipeline file is wrong
+    ├── EnvironmentFaultError       Java, the Python workers or a package is missing
+    ├── KafkaError
+    │   ├── BrokerUnreachableError  nobody answered at the bootstrap addresses
+    │   ├── BrokerResponseError     a broker answered with an error code
+    │   ├── TopicNotFoundError
+    │   ├── FetchTimeoutError       no answer, or no progress, within the limit
+    │   └── MalformedBatchError     bytes that are not a record batch
+    ├── DataLossError               records of the plan are no longer in Kafka
+    ├── TransformError              the user's SQL or Python failed
+    ├── RangeNotReadError           a task ended before the end of its range
+    └── StoreError
+        ├── StoreUnavailableError   the store cannot be reached; worth another try
+        ├── CommitUnknownError      no answer to a commit: neither success nor failure
+        ├── FencedError             a newer driver owns the pipeline
+        ├── OffsetMismatchError     the ledger's ends are not this batch's starts
+        ├── LineageError            the ledger belongs to another checkpoint or job
+        ├── RowCountError           rows in the store differ from what the tasks reported
+        ├── SchemaMismatchError     the table and the DataFrame do not fit
+        └── RowRejectedError        a row that the store cannot hold
+
+An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes
+every error picklable, so one raised in an executor arrives on the driver with its fields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+__all__ = [
+    "BrokerResponseError",
+    "BrokerUnreachableError",
+    "CommitUnknownError",
+    "DataLossError",
+    "DirectKafkaError",
+    "EnvironmentFaultError",
+    "FencedError",
+    "FetchTimeoutError",
+    "KafkaError",
+    "LineageError",
+    "MalformedBatchError",
+    "OffsetMismatchError",
+    "OptionError",
+    "RangeNotReadError",
+    "RowCountError",
+    "RowRejectedError",
+    "SchemaMismatchError",
+    "StoreError",
+    "StoreUnavailableError",
+    "TopicNotFoundError",
+    "TransformError",
+]
+
+
+def _rebuild(error_type: type[DirectKafkaError], values: Mapping[str, Any]) -> DirectKafkaError:
+    return error_type(**values)
+
+
+@dataclass(kw_only=True, eq=False)
+class DirectKafkaError(Exception):
+    """Base of every error that directkafka raises on purpose.
+
+    Subclasses declare their fields as a dataclass does and a ``template`` over them. ``str(error)`` says what
+    happened, where, the numbers and what to do.
+    """
+
+    template: ClassVar[str] = "directkafka failed"
+
+    def __post_init__(self) -> None:
+        """Give the message to ``Exception``, so that logging and ``repr`` show it."""
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        return self.template.format(**{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return _rebuild, (type(self), values)
+
+
+@dataclass(kw_only=True, eq=False)
+class OptionError(DirectKafkaError):
+    """An option, a setting or a line of the pipeline file is missing, unknown or has a wrong value.
+
+    Attributes:
+        option: the name as the user wrote it.
+        reason: what is wrong with it and what to write instead, as a sentence without a final full stop.
+        where: the file or call it stands in; empty when the option's name says enough.
+    """
+
+    option: str
+    reason: str
+    where: str = ""
+
+    def __str__(self) -> str:
+        place = f" in {self.where}" if self.where else ""
+        return f"option {self.option!r}{place}: {self.reason}."
+
+
+@dataclass(kw_only=True, eq=False)
+class EnvironmentFaultError(DirectKafkaError):
+    """Something outside the program is missing: Java, a package on the executors, the right interpreter."""
+
+    what: str
+    remedy: str
+    template = "{what}. {remedy}"
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaError(DirectKafkaError):
+    """Base of what goes wrong between this process and the brokers."""
+
+
+@dataclass(kw_only=True, eq=False)
+class BrokerUnreachableError(KafkaError):
+    """No broker answered at the bootstrap addresses within the limit."""
+
+    addresses: tuple[str, ...]
+    timeout_ms: int
+    cause: str
+    template = (
+        "no Kafka broker answered at {addresses} within {timeout_ms} ms ({cause}). Check "
+        "kafka.bootstrap.servers, that the brokers run, and kafka.security.protocol (a TLS listener hangs up "
+        "on a plaintext client)."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class BrokerResponseError(KafkaError):
+    """A broker answered a request with an error code.
+
+    Attributes:
+        api: the request's name, for example ``ListOffsets``.
+        code: Kafka's number of the error.
+        name: Kafka's name of the error.
+        retriable: whether Kafka calls it retriable.
+        subject: what the request was about, for example ``topic flights, partition 3``.
+    """
+
+    api: str
+    code: int
+    name: str
+    retriable: bool
+    subject: str
+    template = "the broker answered {api} for {subject} with error {code} ({name})."
+
+
+@dataclass(kw_only=True, eq=False)
+class TopicNotFoundError(KafkaError):
+    """A topic that the options name does not exist, or may not be described by this user."""
+
+    topics: tuple[str, ...]
+    addresses: tuple[str, ...]
+    template = (
+        "no topic {topics} at {addresses}. Create it, or correct 'subscribe' or 'assign'; a topic that this "
+        "user has no DESCRIBE right on looks the same."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class FetchTimeoutError(KafkaError):
+    """A fetch brought no answer, or no progress, within the limit."""
+
+    topic: str
+    partition: int
+    offset: int
+    until_offset: int
+    timeout_ms: int
+    cause: str
+    template = (
+        "cannot fetch topic {topic}, partition {partition} at offset {offset} (range ends before "
+        "{until_offset}) in {timeout_ms} ms: {cause}. The range is not lost: a retry reads it again."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class MalformedBatchError(KafkaError):
+    """Bytes from a broker that are not a record batch as Kafka's format (magic 2) defines it.
+
+    Attributes:
+        offset: base offset of the batch as its header says, or the position that was asked for.
+        position: byte position in the fetch response's records.
+        reason: which check failed, with its numbers.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    position: int
+    reason: str
+    template = (
+        "malformed record batch in topic {topic}, partition {partition} at offset {offset} (byte {position} "
+        "of the response): {reason}. Nothing of it was read. Compare with another client; if the broker's log "
+        "segment is damaged, restore the replica."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class DataLossError(DirectKafkaError):
+    """Records that should be read are no longer in Kafka, or offsets no longer mean what they meant.
+
+    Attributes:
+        condition: Spark's sub-class of ``KAFKA_DATA_LOSS``, for example ``COULD_NOT_READ_OFFSET_RANGE``.
+        topic, partition: where.
+        lost_from, lost_until: the half-open range of offsets that cannot be read; equal when no record is
+            known to be lost (a topic that was made again).
+        detail: what was found.
+    """
+
+    condition: str
+    topic: str
+    partition: int
+    lost_from: int
+    lost_until: int
+    detail: str
+    template = (
+        "[KAFKA_DATA_LOSS.{condition}] topic {topic}, partition {partition}, offsets [{lost_from}, "
+        "{lost_until}): {detail}. Some data may have been lost because it is no longer available in Kafka; "
+        "set failOnDataLoss to false to go on without it."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransformError(DirectKafkaError):
+    """The user's SQL or Python function failed, or gave something that is no DataFrame."""
+
+    source: str
+    cause: str
+    template = "the transform {source} failed: {cause}"
+
+
+@dataclass(kw_only=True, eq=False)
+class RangeNotReadError(DirectKafkaError):
+    """The batch's job ended although a range was not read to its end; nothing was committed."""
+
+    ranges: tuple[str, ...]
+    template = (
+        "the batch ended before {ranges} was read to the end. A transform that stops early (LIMIT, a filter "
+        "that Spark proves empty) would drop records without a trace; remove it. Nothing was committed."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreError(DirectKafkaError):
+    """Base of what goes wrong between this process and a store."""
+
+    store: str
+    template = "the store {store} failed"
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreUnavailableError(StoreError):
+    """The store cannot be reached now; the same step may succeed later."""
+
+    cause: str
+    template = "the store {store} cannot be reached: {cause}. Nothing was committed; it is tried again."
+
+
+@dataclass(kw_only=True, eq=False)
+class CommitUnknownError(StoreError):
+    """The answer to a commit did not come: the ledger must be read before anything else is decided."""
+
+    pipeline: str
+    batch_id: int
+    cause: str
+    template = (
+        "no answer to the commit of batch {batch_id} of pipeline {pipeline!r} at {store} ({cause}), and the "
+        "ledger could not be read since. It is either committed or not; a restart reads the ledger and goes on."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class FencedError(StoreError):
+    """A newer driver owns this pipeline; this one must stop and must not be restarted (exit code 3)."""
+
+    pipeline: str
+    held: int
+    found: int
+    template = (
+        "pipeline {pipeline!r} at {store} is owned by a newer driver: this one holds generation {held}, the "
+        "ledger has {found}. Nothing of this driver's batch was committed. Stop it, or give one of the two "
+        "another pipeline name."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class OffsetMismatchError(StoreError):
+    """The ledger's ends and this batch's starts differ: going on would lose or double records."""
+
+    pipeline: str
+    batch_id: int
+    expected: str
+    found: str
+    template = (
+        "pipeline {pipeline!r} at {store}: batch {batch_id} expects the ledger at {expected}, found {found}. "
+        "Nothing was committed. Another program may have written the ledger; compare both sides and restart."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class LineageError(StoreError):
+    """The ledger's entry belongs to another lineage (another checkpoint, another job of the same name)."""
+
+    pipeline: str
+    expected: str
+    found: str
+    remedy: str
+    template = (
+        "pipeline {pipeline!r} at {store}: the ledger's lineage is {found}, this job's is {expected}. {remedy}"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class RowCountError(StoreError):
+    """The store holds other numbers of rows than the tasks reported; the batch was rolled back."""
+
+    sink: str
+    reported: int
+    found: int
+    template = (
+        "{sink} at {store}: the tasks reported {reported} rows, the store has {found}. The batch was rolled "
+        "back (staging tables are emptied when a server recovers from a crash); it is written again."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class SchemaMismatchError(StoreError):
+    """The table and the DataFrame do not fit, or the table lacks what the mode needs."""
+
+    sink: str
+    detail: str
+    template = "{sink} at {store}: {detail}"
+
+
+@dataclass(kw_only=True, eq=False)
+class RowRejectedError(StoreError):
+    """A row that the store cannot hold."""
+
+    sink: str
+    detail: str
+    template = "{sink} at {store} refuses a row: {detail}. Nothing of the batch was committed."

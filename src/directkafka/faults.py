@@ -1,0 +1,103 @@
+"""Named fault points: places where a test can kill, stop or fail the process.
+
+A point is a no-op unless the environment arms it::
+
+    DIRECTKAFKA_FAULTS="commit.ledger_updated=kill"            at the first pass
+    DIRECTKAFKA_FAULTS="batch.written@3=stop, fence.done=raise"  at the third pass; several points
+
+``kill`` is SIGKILL to this process, ``stop`` SIGSTOP (a driver that hangs and comes back), ``raise`` an
+:class:`InjectedFaultError`. With ``DIRECTKAFKA_FAULTS_ONCE`` set to a path, a point fires only for the one
+process that manages to create that file, so that a restarted driver with the same environment runs through.
+
+The points of the commit protocol are numbered like its steps; ``docs/DESIGN.md`` maps each to its test.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+
+from directkafka.errors import OptionError
+
+__all__ = ["FAULT_POINTS", "InjectedFaultError", "reach"]
+
+ENVIRONMENT_NAME = "DIRECTKAFKA_FAULTS"
+ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
+
+#: Every point, in the order in which a batch passes them. The number is the step of the commit protocol.
+FAULT_POINTS: dict[str, str] = {
+    "fence.before": "1. before the fence is sent",
+    "fence.done": "1. the fence is committed, the ledger not yet read",
+    "ledger.read": "2. the ledger is read",
+    "origin.planned": "2. start positions are resolved, batch 0 not yet committed",
+    "origin.committed": "2. batch 0, which has no rows, is committed",
+    "batch.planned": "3. the ranges of a batch are decided",
+    "task.staged": "3. on an executor: a task's rows are staged, its report not yet sent",
+    "batch.written": "3. all tasks have written and reported, the transaction not yet begun",
+    "commit.begun": "4. the transaction is open, nothing done in it",
+    "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
+    "commit.rows_moved": "4. rows are in the tables, COMMIT not yet sent",
+    "commit.answered": "4. COMMIT is answered",
+    "batch.reported": "5. progress is told to the outside",
+}
+
+_ACTIONS = ("kill", "stop", "raise")
+_passes: Counter[str] = Counter()
+
+
+class InjectedFaultError(RuntimeError):
+    """What an armed point with the action ``raise`` raises."""
+
+
+def reach(point: str) -> None:
+    """Pass a fault point.
+
+    Args:
+        point: a name of :data:`FAULT_POINTS`.
+
+    Raises:
+        InjectedFaultError: when the environment arms this point with ``raise``.
+        OptionError: when the environment arms a point that does not exist.
+    """
+    armed = os.environ.get(ENVIRONMENT_NAME)
+    if armed is None:
+        return
+    assert point in FAULT_POINTS, point
+    _passes[point] += 1
+    for name, count, action in _parse(armed):
+        if name == point and count == _passes[point] and _claim():
+            _act(point, action)
+
+
+def _parse(armed: str) -> list[tuple[str, int, str]]:
+    rules = []
+    for rule in filter(None, (part.strip() for part in armed.split(","))):
+        target, _, action = rule.partition("=")
+        name, _, count = target.partition("@")
+        if name not in FAULT_POINTS or action not in _ACTIONS or not (count or "1").isdigit():
+            raise OptionError(
+                option=rule,
+                where=ENVIRONMENT_NAME,
+                reason=f"expected POINT[@COUNT]=ACTION with an action of {', '.join(_ACTIONS)} and a point of "
+                + ", ".join(FAULT_POINTS),
+            )
+        rules.append((name, int(count or "1"), action))
+    return rules
+
+
+def _claim() -> bool:
+    path = os.environ.get(ENVIRONMENT_NAME_ONCE)
+    if path is None:
+        return True
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return False
+    return True
+
+
+def _act(point: str, action: str) -> None:
+    if action == "raise":
+        raise InjectedFaultError(f"fault point {point}")
+    os.kill(os.getpid(), signal.SIGKILL if action == "kill" else signal.SIGSTOP)

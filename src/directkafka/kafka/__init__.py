@@ -1,0 +1,1 @@
+"""The wire: Kafka's protocol as bytes and as Arrow columns. Imports no Spark."""

@@ -1,0 +1,1 @@
+"""Pipelines: the file, the numbered steps of a batch, recovery."""

@@ -1,0 +1,1 @@
+"""The ledger: places that can commit atomically."""

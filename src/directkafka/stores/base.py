@@ -1,0 +1,228 @@
+"""The ledger contract: what a place must do to be a store.
+
+A store is a place that can commit atomically. It keeps one :class:`LedgerEntry` per pipeline, and changes the
+entry and the rows of all its sinks in one transaction. The steps are those of ``docs/DESIGN.md``:
+
+1. **fence**: take the pipeline over with a higher generation; committed by itself. From its return on, nothing
+   of an older driver can be committed, even if that driver is stopped in the middle of its own commit.
+2. **read** the entry, only after every store of the pipeline is fenced.
+3. the tasks write rows where no reader sees them.
+4. **commit** rows and entry in one transaction, which checks generation, batch id and stored ends first.
+
+A call has three outcomes: it returned (done), it raised (not done), or the answer did not come. The store
+turns the third into one of the first two by reading its own ledger; only when it cannot even do that it raises
+:class:`~directkafka.errors.CommitUnknownError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from directkafka.offsets import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "FORMAT_VERSION",
+    "BatchName",
+    "LedgerEntry",
+    "PartitionProgress",
+    "Sink",
+    "Store",
+    "TaskReport",
+    "TaskWriter",
+]
+
+#: Version of the ledger's format. A reader refuses a higher one.
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PartitionProgress:
+    """How far a pipeline is in one partition.
+
+    Attributes:
+        topic, partition: which partition.
+        topic_id: Kafka's UUID of the topic when the batch was planned; empty if the broker has none.
+        start, end: the offsets ``[start, end)`` of the entry's batch; equal when it read nothing here.
+        leader_epoch: leader epoch when the batch was planned, or -1.
+        origin: the offset at which the pipeline began in this partition, so that ``verify`` can recount.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+    leader_epoch: int
+    origin: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition as a key."""
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerEntry:
+    """The state of one pipeline in one store, as of its last committed batch.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        generation: number of the driver that committed the batch; a higher one wins.
+        lineage: what the batch ids count in: a UUID made with batch 0 (direct engine), or the checkpoint's id.
+        batch_id: number of the batch, from 0. The direct engine's batch 0 has no rows.
+        progress: one item per partition that the pipeline has ever read, sorted.
+        row_counts: rows of this batch by sink name.
+        total_rows: rows of all batches by sink name.
+        committed_at_ms: when, in milliseconds since 1970 (the driver's clock).
+        format_version: :data:`FORMAT_VERSION` of the program that wrote it.
+    """
+
+    pipeline: str
+    generation: int
+    lineage: str
+    batch_id: int
+    progress: tuple[PartitionProgress, ...]
+    row_counts: Mapping[str, int] = field(default_factory=dict)
+    total_rows: Mapping[str, int] = field(default_factory=dict)
+    committed_at_ms: int = 0
+    format_version: int = FORMAT_VERSION
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the next batch starts, by partition."""
+        return {one.topic_partition: one.end for one in self.progress}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchName:
+    """Which try of which batch rows belong to; travels to the executors.
+
+    Attributes:
+        pipeline, generation, batch_id: as in :class:`LedgerEntry`.
+        attempt: a UUID of this try of the batch, as hex; a redone batch has another one.
+    """
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    attempt: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskReport:
+    """What one task attempt wrote, as told to the driver. Only a winning attempt's report arrives.
+
+    Attributes:
+        rows: number of rows the task's input had.
+        attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
+        staged: whether rows lie in the staging area.
+        payload: the rows themselves (an Arrow IPC stream) when they were few, else empty.
+    """
+
+    rows: int
+    attempt: str
+    staged: bool
+    payload: bytes = b""
+
+
+#: Runs on executors: consumes one task's rows, returns its report. Must be picklable, must not import pyspark.
+TaskWriter = Callable[[Iterator["pa.RecordBatch"]], TaskReport]
+
+
+@runtime_checkable
+class Store(Protocol):
+    """One place that can commit atomically, as held by one driver.
+
+    Methods raise :class:`~directkafka.errors.StoreUnavailableError` when the store cannot be reached (the
+    caller retries with backoff), :class:`~directkafka.errors.FencedError` when a newer driver owns the
+    pipeline.
+    """
+
+    @property
+    def identity(self) -> str:
+        """Server identity and database, however the address is spelt; without secrets."""
+        ...
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1. Take the pipeline over and return the generation held from now on.
+
+        Args:
+            pipeline: the pipeline's name.
+            generation: the one to take, handed out by the pipeline's first store; None to be handed the next.
+
+        Raises:
+            FencedError: the ledger already has a generation >= the one given.
+        """
+        ...
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2. The entry of the last committed batch; None when no batch was ever committed."""
+        ...
+
+    def commit(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[tuple[Sink, BatchName, Sequence[TaskReport]]] = (),
+    ) -> LedgerEntry:
+        """Step 4. Move the reported rows into place and set the entry, both or neither.
+
+        Args:
+            entry: the new entry; its ``row_counts`` and ``total_rows`` are filled in by the store.
+            previous: the entry that must still stand: None when this is the pipeline's first batch.
+            writes: per sink of this store, the batch's name and the reports of all its tasks.
+
+        Returns:
+            The entry as committed.
+
+        Raises:
+            FencedError, OffsetMismatchError: the ledger is not at ``previous`` under this generation.
+            RowCountError: rows and reports differ; rolled back.
+            RowRejectedError, SchemaMismatchError: the store refuses the rows; rolled back.
+            CommitUnknownError: no answer came and the ledger could not be read since.
+        """
+        ...
+
+    def close(self) -> None:
+        """Give connections back. The fence stays."""
+        ...
+
+
+@runtime_checkable
+class Sink(Protocol):
+    """Rows of one output into one table (topic, directory) of one store."""
+
+    @property
+    def name(self) -> str:
+        """Unique within the store, for example ``public.flights``; the key of ``row_counts``."""
+        ...
+
+    @property
+    def store(self) -> Store:
+        """The store whose transaction this sink writes in. Sinks whose stores have one identity share it."""
+        ...
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Before the first batch: create the table if it is not there, and check columns, keys and rights.
+
+        Raises:
+            SchemaMismatchError: columns do not fit, or the mode's key lacks its unique index.
+        """
+        ...
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema) -> TaskWriter:
+        """What each task of this batch runs on its rows."""
+        ...
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Inside the store's transaction: move the reported rows into place; returns the number of rows.
+
+        The number is that of the rows the tasks reported and the store has seen, before ``ignore`` or
+        ``merge`` folded any into existing rows.
+        """
+        ...

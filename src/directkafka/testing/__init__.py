@@ -1,0 +1,1 @@
+"""Real brokers and databases for tests, with no Docker."""
