@@ -14,6 +14,7 @@ __all__ = [
     "Exact",
     "Latest",
     "OffsetRange",
+    "PartitionProgress",
     "Position",
     "Positions",
     "TopicPartition",
@@ -127,6 +128,32 @@ class Positions:
         """The position that counts for this partition, or None when none does."""
         named = self.partitions.get(topic_partition)
         return named or self.topics.get(topic_partition.topic) or self.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class PartitionProgress:
+    """How far a pipeline is in one partition.
+
+    Attributes:
+        topic, partition: which partition.
+        topic_id: Kafka's UUID of the topic when the batch was planned; empty if the broker has none.
+        start, end: the offsets ``[start, end)`` of the entry's batch; equal when it read nothing here.
+        leader_epoch: leader epoch when the batch was planned, or -1.
+        origin: the offset at which the pipeline began in this partition, so that ``verify`` can recount.
+    """
+
+    topic: str
+    partition: int
+    topic_id: str
+    start: int
+    end: int
+    leader_epoch: int
+    origin: int
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition as a key."""
+        return TopicPartition(self.topic, self.partition)
 
 
 def to_nested(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import PartitionProgress, TopicPartition
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,32 +38,6 @@ __all__ = [
 
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class PartitionProgress:
-    """How far a pipeline is in one partition.
-
-    Attributes:
-        topic, partition: which partition.
-        topic_id: Kafka's UUID of the topic when the batch was planned; empty if the broker has none.
-        start, end: the offsets ``[start, end)`` of the entry's batch; equal when it read nothing here.
-        leader_epoch: leader epoch when the batch was planned, or -1.
-        origin: the offset at which the pipeline began in this partition, so that ``verify`` can recount.
-    """
-
-    topic: str
-    partition: int
-    topic_id: str
-    start: int
-    end: int
-    leader_epoch: int
-    origin: int
-
-    @property
-    def topic_partition(self) -> TopicPartition:
-        """The partition as a key."""
-        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
