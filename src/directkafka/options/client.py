@@ -1,0 +1,235 @@
+"""What a connection to Kafka needs, parsed from Kafka's own dotted names."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
+from directkafka.options.security import (
+    SASL_SPECS,
+    SECURITY_PROTOCOL,
+    TLS_SPECS,
+    read_sasl,
+    read_tls,
+)
+from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, specs_of
+
+__all__ = ["ClientOptions", "client_specs"]
+
+logger = logging.getLogger("directkafka.options")
+
+IsolationLevel = Literal["read_uncommitted", "read_committed"]
+
+BOOTSTRAP_SERVERS: Final = OptionSpec(
+    name="bootstrap.servers",
+    kind="list",
+    doc="Addresses host:port of some brokers, from which the others are learnt. Required.",
+)
+
+#: Kafka's own pattern of an address: an optional listener name, a host or [IPv6], a port.
+_ADDRESS = re.compile(
+    r"(?:[0-9a-zA-Z._%-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._%-]+):([0-9]{1,5})"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What a connection to Kafka needs. Travels to executors; secrets are masked when it is
+    printed.
+
+    Attributes:
+        bootstrap_servers: ``host:port`` each.
+        security_protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
+        ssl_cafile: PEM file of the authorities that are trusted; None for the system's own.
+        ssl_certfile, ssl_keyfile: PEM files of this client; a None key stands in the certificate's
+            file.
+        ssl_key_password: of the key, if it has one.
+        ssl_check_hostname: whether the broker's certificate must name its host.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``; None without SASL.
+        sasl_username, sasl_password: the login.
+
+    The other fields are named, bounded and explained by their :class:`OptionSpec`.
+    """
+
+    bootstrap_servers: tuple[str, ...]
+    security_protocol: str = "PLAINTEXT"
+    ssl_cafile: str | None = None
+    ssl_certfile: str | None = None
+    ssl_keyfile: str | None = None
+    ssl_key_password: Secret | None = None
+    ssl_check_hostname: bool = True
+    sasl_mechanism: str | None = None
+    sasl_username: str | None = None
+    sasl_password: Secret | None = None
+    client_id: str = option(
+        "directkafka",
+        name="client.id",
+        kind="text",
+        doc="Name under which the brokers log and limit this client.",
+    )
+    client_rack: str = option(
+        "",
+        name="client.rack",
+        kind="text",
+        doc="Rack or zone of this client, so that brokers can name a replica near it to read from.",
+    )
+    isolation_level: IsolationLevel = option(
+        "read_uncommitted",
+        name="isolation.level",
+        kind="choice",
+        choices=("read_uncommitted", "read_committed"),
+        doc="read_committed leaves out records of open and aborted transactions, and ends at the "
+        "last stable offset.",
+    )
+    request_timeout_ms: int = option(
+        30_000,
+        name="request.timeout.ms",
+        kind="integer",
+        minimum=1,
+        maximum=INT_MAX,
+        doc="How long the answer to a request may take.",
+    )
+    connect_timeout_ms: int = option(
+        10_000,
+        name="socket.connection.setup.timeout.ms",
+        kind="integer",
+        minimum=1,
+        doc="How long a connection may take to be made, TLS and login included.",
+    )
+    fetch_max_bytes: int = option(
+        52_428_800,
+        name="fetch.max.bytes",
+        kind="integer",
+        minimum=1,
+        maximum=INT_MAX,
+        doc="Most bytes of one fetch response; a single larger record batch is still sent.",
+    )
+    max_partition_fetch_bytes: int = option(
+        1_048_576,
+        name="max.partition.fetch.bytes",
+        kind="integer",
+        minimum=1,
+        maximum=INT_MAX,
+        doc="Most bytes of one partition in a fetch response; a single larger record batch is "
+        "still sent.",
+    )
+    fetch_min_bytes: int = option(
+        1,
+        name="fetch.min.bytes",
+        kind="integer",
+        maximum=INT_MAX,
+        doc="Bytes for which a broker waits before it answers a fetch.",
+    )
+    fetch_max_wait_ms: int = option(
+        500,
+        name="fetch.max.wait.ms",
+        kind="integer",
+        maximum=INT_MAX,
+        doc="How long a broker waits for fetch.min.bytes.",
+    )
+    check_crcs: bool = option(
+        True,
+        name="check.crcs",
+        kind="boolean",
+        doc="Whether the checksum of every record batch is verified.",
+    )
+    reconnect_backoff_ms: int = option(
+        50,
+        name="reconnect.backoff.ms",
+        kind="integer",
+        doc="Wait before a broken connection is made again; doubled with each failure.",
+    )
+    reconnect_backoff_max_ms: int = option(
+        1_000,
+        name="reconnect.backoff.max.ms",
+        kind="integer",
+        doc="Longest wait before a broken connection is made again.",
+    )
+    retry_backoff_ms: int = option(
+        100,
+        name="retry.backoff.ms",
+        kind="integer",
+        doc="Wait before a request that failed for a passing reason is sent again.",
+    )
+    receive_buffer_bytes: int | None = option(
+        None,
+        name="receive.buffer.bytes",
+        kind="integer",
+        minimum=-1,
+        maximum=INT_MAX,
+        doc="Size of the socket's receive buffer; the operating system's own when not given or -1.",
+    )
+
+    @classmethod
+    def from_kafka_params(
+        cls,
+        params: Mapping[str, object],
+        *,
+        where: str = "",
+        prefix: str = "",
+        used_elsewhere: Collection[str] = (),
+    ) -> ClientOptions:
+        """Parse Kafka's dotted client names.
+
+        Args:
+            params: values by name, as texts, numbers or booleans; the names' case does not matter.
+            where: the file or call they stand in, for messages.
+            prefix: what the user writes before each name, for messages.
+            used_elsewhere: names that the caller reads itself; they are neither warned of nor
+                refused.
+
+        Raises:
+            OptionError: a name that nobody knows, a value that is out of bounds, an address that is
+                none, or a way to log in that is not supported.
+        """
+        given = Given.read(params, where=where, prefix=prefix)
+        _check_names(given, used_elsewhere)
+        # Kafka reads -1 as "leave the socket alone", which is what None says.
+        values = {name: one for name, one in given.values(specs_of(cls)).items() if one != -1}
+        protocol = given.value(SECURITY_PROTOCOL)
+        return cls(
+            bootstrap_servers=_read_addresses(given),
+            security_protocol=protocol,
+            **(read_tls(given) if protocol.endswith("SSL") else {}),
+            **(read_sasl(given) if protocol.startswith("SASL") else {}),
+            **values,
+        )
+
+
+def client_specs() -> tuple[OptionSpec, ...]:
+    """Every client setting that has an effect, in the order of the reference page."""
+    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), *TLS_SPECS, *SASL_SPECS)
+
+
+def _read_addresses(given: Given) -> tuple[str, ...]:
+    addresses = given.value(BOOTSTRAP_SERVERS)
+    if not addresses:
+        reason = "is required: the addresses host:port of one or more brokers, separated by commas"
+        raise given.error(BOOTSTRAP_SERVERS.name, reason)
+    return tuple(_read_address(given, address) for address in addresses)
+
+
+def _read_address(given: Given, address: str) -> str:
+    found = _ADDRESS.fullmatch(address)
+    if found is None or not 0 < int(found[2]) < 2**16:
+        reason = f"expected host:port with a port from 1 to 65535, found {address!r}"
+        raise given.error(BOOTSTRAP_SERVERS.name, reason)
+    return f"{found[1]}:{found[2]}"
+
+
+def _check_names(given: Given, used_elsewhere: Collection[str]) -> None:
+    known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]
+    ignored = []
+    for name in sorted(set(given.texts).difference(known, used_elsewhere)):
+        if name in REFUSED_CLIENT_NAMES:
+            raise given.error(name, REFUSED_CLIENT_NAMES[name])
+        if name not in IGNORED_CLIENT_NAMES:
+            reason = "is not a setting of any Kafka client"
+            raise given.error(name, reason + hint(name, [*known, *IGNORED_CLIENT_NAMES]))
+        ignored.append(f"{given.prefix}{name} ({IGNORED_CLIENT_NAMES[name]})")
+    if ignored:
+        logger.warning("ignored, because they mean nothing here: %s", "; ".join(ignored))

@@ -1,0 +1,250 @@
+"""Where a read starts and ends: Spark's six options made into two
+:class:`~directkafka.offsets.Positions`.
+
+Of the three options of one side the global timestamp counts before timestamps per partition, and
+these before offsets. In Spark's JSON -2 stands for earliest and -1 for latest; the numbers do not
+leave this module.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from directkafka.offsets import (
+    AtTimestamp,
+    Earliest,
+    Exact,
+    Latest,
+    Position,
+    Positions,
+    TopicPartition,
+)
+from directkafka.options.spec import LONG_MAX, Given, OptionSpec
+
+__all__ = ["POSITION_SPECS", "read_json", "read_positions"]
+
+_EARLIEST_CODE: Final = -2
+_LATEST_CODE: Final = -1
+_OFFSET_FORMS: Final = (
+    'earliest, latest, or JSON by topic: {"flights": {"0": 23, "1": -2}, "routes": "latest"}, '
+    "where -2 is earliest and -1 latest"
+)
+_TIMESTAMP_FORM: Final = (
+    'JSON of milliseconds since 1970 by topic and partition: {"flights": {"0": 1700000000000}}'
+)
+
+STARTING_OFFSETS: Final = OptionSpec(
+    name="startingOffsets",
+    kind="json",
+    default="latest (streaming), earliest (batch)",
+    doc=f"Where a new query starts: {_OFFSET_FORMS}. Offsets by partition must name all partitions "
+    "of their topic. A query that has a checkpoint or a ledger goes on from there. A batch cannot "
+    "start at latest.",
+)
+STARTING_TIMESTAMPS: Final = OptionSpec(
+    name="startingOffsetsByTimestamp",
+    kind="json",
+    doc=f"Start at the first record at or after a time: {_TIMESTAMP_FORM}. Counts before "
+    "startingOffsets.",
+)
+STARTING_TIMESTAMP: Final = OptionSpec(
+    name="startingTimestamp",
+    kind="integer",
+    doc="The same with one time for all partitions. Counts before the other starting options.",
+)
+STARTING_STRATEGY: Final = OptionSpec(
+    name="startingOffsetsByTimestampStrategy",
+    kind="choice",
+    choices=("error", "latest"),
+    default="error",
+    doc="What to do in a partition without a record at or after the time: fail, or start at "
+    "latest.",
+)
+ENDING_OFFSETS: Final = OptionSpec(
+    name="endingOffsets",
+    kind="json",
+    default="latest",
+    doc=f"Where a batch ends, exclusive: {_OFFSET_FORMS}. A batch cannot end at earliest.",
+    scope="batch",
+)
+ENDING_TIMESTAMPS: Final = OptionSpec(
+    name="endingOffsetsByTimestamp",
+    kind="json",
+    doc=f"End before the first record at or after a time, or at latest: {_TIMESTAMP_FORM}. Counts "
+    "before endingOffsets.",
+    scope="batch",
+)
+ENDING_TIMESTAMP: Final = OptionSpec(
+    name="endingTimestamp",
+    kind="integer",
+    doc="The same with one time for all partitions. Counts before the other ending options.",
+    scope="batch",
+)
+
+POSITION_SPECS: Final = (
+    STARTING_OFFSETS,
+    STARTING_TIMESTAMPS,
+    STARTING_TIMESTAMP,
+    STARTING_STRATEGY,
+    ENDING_OFFSETS,
+    ENDING_TIMESTAMPS,
+    ENDING_TIMESTAMP,
+)
+
+
+def read_positions(given: Given, *, streaming: bool) -> tuple[Positions, Positions | None]:
+    """Where to start, and where to end: the latter None for a stream.
+
+    Raises:
+        OptionError: a text that is no position, a position that the kind of read cannot have, or a
+            start and an end that name different partitions or contradict each other.
+    """
+    starting = _read_side(
+        given,
+        (STARTING_TIMESTAMP, STARTING_TIMESTAMPS, STARTING_OFFSETS),
+        default=Latest() if streaming else Earliest(),
+        latest_if_no_match=given.value(STARTING_STRATEGY) == "latest",
+    )
+    if streaming:
+        for spec in (ENDING_OFFSETS, ENDING_TIMESTAMPS, ENDING_TIMESTAMP):
+            if given.has(spec):
+                raise given.error(spec.name, "a stream has no end; leave it out, or use spark.read")
+        return starting, None
+    ending = _read_side(
+        given,
+        (ENDING_TIMESTAMP, ENDING_TIMESTAMPS, ENDING_OFFSETS),
+        default=Latest(),
+        latest_if_no_match=True,
+    )
+    _refuse(given, starting, Latest(), "a batch cannot start at latest (-1): it would be empty")
+    _refuse(given, ending, Earliest(), "a batch cannot end at earliest (-2): it would be empty")
+    _check_pair(given, starting, ending)
+    return starting, ending
+
+
+def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
+    """The option's text as a JSON object by topic.
+
+    Raises:
+        OptionError: it is no JSON object; the message shows ``form``.
+    """
+    try:
+        value = json.loads(given.text(spec))
+    except ValueError as error:
+        raise given.error(spec.name, f"expected {form}; not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise given.error(spec.name, f"expected {form}, found {given.text(spec)!r}")
+    return value
+
+
+def _read_side(
+    given: Given,
+    specs: tuple[OptionSpec, OptionSpec, OptionSpec],
+    *,
+    default: Position,
+    latest_if_no_match: bool,
+) -> Positions:
+    timestamp, timestamps, offsets = specs
+    if given.has(timestamp):
+        return Positions(
+            default=AtTimestamp(given.value(timestamp)),
+            latest_if_no_match=latest_if_no_match,
+            option=timestamp.name,
+        )
+    if given.has(timestamps):
+        return Positions(
+            partitions=_read_timestamps(given, timestamps),
+            latest_if_no_match=latest_if_no_match,
+            option=timestamps.name,
+        )
+    text = given.text(offsets).lower() if given.has(offsets) else ""
+    if not given.has(offsets) or text in ("earliest", "latest"):
+        return Positions(default=_named(text) if text else default, option=offsets.name)
+    return _read_offsets(given, offsets)
+
+
+def _named(word: str) -> Position:
+    return Earliest() if word == "earliest" else Latest()
+
+
+def _read_timestamps(given: Given, spec: OptionSpec) -> dict[TopicPartition, Position]:
+    nested = read_json(given, spec, _TIMESTAMP_FORM)
+    timestamps = dict(_numbers(given, spec, nested, _TIMESTAMP_FORM))
+    for topic_partition, timestamp_ms in timestamps.items():
+        if timestamp_ms < 0:
+            reason = f"{topic_partition} has {timestamp_ms}; a time is at least 0"
+            raise given.error(spec.name, reason)
+    if not timestamps:
+        raise given.error(spec.name, "names no partition")
+    return {one: AtTimestamp(timestamp_ms) for one, timestamp_ms in timestamps.items()}
+
+
+def _read_offsets(given: Given, spec: OptionSpec) -> Positions:
+    nested = read_json(given, spec, _OFFSET_FORMS)
+    words = {topic: value.lower() for topic, value in nested.items() if isinstance(value, str)}
+    for topic, word in words.items():
+        if word not in ("earliest", "latest"):
+            raise given.error(spec.name, f"expected {_OFFSET_FORMS}; {topic!r} has {word!r}")
+    numbered = {topic: value for topic, value in nested.items() if topic not in words}
+    partitions = {
+        topic_partition: _decode(given, spec, topic_partition, offset)
+        for topic_partition, offset in _numbers(given, spec, numbered, _OFFSET_FORMS)
+    }
+    if not (words or partitions):
+        raise given.error(spec.name, "names no partition")
+    topics = {topic: _named(word) for topic, word in words.items()}
+    return Positions(topics=topics, partitions=partitions, option=spec.name)
+
+
+def _numbers(
+    given: Given, spec: OptionSpec, nested: Mapping[str, Any], form: str
+) -> Iterator[tuple[TopicPartition, int]]:
+    """The numbers of ``{"topic": {"partition": number}}``, one by one."""
+    for topic, numbers in nested.items():
+        if not isinstance(numbers, dict):
+            raise given.error(spec.name, f"expected {form}; {topic!r} has {numbers!r}")
+        for partition, number in numbers.items():
+            # bool is a subclass of int, and JSON's true is not a number.
+            whole = type(number) is int and abs(number) <= LONG_MAX
+            if not (whole and partition.isdecimal() and partition.isascii()):
+                raise given.error(spec.name, f"expected {form}; {topic!r} has {numbers!r}")
+            yield TopicPartition(topic, int(partition)), number
+
+
+def _decode(
+    given: Given, spec: OptionSpec, topic_partition: TopicPartition, offset: int
+) -> Position:
+    if offset == _EARLIEST_CODE:
+        return Earliest()
+    if offset == _LATEST_CODE:
+        return Latest()
+    if offset < 0:
+        reason = f"{topic_partition} has {offset}; only -2 (earliest) and -1 (latest) are negative"
+        raise given.error(spec.name, reason)
+    return Exact(offset)
+
+
+def _refuse(given: Given, positions: Positions, refused: Position, reason: str) -> None:
+    everywhere = (positions.default, *positions.topics.values(), *positions.partitions.values())
+    if refused in everywhere:
+        raise given.error(positions.option, reason)
+
+
+def _check_pair(given: Given, starting: Positions, ending: Positions) -> None:
+    """Refuse a start and an end that name different partitions, or a start behind its end."""
+    if starting.topics or ending.topics or not (starting.partitions and ending.partitions):
+        return
+    unmatched = sorted(starting.partitions.keys() ^ ending.partitions.keys())
+    if unmatched:
+        names = ", ".join(map(str, unmatched))
+        raise given.error(
+            ending.option,
+            f"must name the same partitions as {starting.option}; only one of them names {names}",
+        )
+    for topic_partition, start in starting.partitions.items():
+        end = ending.partitions[topic_partition]
+        if isinstance(start, Exact) and isinstance(end, Exact) and start.offset > end.offset:
+            reason = f"{topic_partition} would start at {start.offset} and end before {end.offset}"
+            raise given.error(starting.option, reason)

@@ -1,0 +1,199 @@
+"""What an option is: its name, its kind, its bounds, its default; and how its text becomes a value.
+
+The fields of :class:`~directkafka.options.ClientOptions` and
+:class:`~directkafka.options.SourceOptions` carry their :class:`OptionSpec` as dataclass metadata,
+so that a default stands in one place only, and the reference page is generated from the same rows
+that the parser reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from directkafka.errors import OptionError
+
+__all__ = ["Given", "OptionSpec", "Secret", "option", "specs_of"]
+
+Kind = Literal["integer", "boolean", "text", "list", "choice", "secret", "json"]
+Scope = Literal["streaming and batch", "streaming", "batch"]
+
+#: Java's Integer.MAX_VALUE and Long.MAX_VALUE: the bounds that Spark's and Kafka's own parsers
+#: have.
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A text that is never printed: ``repr`` and ``str`` mask it, pickling keeps it."""
+
+    value: str = field(repr=False)
+
+    def reveal(self) -> str:
+        """The text itself."""
+        return self.value
+
+    def __str__(self) -> str:
+        return "********"
+
+    def __repr__(self) -> str:
+        return "Secret(********)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSpec:
+    """One row of the option table.
+
+    Attributes:
+        name: as Spark or Kafka spells it; client names without the prefix ``kafka.``.
+        kind: what its text must be.
+        doc: what it does, one or two sentences.
+        default: what counts when it is not given, as text for the reference page; empty when
+            nothing does.
+        minimum, maximum: bounds of an integer, both inclusive.
+        choices: the texts a choice may have; any case is taken.
+        aliases: other names for the same thing, from librdkafka.
+        scope: which reads it is for.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    default: str = ""
+    minimum: int = 0
+    maximum: int = LONG_MAX
+    choices: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    scope: Scope = "streaming and batch"
+
+    def expected(self) -> str:
+        """What a value must look like, for messages and for the reference page."""
+        match self.kind:
+            case "integer":
+                return f"a whole number from {self.minimum} to {self.maximum}"
+            case "boolean":
+                return "true or false"
+            case "choice":
+                return "one of " + ", ".join(self.choices)
+            case "list":
+                return "a comma-separated list"
+            case "json":
+                return "a JSON object"
+            case _:
+                return "text"
+
+
+def option(default: Any, *, name: str, kind: Kind, doc: str, **rest: Any) -> Any:
+    """A dataclass field that is read from the option ``name``; ``rest`` are further fields of its
+    spec."""
+    spec = OptionSpec(name=name, kind=kind, doc=doc, default=_shown(default), **rest)
+    return field(default=default, metadata={"option": spec})
+
+
+def _shown(default: Any) -> str:
+    if default is None:
+        return ""
+    return str(default).lower() if isinstance(default, bool) else str(default)
+
+
+def specs_of(options_type: type) -> dict[str, OptionSpec]:
+    """The specs of a dataclass whose fields were made with :func:`option`, by field name."""
+    return {
+        one.name: one.metadata["option"] for one in fields(options_type) if "option" in one.metadata
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """The options as the user gave them, ready to be asked for.
+
+    Attributes:
+        texts: text by lower-case name.
+        where: the file or call they stand in, for messages.
+        prefix: what the user writes before each name (``kafka.`` in the data source), for messages.
+    """
+
+    texts: Mapping[str, str]
+    where: str = ""
+    prefix: str = ""
+
+    @classmethod
+    def read(cls, values: Mapping[str, object], *, where: str = "", prefix: str = "") -> Given:
+        """Lower the names' case and make texts of values such as ``10`` or ``False``.
+
+        Raises:
+            OptionError: two names differ in case only.
+        """
+        texts: dict[str, str] = {}
+        for name, value in values.items():
+            lowered = name.lower()
+            if lowered in texts:
+                reason = "is given twice, in different case; names are case-insensitive"
+                raise OptionError(option=prefix + name, reason=reason, where=where)
+            texts[lowered] = str(value).lower() if isinstance(value, bool) else str(value)
+        return cls(texts=texts, where=where, prefix=prefix)
+
+    def has(self, spec: OptionSpec) -> bool:
+        """Whether the option is given, under its own name or an alias."""
+        return self.name_of(spec) is not None
+
+    def name_of(self, spec: OptionSpec) -> str | None:
+        """The name under which the option is given, or None."""
+        return next((one for one in (spec.name, *spec.aliases) if one.lower() in self.texts), None)
+
+    def text(self, spec: OptionSpec) -> str:
+        """The option's text without surrounding blanks; empty when it is not given."""
+        name = self.name_of(spec)
+        return "" if name is None else self.texts[name.lower()].strip()
+
+    def values(self, specs: Mapping[str, OptionSpec]) -> dict[str, Any]:
+        """The values of those options that are given, by field name."""
+        return {name: self.value(spec) for name, spec in specs.items() if self.has(spec)}
+
+    def value(self, spec: OptionSpec) -> Any:
+        """The option's value, or its default, of the type that its kind stands for.
+
+        Raises:
+            OptionError: the text is not of the option's kind, or is out of its bounds.
+        """
+        text = self.text(spec) if self.has(spec) else spec.default
+        match spec.kind:
+            case "integer":
+                return self._integer(spec, text)
+            case "boolean" | "choice":
+                return self._choice(spec, text)
+            case "list":
+                return tuple(filter(None, (part.strip() for part in text.split(","))))
+            case "secret":
+                return Secret(text)
+            case _:
+                return text
+
+    def error(self, name: str, reason: str) -> OptionError:
+        """An error about this option, to be raised by the caller."""
+        return OptionError(option=self.prefix + name, reason=reason, where=self.where)
+
+    def _integer(self, spec: OptionSpec, text: str) -> int:
+        # Not int(text): that takes "1_000" and digits of other scripts, which neither Kafka nor
+        # Spark does.
+        if _WHOLE_NUMBER.fullmatch(text) and spec.minimum <= int(text) <= spec.maximum:
+            return int(text)
+        raise self._unexpected(spec, text)
+
+    def _choice(self, spec: OptionSpec, text: str) -> str | bool:
+        if spec.kind == "boolean" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        for choice in spec.choices:
+            if choice.lower() == text.lower():
+                return choice
+        raise self._unexpected(spec, text)
+
+    def _unexpected(self, spec: OptionSpec, text: str) -> OptionError:
+        return self.error(
+            self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {text!r}"
+        )
