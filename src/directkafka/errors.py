@@ -16,6 +16,8 @@
     ├── RangeNotReadError           a task ended before the end of its range
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
+        ├── StoreAccessError        a wrong password, a missing right
+        ├── StoreRequestError       the store refuses a statement for another reason
         ├── CommitUnknownError      no answer to a commit: neither success nor failure
         ├── FencedError             a newer driver owns the pipeline
         ├── OffsetMismatchError     the ledger's ends are not this batch's starts
@@ -25,11 +27,14 @@
         └── RowRejectedError        a row that the store cannot hold
 
 An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes
-every error picklable, so one raised in an executor arrives on the driver with its fields.
+every error picklable. Spark brings an executor's exception to the driver as text only, so executors raise with
+the fields as a JSON note (:func:`with_note`), from which the driver makes the error again (:func:`from_note`).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -52,10 +57,14 @@ __all__ = [
     "RowCountError",
     "RowRejectedError",
     "SchemaMismatchError",
+    "StoreAccessError",
     "StoreError",
+    "StoreRequestError",
     "StoreUnavailableError",
     "TopicNotFoundError",
     "TransformError",
+    "from_note",
+    "with_note",
 ]
 
 
@@ -83,6 +92,36 @@ class DirectKafkaError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return _rebuild, (type(self), values)
+
+
+_NOTE = re.compile(r"^\[directkafka (\w+) (\{.*\})\]$", re.MULTILINE)
+
+
+def with_note(error: DirectKafkaError) -> DirectKafkaError:
+    """Add the error's type and fields to it as a note, which every traceback shows. Executors raise the result."""
+    values = {field.name: getattr(error, field.name) for field in fields(error)}
+    error.add_note(f"[directkafka {type(error).__name__} {json.dumps(values)}]")
+    return error
+
+
+def from_note(text: str) -> DirectKafkaError | None:
+    """The error whose note stands in a traceback's text; None when there is none.
+
+    Args:
+        text: what Spark tells of a failed task.
+    """
+    found = _NOTE.findall(text)
+    if not found:
+        return None
+    name, values = found[-1]
+    error_type = globals().get(name)
+    if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
+        return None
+    return error_type(**{key: _tuple(value) for key, value in json.loads(values).items()})
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(kw_only=True, eq=False)
@@ -261,6 +300,34 @@ class StoreUnavailableError(StoreError):
 
     cause: str
     template = "the store {store} cannot be reached: {cause}. Nothing was committed; it is tried again."
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreAccessError(StoreError):
+    """The store knows this user and refuses it, or does not know it; trying again does not help.
+
+    Attributes:
+        cause: the store's own words, without secrets.
+        remedy: what to run or to ask for, as a sentence.
+    """
+
+    cause: str
+    remedy: str
+    template = "the store {store} refuses this user: {cause}. {remedy}"
+
+
+@dataclass(kw_only=True, eq=False)
+class StoreRequestError(StoreError):
+    """The store refuses a statement, and it is neither the rows nor the rights.
+
+    Attributes:
+        code: the store's own code of the error (Postgres: SQLSTATE).
+        cause: the store's own words.
+    """
+
+    code: str
+    cause: str
+    template = "the store {store} refuses a statement with error {code}: {cause}. Nothing was committed."
 
 
 @dataclass(kw_only=True, eq=False)

@@ -18,7 +18,7 @@ class PartitionView:
         topic_id: Kafka's UUID of the topic as text; empty for brokers before 2.8. A topic that is deleted and
             made again has another one.
         leader: node id of the leader, or None while there is none.
-        leader_host: the leader's advertised host, empty while there is none.
+        leader_host, leader_port: the leader's advertised address, empty and 0 while there is none.
         leader_epoch: number of leader elections so far, or -1 where the broker does not say.
         earliest: first offset that can be read.
         latest: one past the last offset that can be read: the high watermark, or the last stable offset when
@@ -28,6 +28,7 @@ class PartitionView:
     topic_id: str
     leader: int | None
     leader_host: str
+    leader_port: int
     leader_epoch: int
     earliest: int
     latest: int

@@ -1,0 +1,345 @@
+"""The one file that touches kafka-python: connections, request schemas, error codes.
+
+kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API, so this module
+is the only one that may import it (a lint contract), and ``tests/real/kafka/test_client.py`` holds it to what
+is relied on:
+
+- ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; an awaited
+  connection is ready or raises;
+- ``manager.send(request, node_id)`` sends any request and resolves to its response;
+- ``cluster.update_metadata(response)`` teaches it the brokers' addresses;
+- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered.
+
+Two things leave this module: :class:`KafkaClient`, which asks questions, and :class:`Channel`, a connected,
+authenticated, blocking socket for the fetch path, which receives without kafka-python (``recv(4096)`` and two
+copies there hold it to 0.5 GB/s).
+"""
+
+from __future__ import annotations
+
+import logging
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import kafka.errors
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import (
+    FetchRequest,
+    ListOffsetsRequest,
+    OffsetCommitRequest,
+    OffsetFetchRequest,
+)
+from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.options import ClientOptions
+
+__all__ = ["Channel", "KafkaClient", "error_name", "is_retriable", "open_channel"]
+
+log = logging.getLogger(__name__)
+
+_REQUESTS = {
+    "Fetch": FetchRequest,
+    "FindCoordinator": FindCoordinatorRequest,
+    "ListOffsets": ListOffsetsRequest,
+    "Metadata": MetadataRequest,
+    "OffsetCommit": OffsetCommitRequest,
+    "OffsetFetch": OffsetFetchRequest,
+}
+
+#: Highest version of each request that this library has been written and tested for.
+_VERSION_MAX = {
+    "Fetch": 17,
+    "FindCoordinator": 3,
+    "ListOffsets": 9,
+    "Metadata": 12,
+    "OffsetCommit": 7,
+    "OffsetFetch": 7,
+}
+
+#: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
+_FETCH_VERSION_MIN = 4
+
+GROUP = CoordinatorType.GROUP
+
+
+def error_name(code: int) -> str:
+    """Kafka's name of an error code, for example ``NOT_LEADER_OR_FOLLOWER`` for 6."""
+    known = kafka.errors.for_code(code)
+    return str(getattr(known, "message", None) or known.__name__)
+
+
+def is_retriable(code: int) -> bool:
+    """Whether Kafka calls this error code retriable."""
+    return bool(kafka.errors.for_code(code).retriable)
+
+
+def raise_for(api: str, code: int, subject: str) -> None:
+    """Raise when a broker's answer carries an error.
+
+    Args:
+        api: the request's name.
+        code: the error code; 0 is success.
+        subject: what was asked about, for the message.
+
+    Raises:
+        BrokerResponseError: the code is not 0.
+    """
+    if code != 0:
+        raise BrokerResponseError(
+            api=api, code=code, name=error_name(code), retriable=is_retriable(code), subject=subject
+        )
+
+
+class KafkaClient:
+    """Asks brokers questions, one at a time, over connections that it keeps.
+
+    Safe to use from several threads; calls are serialised. Nothing is sent before the first call.
+
+    Args:
+        options: addresses, security, timeouts.
+    """
+
+    def __init__(self, options: ClientOptions) -> None:
+        self._options = options
+        self._lock = threading.RLock()
+        self._net = NetworkSelector(client_id=options.client_id)
+        self._manager = KafkaConnectionManager(self._net, **_settings(options))
+        self._bootstrapped = False
+
+    @property
+    def options(self) -> ClientOptions:
+        """The options it was made with."""
+        return self._options
+
+    def call(self, api: str, node_id: int | None = None, **values: Any) -> Any:
+        """Send one request and wait for its response.
+
+        Args:
+            api: the request's name, for example ``ListOffsets``.
+            node_id: the broker to ask; None for any.
+            values: the request's fields by kafka-python's names; structures as dicts, arrays as lists.
+
+        Returns:
+            kafka-python's decoded response.
+
+        Raises:
+            BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``.
+        """
+        with self._lock:
+            self._bootstrap()
+            try:
+                response = self._manager.run(self._send, api, node_id, values)
+            except kafka.errors.KafkaError as error:
+                raise self._unreachable(node_id, error) from error
+            if api == "Metadata":
+                self._manager.cluster.update_metadata(response)
+            return response
+
+    def address(self, node_id: int) -> tuple[str, int]:
+        """Host and port of a broker, as of the last metadata response; ``("", 0)`` if it is not known."""
+        broker = self._manager.cluster.broker_metadata(node_id)
+        return (broker.host, broker.port) if broker is not None else ("", 0)
+
+    def close(self) -> None:
+        """Close all connections. Calling it twice is harmless."""
+        with self._lock:
+            self._manager.close()
+            self._net.close()
+
+    async def _send(self, api: str, node_id: int | None, values: Mapping[str, Any]) -> Any:
+        if node_id is None:
+            node_id = self._manager.least_loaded_node()
+        connection = await self._manager.get_connection(node_id)
+        request = _fill(_REQUESTS[api], values)
+        request._max_version = _VERSION_MAX[api]
+        return await connection.send_request(request)
+
+    def _bootstrap(self) -> None:
+        """Learn the cluster from the first address that answers, within the connection timeout.
+
+        The manager's own bootstrap hides why an address failed; ours tries each address itself and keeps the
+        last reason for the error.
+        """
+        if self._bootstrapped:
+            return
+        timeout_ms = self._options.connect_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
+        cause: Exception = TimeoutError("no address given")
+        while time.monotonic() < deadline:
+            for broker in self._manager.cluster.bootstrap_brokers():
+                try:
+                    self._manager.run(self._learn_from, broker.node_id, deadline)
+                except kafka.errors.SaslAuthenticationFailedError as error:
+                    raise self._unreachable(None, error) from error
+                except kafka.errors.KafkaError as error:
+                    cause = error
+                else:
+                    self._bootstrapped = True
+                    return
+            time.sleep(min(0.1, max(0.0, deadline - time.monotonic())))
+        raise self._unreachable(None, cause, timeout_ms) from cause
+
+    async def _learn_from(self, node_id: str, deadline: float) -> None:
+        timeout_ms = max(1.0, (deadline - time.monotonic()) * 1000)
+        self._manager.reset_backoff(node_id)
+        connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
+        try:
+            await connection
+            request = MetadataRequest(topics=[], max_version=_VERSION_MAX["Metadata"])
+            self._manager.cluster.update_metadata(
+                await connection.send_request(request, request_timeout_ms=timeout_ms)
+            )
+        finally:
+            connection.close()
+
+    def _unreachable(
+        self, node_id: int | None, cause: Exception, timeout_ms: int | None = None
+    ) -> BrokerUnreachableError:
+        host, port = self.address(node_id) if node_id is not None else ("", 0)
+        return BrokerUnreachableError(
+            addresses=(f"{host}:{port}",) if host else self._options.bootstrap_servers,
+            timeout_ms=timeout_ms or self._options.request_timeout_ms,
+            cause=str(cause) or type(cause).__name__,
+        )
+
+
+@dataclass(slots=True)
+class Channel:
+    """A connected and authenticated socket to one broker, for fetch requests.
+
+    Attributes:
+        socket: blocking; reads and writes time out after ``request.timeout.ms``.
+        host, port: the broker.
+        fetch_version: the Fetch version that both sides speak.
+        expires_at: ``time.monotonic()`` at which the SASL session ends, or infinity. The broker cuts a session
+            that goes on past its end (KIP-368): the owner opens a new channel before.
+        buffers: reused receive buffers, kept with the connection.
+    """
+
+    socket: socket.socket
+    host: str
+    port: int
+    fetch_version: int
+    expires_at: float
+    client_id: str
+    used_at: float = 0.0
+    buffers: list[bytearray] = field(default_factory=list)
+    _correlation_id: int = 0
+
+    def encode_fetch(self, **values: Any) -> tuple[int, bytes]:
+        """A framed Fetch request: its correlation id and its bytes. Fields as for :meth:`KafkaClient.call`."""
+        self._correlation_id = (self._correlation_id + 1) % 2**31
+        request = _fill(FetchRequest, values)
+        request.API_VERSION = self.fetch_version
+        request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
+        return self._correlation_id, bytes(request.encode(framed=True, header=True))
+
+    def close(self) -> None:
+        """Close the socket; a thread that waits in it is woken with an error."""
+        try:
+            self.socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            log.debug("channel to %s:%d was closed by the other side", self.host, self.port)
+        self.socket.close()
+
+
+def open_channel(options: ClientOptions, host: str, port: int) -> Channel:
+    """Connect to one broker and take the socket over.
+
+    Args:
+        options: security and timeouts; its bootstrap addresses are not used.
+        host, port: the broker's advertised address.
+
+    Raises:
+        BrokerUnreachableError: no connection, a failed TLS handshake or authentication, or a broker that
+            speaks no Fetch version this library knows.
+    """
+    net = NetworkSelector(client_id=options.client_id)
+    settings = _settings(options) | {"bootstrap_servers": [f"{host}:{port}"]}
+    manager = KafkaConnectionManager(net, **settings)
+    try:
+        return manager.run(_take_over, manager, options, host, port)
+    except kafka.errors.KafkaError as error:
+        raise BrokerUnreachableError(
+            addresses=(f"{host}:{port}",),
+            timeout_ms=options.connect_timeout_ms,
+            cause=str(error) or type(error).__name__,
+        ) from error
+    finally:
+        manager.close()
+        net.close()
+
+
+async def _take_over(manager: Any, options: ClientOptions, host: str, port: int) -> Channel:
+    node_id = manager.cluster.bootstrap_brokers()[0].node_id
+    connection = manager.get_connection(
+        node_id, timeout_ms=options.connect_timeout_ms, refresh_metadata_on_err=False
+    )
+    await connection
+    version = connection.broker_version_data.api_version(
+        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_VERSION_MAX["Fetch"]
+    )
+    lifetime_ms = connection._reauth.session_lifetime_ms
+    transport = connection.transport
+    taken = transport._sock
+    # The reader task waits in the selector for this socket. Once it is cancelled and the transport has no
+    # socket left to close, closing the manager leaves ours alone.
+    transport.pause_reading()
+    manager._net.cancel(transport._read_task)
+    manager._net.unregister_event(taken, selectors.EVENT_READ | selectors.EVENT_WRITE)
+    transport._sock = None
+    taken.settimeout(options.request_timeout_ms / 1000)
+    return Channel(
+        socket=taken,
+        host=host,
+        port=port,
+        fetch_version=version,
+        expires_at=time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf"),
+        client_id=options.client_id,
+    )
+
+
+def _settings(options: ClientOptions) -> dict[str, Any]:
+    """kafka-python's names for our options."""
+    settings: dict[str, Any] = {
+        "bootstrap_servers": list(options.bootstrap_servers),
+        "client_id": options.client_id,
+        "request_timeout_ms": options.request_timeout_ms,
+        "socket_connection_setup_timeout_ms": options.connect_timeout_ms,
+        "security_protocol": options.security_protocol,
+        "receive_message_max_bytes": 100 * 1024 * 1024,
+    }
+    if options.security_protocol in ("SSL", "SASL_SSL"):
+        settings |= {
+            "ssl_check_hostname": options.ssl_check_hostname,
+            "ssl_cafile": options.ssl_cafile,
+            "ssl_certfile": options.ssl_certfile,
+            "ssl_keyfile": options.ssl_keyfile,
+            "ssl_password": options.ssl_key_password and options.ssl_key_password.reveal(),
+        }
+    if options.security_protocol.startswith("SASL"):
+        settings |= {
+            "sasl_mechanism": options.sasl_mechanism,
+            "sasl_plain_username": options.sasl_username,
+            "sasl_plain_password": options.sasl_password and options.sasl_password.reveal(),
+        }
+    return settings
+
+
+def _fill(container: Any, values: Mapping[str, Any]) -> Any:
+    """A request, or a structure in one, from nested dicts: kafka-python has a class for each structure."""
+    filled = {}
+    for name, value in values.items():
+        schema = container._struct.fields[name]
+        if schema.is_struct_array() and value is not None:
+            filled[name] = [_fill(schema.data_class, one) for one in value]
+        else:
+            filled[name] = value
+    return container(**filled)

@@ -1,0 +1,268 @@
+"""What the driver asks of the cluster: topics, partitions, leaders, offsets.
+
+APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
+Every question is asked again when the broker's answer is retriable (a leader on its way, metadata not there
+yet): ``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import tenacity
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.client import GROUP, KafkaClient, error_name, is_retriable, raise_for
+from directkafka.offsets import TopicPartition
+from directkafka.view import ClusterView, PartitionView
+
+__all__ = ["Leader", "Metadata", "TopicDescription"]
+
+_EARLIEST = -2
+_LATEST = -1
+_UNKNOWN_TOPIC = 3
+_LEADER_NOT_AVAILABLE = 5
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leader:
+    """Who leads a partition: node id, or None while nobody does, and since which election."""
+
+    node_id: int | None
+    host: str
+    port: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic: its UUID as text (empty before Kafka 2.8), whether it is internal, its partitions' leaders."""
+
+    topic_id: str
+    internal: bool
+    leaders: Mapping[int, Leader]
+
+
+class Metadata:
+    """The driver's questions, over one client.
+
+    Args:
+        client: the connections to use; stays open when this is done.
+        retries: tries after the first one.
+        retry_interval_ms: pause between tries, in milliseconds.
+    """
+
+    def __init__(self, client: KafkaClient, *, retries: int = 3, retry_interval_ms: int = 1000) -> None:
+        self._client = client
+        self._retrying = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(retries + 1),
+            wait=tenacity.wait_fixed(retry_interval_ms / 1000),
+            retry=tenacity.retry_if_exception(_worth_another_try),
+            reraise=True,
+        )
+        self.cluster_id = ""
+
+    def topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
+        """Describe topics; one that does not exist is left out.
+
+        Args:
+            names: the topics to ask for, or None for all that this user may see.
+
+        Raises:
+            BrokerResponseError: a topic this user may not describe, for example.
+        """
+        return self._ask(lambda: self._topics(names))
+
+    def view(self, partitions: Collection[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterView:
+        """Earliest and latest offsets of the partitions, under the client's isolation level, as one value.
+
+        Args:
+            partitions: which; those that ``topics`` does not have are left out.
+            topics: their description, from :meth:`topics`.
+        """
+        present = [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
+        earliest = self.offsets_at(dict.fromkeys(present, _EARLIEST), topics)
+        latest = self.offsets_at(dict.fromkeys(present, _LATEST), topics)
+        seen = {}
+        for one in sorted(present):
+            leader = topics[one.topic].leaders[one.partition]
+            seen[one] = PartitionView(
+                topic_id=topics[one.topic].topic_id,
+                leader=leader.node_id,
+                leader_host=leader.host,
+                leader_port=leader.port,
+                leader_epoch=leader.epoch,
+                earliest=_found(earliest, one),
+                latest=_found(latest, one),
+            )
+        return ClusterView(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
+
+    def at_timestamp(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a timestamp (milliseconds since 1970), None where no record is that young."""
+        return self.offsets_at(timestamps_ms)
+
+    def offsets_at(
+        self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """ListOffsets: an offset, or None where there is no such one, for each partition.
+
+        Args:
+            wanted: -2 for earliest, -1 for latest, or a timestamp in milliseconds since 1970.
+            topics: a fresh description; the leaders it names are asked first.
+        """
+        if not wanted:
+            return {}
+        try:
+            return self._offsets_at(wanted, topics or self.topics({one.topic for one in wanted}))
+        except (BrokerResponseError, BrokerUnreachableError) as error:
+            if not _worth_another_try(error):
+                raise
+        # A leader has moved since the description was made.
+        return self._ask(lambda: self._offsets_at(wanted, self._topics({one.topic for one in wanted})))
+
+    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
+        """The offsets a consumer group has committed, None where it has none."""
+        return self._ask(lambda: self._committed(group, list(partitions)))
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets to a group without being a member of it, for lag tools to see.
+
+        Raises:
+            BrokerResponseError: the group has active members, or this user has no READ right on it.
+        """
+        self._ask(lambda: self._commit(group, offsets))
+
+    def _ask(self, question: Callable[[], Answer]) -> Answer:
+        return self._retrying(question)
+
+    def _topics(self, names: Collection[str] | None) -> dict[str, TopicDescription]:
+        wanted = None if names is None else [{"name": name} for name in sorted(names)]
+        response = self._client.call("Metadata", topics=wanted, allow_auto_topic_creation=False)
+        self.cluster_id = response.cluster_id or ""
+        described = {}
+        for topic in response.topics:
+            if topic.error_code == _UNKNOWN_TOPIC:
+                continue
+            raise_for("Metadata", topic.error_code, f"topic {topic.name}")
+            described[topic.name] = TopicDescription(
+                topic_id=str(topic.topic_id or ""),
+                internal=bool(topic.is_internal),
+                leaders={one.partition_index: self._leader(one) for one in topic.partitions},
+            )
+        return described
+
+    def _leader(self, partition: Any) -> Leader:
+        node_id = partition.leader_id if partition.leader_id >= 0 else None
+        host, port = self._client.address(node_id) if node_id is not None else ("", 0)
+        return Leader(node_id=node_id, host=host, port=port, epoch=partition.leader_epoch)
+
+    def _offsets_at(
+        self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
+    ) -> dict[TopicPartition, int | None]:
+        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
+        for one in sorted(wanted):
+            by_leader[_leader_of(one, topics)].append(one)
+        found: dict[TopicPartition, int | None] = {}
+        for node_id, partitions in by_leader.items():
+            found |= self._list_offsets(node_id, {one: wanted[one] for one in partitions})
+        return found
+
+    def _list_offsets(self, node_id: int, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+        response = self._client.call(
+            "ListOffsets",
+            node_id,
+            replica_id=-1,
+            isolation_level=int(self._client.options.isolation_level == "read_committed"),
+            topics=_by_topic(
+                wanted, "partitions", lambda one: {"partition_index": one.partition, "timestamp": wanted[one]}
+            ),
+        )
+        found: dict[TopicPartition, int | None] = {}
+        for topic in response.topics:
+            for one in topic.partitions:
+                raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
+                found[TopicPartition(topic.name, one.partition_index)] = one.offset if one.offset >= 0 else None
+        return found
+
+    def _coordinator(self, group: str) -> int:
+        response = self._client.call("FindCoordinator", key=group, key_type=int(GROUP))
+        raise_for("FindCoordinator", response.error_code, f"group {group}")
+        # A coordinator is one of the brokers, but its address may not be known yet.
+        self._topics([])
+        return int(response.node_id)
+
+    def _committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+        response = self._client.call(
+            "OffsetFetch",
+            self._coordinator(group),
+            group_id=group,
+            topics=_by_topic(partitions, "partition_indexes", lambda one: one.partition),
+            require_stable=self._client.options.isolation_level == "read_committed",
+        )
+        raise_for("OffsetFetch", response.error_code, f"group {group}")
+        found: dict[TopicPartition, int | None] = {}
+        for topic in response.topics:
+            for one in topic.partitions:
+                raise_for("OffsetFetch", one.error_code, f"group {group}, topic {topic.name}")
+                found[TopicPartition(topic.name, one.partition_index)] = (
+                    one.committed_offset if one.committed_offset >= 0 else None
+                )
+        return found
+
+    def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        response = self._client.call(
+            "OffsetCommit",
+            self._coordinator(group),
+            group_id=group,
+            generation_id_or_member_epoch=-1,
+            member_id="",
+            topics=_by_topic(
+                offsets,
+                "partitions",
+                lambda one: {
+                    "partition_index": one.partition,
+                    "committed_offset": offsets[one],
+                    "committed_metadata": "",
+                },
+            ),
+        )
+        for topic in response.topics:
+            for one in topic.partitions:
+                raise_for("OffsetCommit", one.error_code, f"group {group}, topic {topic.name}")
+
+
+def _worth_another_try(error: BaseException) -> bool:
+    return isinstance(error, BrokerUnreachableError) or (isinstance(error, BrokerResponseError) and error.retriable)
+
+
+def _leader_of(one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int:
+    topic = topics.get(one.topic)
+    leader = topic.leaders.get(one.partition) if topic is not None else None
+    if leader is None or leader.node_id is None:
+        code = _LEADER_NOT_AVAILABLE if leader is not None else _UNKNOWN_TOPIC
+        raise BrokerResponseError(
+            api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(one)
+        )
+    return leader.node_id
+
+
+def _by_topic(
+    partitions: Iterable[TopicPartition], field: str, item: Callable[[TopicPartition], Any]
+) -> list[dict[str, Any]]:
+    """Kafka's nesting of partitions in requests: ``[{"name": topic, field: [item, ...]}, ...]``."""
+    nested: dict[str, list[Any]] = defaultdict(list)
+    for one in sorted(partitions):
+        nested[one.topic].append(item(one))
+    return [{"name": topic, field: items} for topic, items in nested.items()]
+
+
+def _found(offsets: Mapping[TopicPartition, int | None], one: TopicPartition) -> int:
+    offset = offsets.get(one)
+    assert offset is not None, f"ListOffsets answered without an offset for {one}"
+    return offset

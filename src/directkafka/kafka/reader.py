@@ -1,0 +1,53 @@
+"""One range as Arrow record batches: what a task does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from directkafka.errors import RangeNotReadError
+from directkafka.kafka.decode import RecordDecoder
+from directkafka.kafka.fetch import RangeFetch, RangeTask
+
+__all__ = ["read_range"]
+
+
+def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
+    """Read exactly the records of one range, in order.
+
+    Memory is bounded by the fetch buffers and one output batch, however long the range is. A generator that is
+    closed early stops its fetch.
+
+    Args:
+        task: the range, where its leader was, and how to read.
+
+    Yields:
+        Record batches of Spark's seven columns (and ``headers``), see :mod:`directkafka.kafka.arrow`.
+
+    Raises:
+        DataLossError: offsets of the range are not in the log any more.
+        FetchTimeoutError: no progress within the task's limit.
+        MalformedBatchError: bytes that are not records.
+        RangeNotReadError: the range ended early; cannot happen unless this library is wrong.
+    """
+    if task.range.count() == 0:
+        return
+    decoder = RecordDecoder(
+        task.range.topic,
+        task.range.partition,
+        task.range.from_offset,
+        task.range.until_offset,
+        include_headers=task.include_headers,
+        read_committed=task.client.isolation_level == "read_committed",
+        check_crcs=task.client.check_crcs,
+    )
+    fetch = RangeFetch(task)
+    try:
+        for fetched in fetch:
+            yield from decoder.decode(fetched.records, fetched.aborted)
+            fetch.recycle(fetched)
+    finally:
+        fetch.close()
+    if max(decoder.position, fetch.position) < task.range.until_offset:
+        raise RangeNotReadError(ranges=(str(task.range),))

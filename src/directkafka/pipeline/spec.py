@@ -1,0 +1,224 @@
+"""The pipeline file: TOML, checked against a model, with values from the environment.
+
+The format is a contract (README and ``docs/reference/pipeline-file.md``). A wrong name is refused with the
+nearest right one, a ``${NAME}`` that the environment does not have with its name and place.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from directkafka.errors import OptionError
+from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
+
+__all__ = ["PipelineSpec", "SinkSpec", "load", "parse_duration_ms", "parse_trigger"]
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*")
+_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class PipelineSection(_Section):
+    """``[pipeline]``: who it is and when it runs."""
+
+    name: Name = Field(description="Identity of the ledger entry; never reuse it for another job.")
+    trigger: str | dict[str, Any] = Field(
+        default="1s", description='An interval, "available-now", { delay } or { records, at_most }.'
+    )
+    engine: Literal["direct"] = Field(default="direct", description="The ledger is the checkpoint.")
+
+
+class SparkSection(_Section):
+    """``[spark]``: used only when no session exists yet."""
+
+    master: str = Field(default="local[*]", description="Spark's master URL.")
+    conf: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Spark settings by name.")
+
+
+class TransformSection(_Section):
+    """``[transform]``: what becomes of the records; exactly one of the two."""
+
+    sql: str | None = Field(default=None, description="A query over the view `source`.")
+    python: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description='"module:function"; the function takes a DataFrame and returns one, or a dict of them.',
+    )
+
+    @model_validator(mode="after")
+    def _one_of_two(self) -> TransformSection:
+        if (self.sql is None) == (self.python is None):
+            raise ValueError("exactly one of sql and python is needed")
+        return self
+
+
+class SinkSpec(_Section):
+    """``[[sink]]``: one output into one table."""
+
+    type: Literal["postgres"] = Field(description="The kind of store.")
+    dsn: str = Field(description="libpq connection string or URL.")
+    table: str = Field(min_length=1, description="table or schema.table; created when it does not exist.")
+    mode: Literal["append", "ignore", "merge"] = Field(default="append", description="How rows meet existing rows.")
+    key: list[str] | None = Field(default=None, description="Key columns, for ignore and merge.")
+    add: list[str] | None = Field(default=None, description="Columns that merge adds up.")
+    schema_policy: Literal["fail", "add-columns"] = Field(
+        default="fail", description="What to do with a column that the table lacks."
+    )
+    source_output: str = Field(
+        default="default", alias="from", description="Which of the transform's named outputs."
+    )
+
+
+class PipelineSpec(_Section):
+    """A whole file.
+
+    Attributes:
+        path: where it was read from, for messages and for finding Python modules beside it.
+    """
+
+    pipeline: PipelineSection
+    source: dict[str, str | int | bool]
+    transform: TransformSection
+    sink: list[SinkSpec] = Field(min_length=1)
+    spark: SparkSection = SparkSection()
+    path: Path = Field(default=Path(), exclude=True)
+
+    @property
+    def trigger(self) -> Trigger:
+        """The trigger as a value."""
+        return parse_trigger(self.pipeline.trigger, where=str(self.path))
+
+    def source_options(self) -> dict[str, str]:
+        """The data source's options as texts, as Spark would pass them."""
+        return {name: _text(value) for name, value in self.source.items()}
+
+
+def load(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineSpec:
+    """Read and check a pipeline file.
+
+    Args:
+        path: the file.
+        environment: values for ``${NAME}``; the process's own by default.
+
+    Raises:
+        OptionError: no such file, not TOML, a name that is unknown or missing, a value of a wrong type.
+    """
+    path = Path(path)
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise OptionError(option=str(path), reason=f"the file cannot be read ({error.strerror})") from error
+    except tomllib.TOMLDecodeError as error:
+        raise OptionError(option=str(path), reason=f"the file is not TOML: {error}") from error
+    resolved = _substitute(content, os.environ if environment is None else environment, (), str(path))
+    try:
+        spec = PipelineSpec.model_validate({**resolved, "path": path})
+    except ValidationError as error:
+        raise _option_error(error, str(path)) from None
+    parse_trigger(spec.pipeline.trigger, where=str(path))
+    return spec
+
+
+def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigger:
+    """``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}`` as a value.
+
+    Raises:
+        OptionError: anything else.
+    """
+    if trigger == "available-now":
+        return AvailableNow()
+    if isinstance(trigger, str):
+        return Interval(parse_duration_ms(trigger, option="trigger", where=where))
+    if set(trigger) == {"delay"}:
+        return Delay(parse_duration_ms(trigger["delay"], option="trigger.delay", where=where))
+    if set(trigger) == {"records", "at_most"}:
+        records = trigger["records"]
+        if not isinstance(records, int) or isinstance(records, bool) or records < 1:
+            raise OptionError(
+                option="trigger.records", where=where, reason=f"expected a whole number above 0, found {records!r}"
+            )
+        return Backlog(records, parse_duration_ms(trigger["at_most"], option="trigger.at_most", where=where))
+    raise OptionError(
+        option="trigger",
+        where=where,
+        reason='expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }, '
+        f"found the keys {', '.join(sorted(trigger)) or 'none'}",
+    )
+
+
+def parse_duration_ms(text: object, *, option: str, where: str = "") -> int:
+    """A duration such as ``500ms``, ``1s``, ``5 min`` or ``2h`` in milliseconds.
+
+    Raises:
+        OptionError: anything else.
+    """
+    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise OptionError(
+            option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {text!r}'
+        )
+    return round(float(found[1]) * _UNIT_MS[found[2]])
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _substitute(value: Any, environment: Mapping[str, str], place: tuple[str, ...], where: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _substitute(one, environment, (*place, name), where) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_substitute(one, environment, (*place, str(i)), where) for i, one in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def from_environment(found: re.Match[str]) -> str:
+        if found[1] not in environment:
+            raise OptionError(
+                option=".".join(place),
+                where=where,
+                reason=f"the environment variable {found[1]} is not set; export it or write the value here",
+            )
+        return environment[found[1]]
+
+    return _VARIABLE.sub(from_environment, value)
+
+
+def _option_error(error: ValidationError, where: str) -> OptionError:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "extra_forbidden":
+        nearest = difflib.get_close_matches(str(first["loc"][-1]), _names_at(first["loc"][:-1]), n=1)
+        hint = f"; did you mean {nearest[0]!r}" if nearest else f"; known are {', '.join(_names_at(first['loc'][:-1]))}"
+        return OptionError(option=place, where=where, reason=f"no such name{hint}")
+    if first["type"] == "missing":
+        return OptionError(option=place, where=where, reason="is missing")
+    return OptionError(option=place or "file", where=where, reason=str(first["msg"]).removeprefix("Value error, "))
+
+
+def _names_at(place: tuple[int | str, ...]) -> list[str]:
+    """The names that a section may have, by its place in the file."""
+    model: type[BaseModel] = PipelineSpec
+    sections: dict[str, type[BaseModel]] = {
+        "pipeline": PipelineSection,
+        "spark": SparkSection,
+        "transform": TransformSection,
+        "sink": SinkSpec,
+    }
+    if place:
+        model = sections.get(str(place[0]), PipelineSpec)
+    return [field.alias or name for name, field in model.model_fields.items() if not field.exclude]

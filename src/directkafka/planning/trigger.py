@@ -1,0 +1,79 @@
+"""When the next batch starts: the four triggers as values, and the decision as a pure function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+__all__ = ["AvailableNow", "Backlog", "Delay", "Interval", "Moment", "Trigger", "wait_ms"]
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A batch every ``interval_ms``, counted from batch start to batch start. A late batch starts at once."""
+
+    interval_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class AvailableNow:
+    """Batches one after the other up to the offsets that were the latest at the start; then stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """A pause of ``delay_ms`` after the end of each batch."""
+
+    delay_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """As soon as ``records`` are waiting, or ``at_most_ms`` after the last batch's start if any are."""
+
+    records: int
+    at_most_ms: int
+
+
+Trigger = Interval | AvailableNow | Delay | Backlog
+
+#: How often a pipeline that has nothing to do looks for new offsets, in milliseconds.
+POLL_MS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """What the decision is made from. Times are in milliseconds on one monotonic clock.
+
+    Attributes:
+        now_ms: the time of the decision.
+        started_ms, ended_ms: start and end of the last batch; None before the first.
+        backlog: offsets that are waiting; None while nobody has looked.
+    """
+
+    now_ms: int
+    started_ms: int | None
+    ended_ms: int | None
+    backlog: int | None
+
+
+def wait_ms(trigger: Trigger, moment: Moment) -> int:
+    """How long to wait before a batch may start, in milliseconds; 0 is now.
+
+    A backlog trigger that waits for records is asked again after :data:`POLL_MS` with a fresh backlog.
+    """
+    if moment.started_ms is None or moment.ended_ms is None:
+        return 0
+    match trigger:
+        case AvailableNow():
+            return 0
+        case Interval(interval_ms):
+            return max(0, moment.started_ms + interval_ms - moment.now_ms)
+        case Delay(delay_ms):
+            return max(0, moment.ended_ms + delay_ms - moment.now_ms)
+        case Backlog(records, at_most_ms):
+            due = moment.started_ms + at_most_ms - moment.now_ms
+            if due <= 0 or (moment.backlog or 0) >= records:
+                return 0
+            return min(due, POLL_MS)
+    assert_never(trigger)
