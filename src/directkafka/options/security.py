@@ -150,8 +150,8 @@ def _store(given: Given, location: OptionSpec, kind: OptionSpec, pem: OptionSpec
         raise given.error(
             kind.name,
             f"the store {given.text(location)!r} is of type {store_type}, and only PEM is read. "
-            "Export it (keytool -importkeystore -deststoretype PKCS12, then openssl pkcs12 -nodes), set "
-            f"{location.name} to the PEM file and {kind.name} to PEM",
+            "Export it (keytool -importkeystore -deststoretype PKCS12; openssl pkcs12 -nodes), "
+            f"set {location.name} to the PEM file and {kind.name} to PEM",
         )
     return given.text(location)
 

@@ -37,8 +37,8 @@ SUBSCRIBE: Final = OptionSpec(
 SUBSCRIBE_PATTERN: Final = OptionSpec(
     name="subscribePattern",
     kind="text",
-    doc="A Python regular expression; topics in whose name it is found anywhere are read, also those "
-    "that come later. Anchor it with ^ and $ for whole names. Internal topics are never read.",
+    doc="A Python regular expression; topics in whose name it is found anywhere are read, also "
+    "those that come later. Anchor it with ^ and $ for whole names. Internal topics are not read.",
 )
 ASSIGN: Final = OptionSpec(
     name="assign",
