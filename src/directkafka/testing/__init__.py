@@ -1,1 +1,26 @@
-"""Real brokers and databases for tests, with no Docker."""
+"""Real brokers and databases for tests, with no Docker.
+
+Importing this costs nothing and needs none of the extra ``demo``; what is missing is named when it is used.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from directkafka.testing.kafka_broker import KafkaBroker
+    from directkafka.testing.postgres import EmbeddedPostgres
+
+__all__ = ["EmbeddedPostgres", "KafkaBroker"]
+
+_HOMES = {
+    "EmbeddedPostgres": "directkafka.testing.postgres",
+    "KafkaBroker": "directkafka.testing.kafka_broker",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
