@@ -1,0 +1,221 @@
+"""What is no longer in Kafka: found by comparing where a pipeline is with what the cluster has.
+
+What happens to each partition, and where the next batch starts when ``failOnDataLoss`` is false. It
+never reads an offset of the same topic twice:
+
+===================================================  ========================================
+found                                                next batch starts
+===================================================  ========================================
+the partition is gone                                it is not read; its progress is kept
+the topic was made again (another topic id)          at the new topic's earliest offset
+the log ends before the pipeline's position          at that position, once the log reaches it
+the log starts behind the pipeline's position        at the earliest offset
+a lower leader epoch than before                     at the pipeline's position
+a new partition that does not start at 0             at the earliest offset
+a new partition whose earliest offset is not known   it is not read in this batch
+===================================================  ========================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from directkafka.errors import DataLossError
+from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.view import ClusterView, PartitionView
+
+__all__ = [
+    "Condition",
+    "Loss",
+    "classify",
+    "end_changed",
+    "is_same_topic",
+    "loss_of",
+    "raise_for",
+    "resume_at",
+]
+
+
+class Condition(StrEnum):
+    """Why data is lost: Spark's sub-classes of ``KAFKA_DATA_LOSS``, and two that Spark cannot see."""
+
+    INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
+    ADDED_PARTITION_STARTS_LATE = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
+    PARTITION_DELETED = "PARTITIONS_DELETED"
+    PARTITION_DELETED_WITH_GROUP = "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT"
+    OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
+    RANGE_AGED_OUT = "COULD_NOT_READ_OFFSET_RANGE"
+    START_OFFSET_RESET = "START_OFFSET_RESET"
+    TOPIC_RECREATED = "TOPIC_RECREATED"
+    LEADER_EPOCH_WENT_BACK = "LEADER_EPOCH_WENT_BACK"
+
+
+#: What a broker that lags behind can make it look like. A new leader's high watermark is for a moment
+#: lower than its predecessor's was, and any broker may answer with old metadata (KAFKA-7703).
+_PASSING = frozenset(
+    {
+        Condition.PARTITION_DELETED,
+        Condition.PARTITION_DELETED_WITH_GROUP,
+        Condition.OFFSET_CHANGED,
+        Condition.LEADER_EPOCH_WENT_BACK,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """One partition's loss, as a value: the caller raises it or logs it.
+
+    Attributes:
+        condition: what happened.
+        topic_partition: where.
+        lost_from, lost_until: the half-open range of offsets that cannot be read, as far as it is
+            known; equal when it is not.
+        detail: what was found, with the numbers.
+    """
+
+    condition: Condition
+    topic_partition: TopicPartition
+    lost_from: int
+    lost_until: int
+    detail: str
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether a second look at the cluster may show that nothing is lost."""
+        return self.condition in _PASSING
+
+    def error(self) -> DataLossError:
+        """The loss as the error that stops a query."""
+        return DataLossError(
+            condition=self.condition.value,
+            topic=self.topic_partition.topic,
+            partition=self.topic_partition.partition,
+            lost_from=self.lost_from,
+            lost_until=self.lost_until,
+            detail=self.detail,
+        )
+
+    def __str__(self) -> str:
+        lost = f"[{self.lost_from}, {self.lost_until})"
+        return f"{self.condition.value}: {self.topic_partition} {lost}: {self.detail}"
+
+
+def raise_for(losses: tuple[Loss, ...]) -> None:
+    """Raise the first loss; the others stand in its notes.
+
+    Raises:
+        DataLossError: there is a loss.
+    """
+    if losses:
+        error = losses[0].error()
+        for other in losses[1:]:
+            error.add_note(str(other))
+        raise error
+
+
+def classify(
+    previous: Mapping[TopicPartition, PartitionProgress],
+    view: ClusterView,
+    *,
+    group_id_given: bool = False,
+) -> tuple[Loss, ...]:
+    """Every loss between the last batch and the next, one per partition at most, sorted.
+
+    Args:
+        previous: where the pipeline is.
+        view: the partitions that are read now.
+        group_id_given: whether the user gave ``kafka.group.id``; Spark then words a deletion otherwise.
+    """
+    found = (
+        loss_of(one, previous.get(one), view.partitions.get(one), group_id_given=group_id_given)
+        for one in sorted({*previous, *view.partitions})
+    )
+    return tuple(loss for loss in found if loss is not None)
+
+
+def loss_of(
+    place: TopicPartition,
+    known: PartitionProgress | None,
+    seen: PartitionView | None,
+    *,
+    group_id_given: bool = False,
+) -> Loss | None:
+    """What is lost in one partition between where the pipeline is and what the cluster has."""
+    if seen is None:
+        return None if known is None else _deleted(known, group_id_given)
+    return _added(place, seen) if known is None else _changed(known, seen)
+
+
+def end_changed(place: TopicPartition, known_end: int, end: int) -> Loss:
+    """The log, or what a checkpoint says of it, ends before an offset that it had reached."""
+    detail = f"the end of the log was changed from at least {known_end} to {end}"
+    return _loss(Condition.OFFSET_CHANGED, place, end, known_end, detail)
+
+
+def is_same_topic(known: PartitionProgress, seen: PartitionView) -> bool:
+    """Whether the topic was not made again, as far as topic ids say (brokers before 2.8 have none)."""
+    return not known.topic_id or not seen.topic_id or known.topic_id == seen.topic_id
+
+
+def resume_at(known: PartitionProgress | None, seen: PartitionView) -> int | None:
+    """Where the next batch starts in a partition, given that losses are accepted; None: not at all."""
+    if seen.earliest < 0:
+        return None
+    if known is None or not is_same_topic(known, seen):
+        return seen.earliest
+    return max(known.end, seen.earliest)
+
+
+def _deleted(known: PartitionProgress, group_id_given: bool) -> Loss:
+    detail = f"the partition is gone; the pipeline is at offset {known.end}"
+    condition = Condition.PARTITION_DELETED
+    if group_id_given:
+        condition = Condition.PARTITION_DELETED_WITH_GROUP
+        detail += " (kafka.group.id is given, but is not used to read: it is not the cause)"
+    return _loss(condition, known.topic_partition, known.end, known.end, detail)
+
+
+def _changed(known: PartitionProgress, seen: PartitionView) -> Loss | None:
+    place, end = known.topic_partition, known.end
+    if not is_same_topic(known, seen):
+        detail = (
+            f"the topic was deleted and made again (topic id {known.topic_id} became "
+            f"{seen.topic_id}); the pipeline is at offset {end} of the old one, the new one has "
+            f"offsets [{seen.earliest}, {seen.latest})"
+        )
+        return _loss(Condition.TOPIC_RECREATED, place, end, end, detail)
+    if seen.latest < end:
+        return end_changed(place, end, seen.latest)
+    if seen.earliest > end:
+        detail = f"the log starts at {seen.earliest}, the pipeline is at {end}"
+        return _loss(Condition.RANGE_AGED_OUT, place, end, seen.earliest, detail)
+    if 0 <= seen.leader_epoch < known.leader_epoch:
+        detail = (
+            f"the leader epoch went back from {known.leader_epoch} to {seen.leader_epoch}: this is "
+            "another cluster, or one restored from a copy"
+        )
+        return _loss(Condition.LEADER_EPOCH_WENT_BACK, place, end, end, detail)
+    return None
+
+
+def _added(place: TopicPartition, seen: PartitionView) -> Loss | None:
+    if seen.earliest < 0:
+        detail = "no earliest offset was found for this new partition"
+        return _loss(Condition.INITIAL_OFFSET_NOT_FOUND, place, 0, 0, detail)
+    if seen.earliest > 0:
+        detail = f"this new partition starts at offset {seen.earliest}, not at 0"
+        return _loss(Condition.ADDED_PARTITION_STARTS_LATE, place, 0, seen.earliest, detail)
+    return None
+
+
+def _loss(condition: Condition, place: TopicPartition, lost_from: int, lost_until: int, detail: str) -> Loss:
+    return Loss(
+        condition=condition,
+        topic_partition=place,
+        lost_from=lost_from,
+        lost_until=lost_until,
+        detail=detail,
+    )

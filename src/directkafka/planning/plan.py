@@ -1,0 +1,283 @@
+"""The plan of a batch: which offsets it reads, and what the ledger will say afterwards.
+
+Everything here is a pure function of where the pipeline is (``PartitionProgress`` by partition), what
+the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`PlanPolicy`. A batch's progress
+follows on the one before: ``start`` is the ``end`` of the batch before, unless the topic was made
+again, which shows in another ``topic_id``. Offsets of ``[start, end)`` that are lost are in none of the
+plan's ranges.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from directkafka.offsets import (
+    OffsetRange,
+    PartitionProgress,
+    Positions,
+    TopicPartition,
+    total_count,
+)
+from directkafka.planning.limits import limited_ends
+from directkafka.planning.loss import (
+    Loss,
+    classify,
+    end_changed,
+    is_same_topic,
+    loss_of,
+    raise_for,
+    resume_at,
+)
+from directkafka.planning.splits import split
+from directkafka.planning.starts import Timestamps, resolve_ranges, resolve_starts
+from directkafka.view import ClusterView, PartitionView
+
+__all__ = [
+    "BatchPlan",
+    "PlanPolicy",
+    "plan",
+    "plan_origin",
+    "plan_pinned",
+    "plan_read",
+    "progress_at",
+    "progress_between",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPolicy:
+    """What the user decides about plans.
+
+    Attributes:
+        max_offsets: most offsets of a batch; None for all there are.
+        fail_on_data_loss: whether a loss is an error; else the plan goes on without what is lost.
+        min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.splits.split`.
+        group_id_given: whether ``kafka.group.id`` was given, for a message of Spark's.
+    """
+
+    max_offsets: int | None = None
+    fail_on_data_loss: bool = True
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    group_id_given: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchPlan:
+    """What a batch reads, and what its ledger entry will say.
+
+    Attributes:
+        ranges: one per task, none empty.
+        progress: every partition that the pipeline has ever read, sorted, with this batch's offsets.
+        losses: what the batch goes without, to be logged; empty when losses are errors.
+        behind: offsets that are left for later batches, by partition that the cluster has.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    progress: tuple[PartitionProgress, ...]
+    losses: tuple[Loss, ...]
+    behind: Mapping[TopicPartition, int]
+
+    @property
+    def offset_count(self) -> int:
+        """Offsets that the batch reads; records may be fewer where the log has gaps."""
+        return total_count(self.ranges)
+
+    def ends(self) -> dict[TopicPartition, int]:
+        """Where the next batch starts, by partition."""
+        return {one.topic_partition: one.end for one in self.progress}
+
+
+def plan(
+    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: PlanPolicy
+) -> BatchPlan | None:
+    """The next batch; None when there is nothing new to read.
+
+    Partitions that are new since the batch before are read from their earliest offset. Losses in
+    partitions without new records are told with the next batch that is planned.
+
+    Args:
+        previous: where the pipeline is; the progress of its last batch.
+        view: the partitions that are read, as the cluster has them now.
+
+    Raises:
+        DataLossError: data is lost and the policy says to fail. When the loss ``may_pass``, a caller
+            does well to take another view first: see :func:`~directkafka.planning.loss.classify`.
+    """
+    losses = classify(previous, view, group_id_given=policy.group_id_given)
+    _fail_if_told_to(losses, policy)
+    starts = {}
+    for one, seen in view.partitions.items():
+        start = resume_at(previous.get(one), seen)
+        if start is not None:
+            starts[one] = start
+    ends = limited_ends(starts, view.latest(), policy.max_offsets)
+    ranges = _ranges(starts, ends, policy)
+    if not ranges:
+        return None
+    carried = [known for one, known in previous.items() if one not in starts]
+    progress = [replace(known, start=known.end) for known in carried]
+    progress += [_advanced(one, previous.get(one), view.partitions[one], starts[one], ends[one]) for one in starts]
+    return _batch_plan(ranges, progress, losses, view)
+
+
+def plan_origin(positions: Positions, view: ClusterView, timestamps: Timestamps, policy: PlanPolicy) -> BatchPlan:
+    """The first plan of a pipeline, which reads nothing and pins where it starts.
+
+    Args:
+        positions: where to start.
+        view: the partitions that are read.
+        timestamps: answers to :func:`~directkafka.planning.starts.needed_timestamps`.
+
+    Raises:
+        OptionError: positions and partitions do not match, or no record is young enough.
+        DataLossError: a start is not in the log and the policy says to fail.
+    """
+    starts = resolve_starts(positions, view, timestamps)
+    _fail_if_told_to(starts.losses, policy)
+    progress = [_advanced(one, None, view.partitions[one], start, start) for one, start in starts.offsets.items()]
+    return _batch_plan((), progress, starts.losses, view)
+
+
+def plan_read(
+    *,
+    starting: Positions,
+    ending: Positions,
+    view: ClusterView,
+    start_timestamps: Timestamps,
+    end_timestamps: Timestamps,
+    policy: PlanPolicy,
+) -> BatchPlan:
+    """The plan of a batch read, from a position to a position.
+
+    Raises:
+        OptionError: positions and partitions do not match, or a start lies behind its end.
+        DataLossError: what is asked for is not in the log and the policy says to fail.
+    """
+    resolved = resolve_ranges(starting, ending, view, start_timestamps, end_timestamps)
+    _fail_if_told_to(resolved.losses, policy)
+    progress = [
+        _advanced(
+            one.topic_partition,
+            None,
+            view.partitions[one.topic_partition],
+            one.from_offset,
+            one.until_offset,
+        )
+        for one in resolved.ranges
+    ]
+    return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, view)
+
+
+def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: PlanPolicy) -> BatchPlan:
+    """The plan of a batch whose starts and ends are already decided, to be read (again).
+
+    For a store that lags behind another by one batch, and for Spark's replay of a batch.
+
+    Raises:
+        DataLossError: a part of it is no longer in the log and the policy says to fail.
+    """
+    pinned = sorted(progress)
+    ranges, losses = [], []
+    for one in pinned:
+        seen = view.partitions.get(one.topic_partition)
+        loss = _lost_of_pinned(one, seen, policy)
+        if loss is not None:
+            losses.append(loss)
+        if seen is not None and is_same_topic(one, seen):
+            start = max(one.start, seen.earliest)
+            end = max(min(one.end, seen.latest), start)
+            ranges.append(OffsetRange(one.topic, one.partition, start, end))
+    _fail_if_told_to(tuple(losses), policy)
+    return _batch_plan(_split(ranges, policy), pinned, tuple(losses), view)
+
+
+def progress_at(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionProgress]:
+    """Progress that says no more than these offsets, which a checkpoint of Spark's holds."""
+    return {
+        one: PartitionProgress(
+            topic=one.topic,
+            partition=one.partition,
+            topic_id="",
+            start=offset,
+            end=offset,
+            leader_epoch=-1,
+            origin=offset,
+        )
+        for one, offset in offsets.items()
+    }
+
+
+def progress_between(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], view: ClusterView
+) -> tuple[PartitionProgress, ...]:
+    """Progress from one of a checkpoint's offsets to the next.
+
+    A partition that the first one lacks is new, and starts at its earliest offset.
+    """
+    earliest = view.earliest()
+    between = progress_at({one: starts.get(one, earliest.get(one, end)) for one, end in ends.items()})
+    return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
+
+
+def _fail_if_told_to(losses: tuple[Loss, ...], policy: PlanPolicy) -> None:
+    if policy.fail_on_data_loss:
+        raise_for(losses)
+
+
+def _ranges(
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: PlanPolicy
+) -> tuple[OffsetRange, ...]:
+    whole = (OffsetRange(one.topic, one.partition, starts[one], ends[one]) for one in sorted(starts))
+    return _split(whole, policy)
+
+
+def _split(ranges: Iterable[OffsetRange], policy: PlanPolicy) -> tuple[OffsetRange, ...]:
+    return split(
+        ranges,
+        min_partitions=policy.min_partitions,
+        max_records_per_partition=policy.max_records_per_partition,
+    )
+
+
+def _advanced(
+    one: TopicPartition, known: PartitionProgress | None, seen: PartitionView, start: int, end: int
+) -> PartitionProgress:
+    follows = known is not None and is_same_topic(known, seen)
+    return PartitionProgress(
+        topic=one.topic,
+        partition=one.partition,
+        topic_id=seen.topic_id or (known.topic_id if known else ""),
+        # Skipped offsets count as this batch's, so that its start is where the batch before ended.
+        start=known.end if known and follows else start,
+        end=end,
+        leader_epoch=seen.leader_epoch if seen.leader_epoch >= 0 or not known else known.leader_epoch,
+        origin=known.origin if known and follows else start,
+    )
+
+
+def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: PlanPolicy) -> Loss | None:
+    """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
+    if one.start == one.end:
+        return None
+    place = one.topic_partition
+    if one.end < one.start:
+        return end_changed(place, one.start, one.end)
+    at_start = replace(one, end=one.start)
+    loss = loss_of(place, at_start, seen, group_id_given=policy.group_id_given)
+    if loss is None:
+        return end_changed(place, one.end, seen.latest) if seen and seen.latest < one.end else None
+    return replace(loss, lost_until=min(loss.lost_until, one.end))
+
+
+def _batch_plan(
+    ranges: tuple[OffsetRange, ...],
+    progress: Iterable[PartitionProgress],
+    losses: tuple[Loss, ...],
+    view: ClusterView,
+) -> BatchPlan:
+    carried = tuple(sorted(progress))
+    ends = {one.topic_partition: one.end for one in carried}
+    behind = {one: max(seen.latest - ends.get(one, seen.latest), 0) for one, seen in view.partitions.items()}
+    return BatchPlan(ranges=ranges, progress=carried, losses=losses, behind=behind)

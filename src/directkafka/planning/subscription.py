@@ -1,0 +1,65 @@
+"""Which partitions a strategy reads, of those that the cluster has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import assert_never
+
+from directkafka.offsets import TopicPartition
+from directkafka.options import AssignedPartitions, Strategy, TopicNames, TopicPattern
+
+__all__ = ["Selection", "select"]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """What a strategy reads.
+
+    Attributes:
+        partitions: sorted; empty when a pattern is found in no topic's name yet.
+        missing: topics that are asked for by name and do not exist, for ``TopicNotFoundError``.
+    """
+
+    partitions: tuple[TopicPartition, ...]
+    missing: tuple[str, ...] = ()
+
+
+def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal: Collection[str]) -> Selection:
+    """The partitions that the strategy reads, and the topics it asks for in vain.
+
+    A pattern is searched for in the name, as Spark does (``re.search``, not a whole match), but with
+    Python's regular expressions, which lack Java's ``\\p{...}`` classes and ``&&`` in sets. Partitions
+    that are assigned and do not exist are passed over, as in Spark; only when none of them exists
+    their topics are missing.
+
+    Args:
+        strategy: from the options.
+        partitions_by_topic: number of partitions of each topic of the cluster.
+        internal: topics that Kafka itself uses; a pattern never reads them, a name does.
+    """
+    match strategy:
+        case TopicNames(topics):
+            return Selection(
+                partitions=_all_of(topics, partitions_by_topic),
+                missing=tuple(sorted(set(topics).difference(partitions_by_topic))),
+            )
+        case TopicPattern(pattern):
+            search = re.compile(pattern).search
+            found = [one for one in partitions_by_topic if one not in internal and search(one)]
+            return Selection(partitions=_all_of(found, partitions_by_topic))
+        case AssignedPartitions(partitions):
+            present = [one for one in partitions if one.partition < partitions_by_topic.get(one.topic, 0)]
+            missing = () if present else {one.topic for one in partitions}
+            return Selection(partitions=tuple(sorted(present)), missing=tuple(sorted(missing)))
+        case _:
+            assert_never(strategy)
+
+
+def _all_of(topics: Collection[str], partitions_by_topic: Mapping[str, int]) -> tuple[TopicPartition, ...]:
+    return tuple(
+        TopicPartition(topic, partition)
+        for topic in sorted(topics)
+        for partition in range(partitions_by_topic.get(topic, 0))
+    )
