@@ -134,3 +134,10 @@ def _ivy_jar() -> Path:
             remedy="Install PySpark from its published wheel or source archive: pip install 'pyspark>=4.2,<4.4'.",
         )
     return found[-1]
+
+
+if __name__ == "__main__":
+    try:
+        broker_jars(progress=lambda message: print(message, flush=True))
+    except EnvironmentFaultError as error:
+        raise SystemExit(str(error)) from None

@@ -1,0 +1,88 @@
+# Everything starts here: `make` lists the targets. Each sets up what it needs, once; only Python >= 3.11 and make
+# must be there. Written are this folder, the cache folder, and temporary folders that go when the target ends.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.SUFFIXES:
+
+DIRECTKAFKA_CACHE ?= $(HOME)/.cache/directkafka
+export DIRECTKAFKA_CACHE
+export PIP_CACHE_DIR := $(DIRECTKAFKA_CACHE)/pip
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_INPUT := 1
+
+# What a shell of another project may carry, and what would make this one use its files.
+unexport PYTHONHOME PYTHONPATH PYTHONPYCACHEPREFIX PYTHONSTARTUP VIRTUAL_ENV
+unexport SPARK_HOME SPARK_CONF_DIR PYSPARK_PYTHON PYSPARK_DRIVER_PYTHON PYSPARK_SUBMIT_ARGS
+unexport NUMBA_CACHE_DIR
+
+# The first of these that is young enough; `make PYTHON=/path/to/python test` chooses another.
+PYTHON ?= $(shell for one in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	"$$one" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && command -v "$$one" && break; done)
+VENV_PYTHON := .venv/bin/python
+ARGS ?=
+
+# A temporary folder for all that a command and its children write, removed when they end or are interrupted.
+# The JVM asks neither TMPDIR nor anybody else before it writes to /tmp; the two options of Spark tell it not to.
+in_temporary_folder = folder=$$(mktemp -d "$${TMPDIR:-/tmp}/directkafka-make-XXXXXX") && \
+	trap 'rm -rf "$$folder"' EXIT && trap 'exit 130' INT && trap 'exit 143' TERM HUP && \
+	export TMPDIR="$$folder" SPARK_LAUNCHER_OPTS="-XX:-UsePerfData" \
+	SPARK_SUBMIT_OPTS="-XX:-UsePerfData -Djava.io.tmpdir=$$folder" &&
+
+.PHONY: help setup demo test test-all bench lint format clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "  ARGS=\"...\" is passed on by demo, test, test-all and bench. Cache: $(DIRECTKAFKA_CACHE)"
+
+setup: .venv/.stamp ## virtual environment, pinned packages, broker jars (every target does this by itself)
+	@$(VENV_PYTHON) -m directkafka.testing.broker_jars
+
+demo: setup ## the whole path at work: broker, Spark and Postgres on this machine
+	@$(if $(findstring --keep,$(ARGS)),,$(in_temporary_folder)) .venv/bin/directkafka demo $(ARGS)
+
+test: setup lint ## static checks, then all tests but the slow ones
+	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest -m "not slow" $(ARGS)
+
+test-all: setup lint ## static checks, then all tests
+	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(ARGS)
+
+bench: .venv-bench/.stamp ## compare with Spark's JVM connector, in an environment of its own
+	@.venv-bench/bin/python -m directkafka.testing.broker_jars
+	@$(in_temporary_folder) .venv-bench/bin/python benchmarks/run.py $(ARGS)
+
+lint: .venv/.stamp ## ruff, mypy, import contracts
+	$(VENV_PYTHON) -m ruff check .
+	$(VENV_PYTHON) -m ruff format --check .
+	$(VENV_PYTHON) -m mypy
+	.venv/bin/lint-imports
+
+format: .venv/.stamp ## format, and correct what ruff can correct
+	$(VENV_PYTHON) -m ruff check --fix .
+	$(VENV_PYTHON) -m ruff format .
+
+clean: ## remove all that was made in this folder; the cache folder stays
+	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/directkafka.egg-info
+
+# $(1) is the folder of the virtual environment, $(2) the file with its pins.
+define environment
+$(1)/.stamp: requirements/common.txt $(2) pyproject.toml
+	@test -n "$$(PYTHON)" || { echo "directkafka needs Python 3.11 or later; found:" \
+		"$$$$(python3 --version 2>&1 || echo no python3 on PATH). Install one and run make again:" \
+		"apt-get install python3 python3-venv (Debian 12, Ubuntu 24.04), dnf install python3.11," \
+		"or brew install python@3.12. One that is not on PATH: make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@"$$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$$(PYTHON) cannot make virtual environments." \
+		"Install what is missing and run make again: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setting up $(1) with $$(PYTHON) (a few minutes the first time)"
+	@rm -f $(1)/.stamp
+	@$(1)/bin/python -c '' 2>/dev/null || "$$(PYTHON)" -m venv --clear $(1)
+	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv -r $(2)
+	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
+		--no-deps --no-build-isolation --editable .
+	@touch $(1)/.stamp
+endef
+
+$(eval $(call environment,.venv,requirements/dev.txt))
+$(eval $(call environment,.venv-bench,requirements/bench.txt))
