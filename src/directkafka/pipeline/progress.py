@@ -1,0 +1,61 @@
+"""What a pipeline tells the outside about a batch, after it is committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+__all__ = ["BatchReport", "Reporter", "log_report"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchReport:
+    """One committed batch.
+
+    Attributes:
+        pipeline, generation, batch_id: which.
+        offsets: number of offsets in its ranges.
+        records: number of records read; fewer than offsets where the log has gaps.
+        rows: rows written, by sink name.
+        backlog: offsets that were waiting behind the batch when it was planned.
+        plan_ms, write_ms, commit_ms: duration of the steps, in milliseconds.
+    """
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    offsets: int
+    records: int
+    rows: Mapping[str, int]
+    backlog: int
+    plan_ms: int
+    write_ms: int
+    commit_ms: int
+
+    @property
+    def total_ms(self) -> int:
+        """Duration of the whole batch, in milliseconds."""
+        return self.plan_ms + self.write_ms + self.commit_ms
+
+
+Reporter = Callable[[BatchReport], None]
+
+
+def log_report(report: BatchReport) -> None:
+    """One line a batch at INFO."""
+    rows = ", ".join(f"{sink} {count:,}" for sink, count in report.rows.items())
+    log.info(
+        "%s batch %d: %s records -> %s rows in %d ms (plan %d, write %d, commit %d), %s offsets waiting",
+        report.pipeline,
+        report.batch_id,
+        f"{report.records:,}",
+        rows or "no",
+        report.total_ms,
+        report.plan_ms,
+        report.write_ms,
+        report.commit_ms,
+        f"{report.backlog:,}",
+    )

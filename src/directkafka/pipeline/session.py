@@ -1,0 +1,103 @@
+"""The Spark session a pipeline runs in, and the check that its executors can run our code."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.version import __version__
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["check_executors", "is_classic", "session_for"]
+
+#: Set only on a session that we create, and only where the user sets nothing: see docs/DESIGN.md, "Spark settings".
+_SETTINGS = {
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+#: Rows of an Arrow batch between Spark and the sinks' tasks; Spark's 10,000 costs about a tenth of the throughput.
+_ARROW_BATCH_ROWS = 65_536
+
+
+def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkSession:
+    """A session of the pipeline's own: its temporary views and SQL settings touch nobody else's.
+
+    An existing Spark application (spark-submit, a notebook, another pipeline) is used as it is; ``master`` and
+    ``conf`` count only when there is none.
+
+    Args:
+        name: the application's name, if it is made here.
+        master: Spark's master URL.
+        conf: Spark settings by name.
+    """
+    if SparkContext._active_spark_context is None:
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.appName(name).master(master)
+        for key, value in {**_SETTINGS, **conf}.items():
+            builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+        builder.getOrCreate()
+    session = SparkSession.builder.getOrCreate().newSession()
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
+    if "spark.sql.shuffle.partitions" not in conf:
+        # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
+        session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    return session
+
+
+def is_classic(frame: DataFrame) -> bool:
+    """Whether a DataFrame belongs to a session in this process, not to Spark Connect."""
+    return hasattr(frame, "_jdf")
+
+
+def check_executors(session: SparkSession) -> None:
+    """Run a tiny job that imports this package on the executors.
+
+    Raises:
+        EnvironmentFaultError: no Python there, another Python, no directkafka, or another version of it.
+    """
+    slots = session.sparkContext.defaultParallelism
+    try:
+        rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").distinct().collect()
+    except Exception as error:
+        raise _explain(str(error)) from error
+    others = sorted({str(row.version) for row in rows} - {__version__})
+    if others:
+        raise EnvironmentFaultError(
+            what=f"the driver has directkafka {__version__}, executors have {', '.join(others)}",
+            remedy="Install the same version on both, or ship the driver's environment with the job.",
+        )
+
+
+def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from directkafka.version import __version__ as version
+
+    for batch in batches:
+        yield pa.record_batch({"version": pa.array([version] * batch.num_rows, pa.string())})
+
+
+def _explain(message: str) -> EnvironmentFaultError:
+    interpreter = os.environ.get("PYSPARK_PYTHON", "python3")
+    known = {
+        "No module named 'directkafka'": "the executors' Python has no directkafka",
+        "PYTHON_VERSION_MISMATCH": "the executors run another minor version of Python than the driver",
+        "Cannot run program": f"the executors cannot start the Python interpreter {interpreter!r}",
+        "failed to connect back": f"the executors' Python interpreter {interpreter!r} does not start a Spark worker",
+    }
+    last = message.strip().splitlines()[-1] if message.strip() else "no message"
+    found = next((text for sign, text in known.items() if sign in message), f"a job on the executors failed: {last}")
+    return EnvironmentFaultError(
+        what=found,
+        remedy=f"Set PYSPARK_PYTHON to the interpreter that has the package (here: {sys.executable}), or ship the "
+        "driver's environment with the job; the driver's and the executors' must be alike.",
+    )

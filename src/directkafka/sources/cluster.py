@@ -1,0 +1,98 @@
+"""The driver's side of every source: from options to a view of the cluster, and from ranges to tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import assert_never
+
+from directkafka.errors import TopicNotFoundError
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.fetch import RangeTask
+from directkafka.kafka.metadata import Metadata
+from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.options import AssignedPartitions, SourceOptions, TopicNames, TopicPattern
+from directkafka.planning.starts import needed_timestamps
+from directkafka.planning.subscription import select
+from directkafka.view import ClusterView
+
+__all__ = ["SourceCluster"]
+
+
+class SourceCluster:
+    """Asks the cluster what the options are about, over connections that it keeps.
+
+    Args:
+        options: strategy, security, retries.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._client = KafkaClient(options.client)
+        self._metadata = Metadata(
+            self._client,
+            retries=options.fetch_offset_num_retries,
+            retry_interval_ms=options.fetch_offset_retry_interval_ms,
+        )
+        self._last_view: ClusterView | None = None
+
+    def view(self, *, must_exist: bool = False) -> ClusterView:
+        """Earliest and latest offsets of every partition that the options select, as of now.
+
+        Args:
+            must_exist: whether a topic that is named and not there is an error here. A running query leaves
+                it to planning, which calls a vanished topic data loss.
+
+        Raises:
+            TopicNotFoundError: a topic that is named does not exist.
+            BrokerUnreachableError, BrokerResponseError: after the options' retries.
+        """
+        topics = self._metadata.topics(self._names())
+        selection = select(
+            self._options.strategy,
+            {name: len(topic.leaders) for name, topic in topics.items()},
+            {name for name, topic in topics.items() if topic.internal},
+        )
+        if selection.missing and must_exist:
+            raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
+        self._last_view = self._metadata.view(selection.partitions, topics)
+        return self._last_view
+
+    @property
+    def last_view(self) -> ClusterView:
+        """The view taken last; taken now when there is none."""
+        return self._last_view or self.view()
+
+    def timestamps(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        """The offsets that the positions' timestamps stand for, None where no record is that young."""
+        return self._metadata.at_timestamp(needed_timestamps(positions, view.partitions))
+
+    def tasks(self, ranges: Iterable[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
+        """What executors need to read the ranges, each with its leader as of the view."""
+        return tuple(self._task(one, view) for one in ranges)
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _names(self) -> set[str] | None:
+        match self._options.strategy:
+            case TopicPattern():
+                return None
+            case TopicNames(topics):
+                return set(topics)
+            case AssignedPartitions(partitions):
+                return {one.topic for one in partitions}
+        assert_never(self._options.strategy)
+
+    def _task(self, one: OffsetRange, view: ClusterView) -> RangeTask:
+        seen = view.partitions.get(one.topic_partition)
+        return RangeTask(
+            range=one,
+            topic_id=seen.topic_id if seen else "",
+            host=seen.leader_host if seen else "",
+            port=seen.leader_port if seen else 0,
+            client=self._options.client,
+            include_headers=self._options.include_headers,
+            fail_on_data_loss=self._options.fail_on_data_loss,
+            poll_timeout_ms=self._options.poll_timeout_ms,
+        )

@@ -1,0 +1,62 @@
+"""What executors run to read: Arrow batches of Kafka records from planned ranges.
+
+Executors import this module without ``pyspark.sql``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from directkafka.errors import DirectKafkaError, with_note
+from directkafka.kafka.fetch import RangeTask
+from directkafka.kafka.reader import read_range
+
+__all__ = ["Proof", "ReadRanges", "read_for_spark"]
+
+
+class Proof(Protocol):
+    """Where a task says that it reached the end of its range: a Spark accumulator of dicts."""
+
+    def add(self, term: dict[tuple[str, str], int]) -> None:
+        """Add ``{(attempt, range as text): number of records}``."""
+        ...
+
+
+def read_for_spark(task: RangeTask) -> Iterator[pa.RecordBatch]:
+    """:func:`~directkafka.kafka.reader.read_range`, with errors that keep their fields on the way to the driver."""
+    try:
+        yield from read_range(task)
+    except DirectKafkaError as error:
+        raise with_note(error) from error.__cause__
+
+
+class ReadRanges:
+    """A function for ``mapInArrow`` over a frame of range numbers: each number becomes its range's records.
+
+    Args:
+        tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
+        attempt: name of this try of the batch, under which the proof is filed.
+        proof: told of each range that was read to its end.
+    """
+
+    def __init__(self, tasks: tuple[RangeTask, ...], attempt: str = "", proof: Proof | None = None) -> None:
+        self._tasks = tasks
+        self._attempt = attempt
+        self._proof = proof
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from self._read(self._tasks[number])
+
+    def _read(self, task: RangeTask) -> Iterator[pa.RecordBatch]:
+        record_count = 0
+        for batch in read_for_spark(task):
+            record_count += batch.num_rows
+            yield batch
+        # A consumer that stops early closes this generator above, and the proof stays away.
+        if self._proof is not None:
+            self._proof.add({(self._attempt, str(task.range)): record_count})

@@ -1,0 +1,18 @@
+"""Making the format known to a Spark session."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+__all__ = ["register"]
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``spark.read.format("directkafka")`` and ``spark.readStream.format("directkafka")`` work.
+
+    Args:
+        spark: the session; others of the same application need a call of their own.
+    """
+    from directkafka.sources.structured import DirectKafkaDataSource
+
+    spark.dataSource.register(DirectKafkaDataSource)
