@@ -87,7 +87,7 @@ class Loss:
         """Whether a second look at the cluster may show that nothing is lost."""
         return self.condition in _PASSING
 
-    def error(self) -> DataLossError:
+    def to_error(self) -> DataLossError:
         """The loss as the error that stops a query."""
         return DataLossError(
             condition=self.condition.value,
@@ -110,7 +110,7 @@ def raise_for(losses: tuple[Loss, ...]) -> None:
         DataLossError: there is a loss.
     """
     if losses:
-        error = losses[0].error()
+        error = losses[0].to_error()
         for other in losses[1:]:
             error.add_note(str(other))
         raise error
