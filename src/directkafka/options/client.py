@@ -31,9 +31,7 @@ BOOTSTRAP_SERVERS: Final = OptionSpec(
 )
 
 #: Kafka's own pattern of an address: an optional listener name, a host or [IPv6], a port.
-_ADDRESS = re.compile(
-    r"(?:[0-9a-zA-Z._%-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._%-]+):([0-9]{1,5})"
-)
+_ADDRESS = re.compile(r"(?:[0-9a-zA-Z._%-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._%-]+):([0-9]{1,5})")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +80,7 @@ class ClientOptions:
         name="isolation.level",
         kind="choice",
         choices=("read_uncommitted", "read_committed"),
-        doc="read_committed leaves out records of open and aborted transactions, and ends at the "
-        "last stable offset.",
+        doc="read_committed leaves out records of open and aborted transactions, and ends at the last stable offset.",
     )
     request_timeout_ms: int = option(
         30_000,
@@ -114,8 +111,7 @@ class ClientOptions:
         kind="integer",
         minimum=1,
         maximum=INT_MAX,
-        doc="Most bytes of one partition in a fetch response; a single larger record batch is "
-        "still sent.",
+        doc="Most bytes of one partition in a fetch response; a single larger record batch is still sent.",
     )
     fetch_min_bytes: int = option(
         1,

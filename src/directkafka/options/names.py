@@ -97,14 +97,11 @@ REFUSED_CLIENT_NAMES: Final[dict[str, str]] = {
 REFUSED_SOURCE_CLIENT_NAMES: Final[dict[str, str]] = {
     "auto.offset.reset": "the source keeps its own offsets; set startingOffsets to earliest or "
     "latest instead (it counts for a new query only)",
-    "key.deserializer": "keys arrive as binary; use DataFrame operations such as "
-    "CAST(key AS STRING)",
-    "value.deserializer": "values arrive as binary; use DataFrame operations such as "
-    "CAST(value AS STRING)",
+    "key.deserializer": "keys arrive as binary; use DataFrame operations such as CAST(key AS STRING)",
+    "value.deserializer": "values arrive as binary; use DataFrame operations such as CAST(value AS STRING)",
     "enable.auto.commit": "offsets are kept in the checkpoint or the ledger, and never committed "
     "by a consumer; leave it out",
-    "interceptor.classes": "interceptors can change records and are Java code; use DataFrame "
-    "operations",
+    "interceptor.classes": "interceptors can change records and are Java code; use DataFrame operations",
 }
 
 #: Options of Spark's source that are not here yet. Refused, because a job that counts on them would

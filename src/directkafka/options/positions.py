@@ -31,9 +31,7 @@ _OFFSET_FORMS: Final = (
     'earliest, latest, or JSON by topic: {"flights": {"0": 23, "1": -2}, "routes": "latest"}, '
     "where -2 is earliest and -1 latest"
 )
-_TIMESTAMP_FORM: Final = (
-    'JSON of milliseconds since 1970 by topic and partition: {"flights": {"0": 1700000000000}}'
-)
+_TIMESTAMP_FORM: Final = 'JSON of milliseconds since 1970 by topic and partition: {"flights": {"0": 1700000000000}}'
 
 STARTING_OFFSETS: Final = OptionSpec(
     name="startingOffsets",
@@ -46,8 +44,7 @@ STARTING_OFFSETS: Final = OptionSpec(
 STARTING_TIMESTAMPS: Final = OptionSpec(
     name="startingOffsetsByTimestamp",
     kind="json",
-    doc=f"Start at the first record at or after a time: {_TIMESTAMP_FORM}. Counts before "
-    "startingOffsets.",
+    doc=f"Start at the first record at or after a time: {_TIMESTAMP_FORM}. Counts before startingOffsets.",
 )
 STARTING_TIMESTAMP: Final = OptionSpec(
     name="startingTimestamp",
@@ -59,8 +56,7 @@ STARTING_STRATEGY: Final = OptionSpec(
     kind="choice",
     choices=("error", "latest"),
     default="error",
-    doc="What to do in a partition without a record at or after the time: fail, or start at "
-    "latest.",
+    doc="What to do in a partition without a record at or after the time: fail, or start at latest.",
 )
 ENDING_OFFSETS: Final = OptionSpec(
     name="endingOffsets",
@@ -213,9 +209,7 @@ def _numbers(
             yield TopicPartition(topic, int(partition)), number
 
 
-def _decode(
-    given: Given, spec: OptionSpec, topic_partition: TopicPartition, offset: int
-) -> Position:
+def _decode(given: Given, spec: OptionSpec, topic_partition: TopicPartition, offset: int) -> Position:
     if offset == _EARLIEST_CODE:
         return Earliest()
     if offset == _LATEST_CODE:

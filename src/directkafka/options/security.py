@@ -48,9 +48,7 @@ KEYSTORE_LOCATION: Final = OptionSpec(
     kind="text",
     doc="PEM file with this client's private key and its certificate chain.",
 )
-KEY_PASSWORD: Final = OptionSpec(
-    name="ssl.key.password", kind="secret", doc="Password of this client's private key."
-)
+KEY_PASSWORD: Final = OptionSpec(name="ssl.key.password", kind="secret", doc="Password of this client's private key.")
 CA_LOCATION: Final = OptionSpec(
     name="ssl.ca.location",
     kind="text",
@@ -110,12 +108,8 @@ TLS_SPECS: Final = (
 SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD)
 
 #: ``name=value`` of a JAAS entry: Java quotes with either mark and escapes with a backslash.
-_JAAS_OPTION = re.compile(
-    r"""([\w.]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s;"']+)""", re.DOTALL
-)
-_JAAS_ENTRY = re.compile(
-    rf"\s*([\w.$]+)\s+required((?:\s+{_JAAS_OPTION.pattern})*)\s*;\s*", re.DOTALL | re.IGNORECASE
-)
+_JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s;"']+)""", re.DOTALL)
+_JAAS_ENTRY = re.compile(rf"\s*([\w.$]+)\s+required((?:\s+{_JAAS_OPTION.pattern})*)\s*;\s*", re.DOTALL | re.IGNORECASE)
 
 
 def read_tls(given: Given) -> dict[str, Any]:
@@ -169,9 +163,7 @@ def read_sasl(given: Given) -> dict[str, Any]:
         username, password = given.text(SASL_USERNAME), given.text(SASL_PASSWORD)
     if not (username and password):
         names = f"{JAAS_CONFIG.name}, or {SASL_USERNAME.name} and {SASL_PASSWORD.name}"
-        raise given.error(
-            SASL_MECHANISM.name, f"{mechanism} needs a name and a password: give {names}"
-        )
+        raise given.error(SASL_MECHANISM.name, f"{mechanism} needs a name and a password: give {names}")
     return {
         "sasl_mechanism": mechanism,
         "sasl_username": username,
@@ -183,9 +175,7 @@ def _mechanism(given: Given) -> str:
     mechanism = given.text(SASL_MECHANISM).upper() or "GSSAPI (Kafka's default)"
     if mechanism not in _LOGIN_MODULES:
         supported = ", ".join(_LOGIN_MODULES)
-        raise given.error(
-            SASL_MECHANISM.name, f"{mechanism} is not supported; use one of {supported}"
-        )
+        raise given.error(SASL_MECHANISM.name, f"{mechanism} is not supported; use one of {supported}")
     return mechanism
 
 

@@ -268,9 +268,7 @@ def _read_topic_names(given: Given) -> TopicNames:
 def _read_pattern(given: Given) -> TopicPattern:
     pattern = given.text(SUBSCRIBE_PATTERN)
     if not pattern:
-        raise given.error(
-            SUBSCRIBE_PATTERN.name, "is empty; give a regular expression for topic names"
-        )
+        raise given.error(SUBSCRIBE_PATTERN.name, "is empty; give a regular expression for topic names")
     try:
         re.compile(pattern)
     except re.error as error:
@@ -283,9 +281,7 @@ def _read_assigned(given: Given) -> AssignedPartitions:
     form = 'JSON of partition numbers by topic: {"flights": [0, 1]}'
     partitions: set[TopicPartition] = set()
     for topic, numbers in read_json(given, ASSIGN, form).items():
-        if not isinstance(numbers, list) or not all(
-            type(one) is int and one >= 0 for one in numbers
-        ):
+        if not isinstance(numbers, list) or not all(type(one) is int and one >= 0 for one in numbers):
             raise given.error(ASSIGN.name, f"expected {form}; {topic!r} has {numbers!r}")
         partitions.update(TopicPartition(topic, one) for one in numbers)
     if not partitions:

@@ -103,9 +103,7 @@ def _shown(default: Any) -> str:
 
 def specs_of(options_type: type) -> dict[str, OptionSpec]:
     """The specs of a dataclass whose fields were made with :func:`option`, by field name."""
-    return {
-        one.name: one.metadata["option"] for one in fields(options_type) if "option" in one.metadata
-    }
+    return {one.name: one.metadata["option"] for one in fields(options_type) if "option" in one.metadata}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +192,4 @@ class Given:
         raise self._unexpected(spec, text)
 
     def _unexpected(self, spec: OptionSpec, text: str) -> OptionError:
-        return self.error(
-            self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {text!r}"
-        )
+        return self.error(self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {text!r}")

@@ -1,7 +1,7 @@
 """The plan of a batch: which offsets it reads, and what the ledger will say afterwards.
 
 Everything here is a pure function of where the pipeline is (``PartitionProgress`` by partition), what
-the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`PlanPolicy`. A batch's progress
+the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`BatchPolicy`. A batch's progress
 follows on the one before: ``start`` is the ``end`` of the batch before, unless the topic was made
 again, which shows in another ``topic_id``. Offsets of ``[start, end)`` that are lost are in none of the
 plan's ranges.
@@ -35,7 +35,7 @@ from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
     "BatchPlan",
-    "PlanPolicy",
+    "BatchPolicy",
     "plan",
     "plan_origin",
     "plan_pinned",
@@ -46,13 +46,15 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlanPolicy:
+class BatchPolicy:
     """What the user decides about plans.
 
     Attributes:
         max_offsets: most offsets of a batch; None for all there are.
         fail_on_data_loss: whether a loss is an error; else the plan goes on without what is lost.
         min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.splits.split`.
+        ends_max: where no batch goes beyond: what "available now" found when it started. Partitions
+            that it lacks are not read. None for no such bound.
         group_id_given: whether ``kafka.group.id`` was given, for a message of Spark's.
     """
 
@@ -60,6 +62,7 @@ class PlanPolicy:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    ends_max: Mapping[TopicPartition, int] | None = None
     group_id_given: bool = False
 
 
@@ -84,13 +87,18 @@ class BatchPlan:
         """Offsets that the batch reads; records may be fewer where the log has gaps."""
         return total_count(self.ranges)
 
+    @property
+    def backlog(self) -> int:
+        """Offsets that are left for later batches."""
+        return sum(self.behind.values())
+
     def ends(self) -> dict[TopicPartition, int]:
         """Where the next batch starts, by partition."""
         return {one.topic_partition: one.end for one in self.progress}
 
 
 def plan(
-    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: PlanPolicy
+    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: BatchPolicy
 ) -> BatchPlan | None:
     """The next batch; None when there is nothing new to read.
 
@@ -106,13 +114,15 @@ def plan(
             does well to take another view first: see :func:`~directkafka.planning.loss.classify`.
     """
     losses = classify(previous, view, group_id_given=policy.group_id_given)
-    _fail_if_told_to(losses, policy)
+    if policy.fail_on_data_loss:
+        raise_for(losses)
+    reachable = _reachable(view.latest(), policy)
     starts = {}
-    for one, seen in view.partitions.items():
-        start = resume_at(previous.get(one), seen)
+    for one in reachable:
+        start = resume_at(previous.get(one), view.partitions[one])
         if start is not None:
             starts[one] = start
-    ends = limited_ends(starts, view.latest(), policy.max_offsets)
+    ends = limited_ends(starts, reachable, policy.max_offsets)
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
@@ -122,20 +132,29 @@ def plan(
     return _batch_plan(ranges, progress, losses, view)
 
 
-def plan_origin(positions: Positions, view: ClusterView, timestamps: Timestamps, policy: PlanPolicy) -> BatchPlan:
+def plan_origin(
+    positions: Positions,
+    view: ClusterView,
+    timestamps: Timestamps,
+    *,
+    fail_on_data_loss: bool = True,
+) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
         positions: where to start.
         view: the partitions that are read.
         timestamps: answers to :func:`~directkafka.planning.starts.needed_timestamps`.
+        fail_on_data_loss: whether a start that is not in the log is an error; else the nearest offset
+            that is counts instead.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
-        DataLossError: a start is not in the log and the policy says to fail.
+        DataLossError: a start is not in the log.
     """
     starts = resolve_starts(positions, view, timestamps)
-    _fail_if_told_to(starts.losses, policy)
+    if fail_on_data_loss:
+        raise_for(starts.losses)
     progress = [_advanced(one, None, view.partitions[one], start, start) for one, start in starts.offsets.items()]
     return _batch_plan((), progress, starts.losses, view)
 
@@ -147,7 +166,7 @@ def plan_read(
     view: ClusterView,
     start_timestamps: Timestamps,
     end_timestamps: Timestamps,
-    policy: PlanPolicy,
+    policy: BatchPolicy,
 ) -> BatchPlan:
     """The plan of a batch read, from a position to a position.
 
@@ -156,7 +175,8 @@ def plan_read(
         DataLossError: what is asked for is not in the log and the policy says to fail.
     """
     resolved = resolve_ranges(starting, ending, view, start_timestamps, end_timestamps)
-    _fail_if_told_to(resolved.losses, policy)
+    if policy.fail_on_data_loss:
+        raise_for(resolved.losses)
     progress = [
         _advanced(
             one.topic_partition,
@@ -170,7 +190,7 @@ def plan_read(
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, view)
 
 
-def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: PlanPolicy) -> BatchPlan:
+def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: BatchPolicy) -> BatchPlan:
     """The plan of a batch whose starts and ends are already decided, to be read (again).
 
     For a store that lags behind another by one batch, and for Spark's replay of a batch.
@@ -189,7 +209,8 @@ def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy
             start = max(one.start, seen.earliest)
             end = max(min(one.end, seen.latest), start)
             ranges.append(OffsetRange(one.topic, one.partition, start, end))
-    _fail_if_told_to(tuple(losses), policy)
+    if policy.fail_on_data_loss:
+        raise_for(tuple(losses))
     return _batch_plan(_split(ranges, policy), pinned, tuple(losses), view)
 
 
@@ -221,19 +242,20 @@ def progress_between(
     return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
 
 
-def _fail_if_told_to(losses: tuple[Loss, ...], policy: PlanPolicy) -> None:
-    if policy.fail_on_data_loss:
-        raise_for(losses)
+def _reachable(latest: Mapping[TopicPartition, int], policy: BatchPolicy) -> dict[TopicPartition, int]:
+    """How far each partition may be read; those that may not be read at all are left out."""
+    bounds = latest if policy.ends_max is None else policy.ends_max
+    return {one: min(end, bounds[one]) for one, end in latest.items() if one in bounds}
 
 
 def _ranges(
-    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: PlanPolicy
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: BatchPolicy
 ) -> tuple[OffsetRange, ...]:
     whole = (OffsetRange(one.topic, one.partition, starts[one], ends[one]) for one in sorted(starts))
     return _split(whole, policy)
 
 
-def _split(ranges: Iterable[OffsetRange], policy: PlanPolicy) -> tuple[OffsetRange, ...]:
+def _split(ranges: Iterable[OffsetRange], policy: BatchPolicy) -> tuple[OffsetRange, ...]:
     return split(
         ranges,
         min_partitions=policy.min_partitions,
@@ -257,7 +279,7 @@ def _advanced(
     )
 
 
-def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: PlanPolicy) -> Loss | None:
+def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: BatchPolicy) -> Loss | None:
     """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
     if one.start == one.end:
         return None
