@@ -1,7 +1,7 @@
 """The plan of a batch: which offsets it reads, and what the ledger will say afterwards.
 
 Everything here is a pure function of where the pipeline is (``PartitionProgress`` by partition), what
-the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`BatchPolicy`. A batch's progress
+the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`PlanPolicy`. A batch's progress
 follows on the one before: ``start`` is the ``end`` of the batch before, unless the topic was made
 again, which shows in another ``topic_id``. Offsets of ``[start, end)`` that are lost are in none of the
 plan's ranges.
@@ -35,7 +35,7 @@ from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
     "BatchPlan",
-    "BatchPolicy",
+    "PlanPolicy",
     "plan",
     "plan_origin",
     "plan_pinned",
@@ -46,7 +46,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchPolicy:
+class PlanPolicy:
     """What the user decides about plans.
 
     Attributes:
@@ -98,7 +98,7 @@ class BatchPlan:
 
 
 def plan(
-    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: BatchPolicy
+    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: PlanPolicy
 ) -> BatchPlan | None:
     """The next batch; None when there is nothing new to read.
 
@@ -132,28 +132,21 @@ def plan(
     return _batch_plan(ranges, progress, losses, view)
 
 
-def plan_origin(
-    positions: Positions,
-    view: ClusterView,
-    timestamps: Timestamps,
-    *,
-    fail_on_data_loss: bool = True,
-) -> BatchPlan:
+def plan_origin(positions: Positions, view: ClusterView, timestamps: Timestamps, policy: PlanPolicy) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
         positions: where to start.
         view: the partitions that are read.
         timestamps: answers to :func:`~directkafka.planning.starts.needed_timestamps`.
-        fail_on_data_loss: whether a start that is not in the log is an error; else the nearest offset
-            that is counts instead.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
-        DataLossError: a start is not in the log.
+        DataLossError: a start is not in the log and the policy says to fail; else the nearest offset that is
+            counts instead.
     """
     starts = resolve_starts(positions, view, timestamps)
-    if fail_on_data_loss:
+    if policy.fail_on_data_loss:
         raise_for(starts.losses)
     progress = [_advanced(one, None, view.partitions[one], start, start) for one, start in starts.offsets.items()]
     return _batch_plan((), progress, starts.losses, view)
@@ -166,7 +159,7 @@ def plan_read(
     view: ClusterView,
     start_timestamps: Timestamps,
     end_timestamps: Timestamps,
-    policy: BatchPolicy,
+    policy: PlanPolicy,
 ) -> BatchPlan:
     """The plan of a batch read, from a position to a position.
 
@@ -190,7 +183,7 @@ def plan_read(
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, view)
 
 
-def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: BatchPolicy) -> BatchPlan:
+def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: PlanPolicy) -> BatchPlan:
     """The plan of a batch whose starts and ends are already decided, to be read (again).
 
     For a store that lags behind another by one batch, and for Spark's replay of a batch.
@@ -242,20 +235,20 @@ def progress_between(
     return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
 
 
-def _reachable(latest: Mapping[TopicPartition, int], policy: BatchPolicy) -> dict[TopicPartition, int]:
+def _reachable(latest: Mapping[TopicPartition, int], policy: PlanPolicy) -> dict[TopicPartition, int]:
     """How far each partition may be read; those that may not be read at all are left out."""
     bounds = latest if policy.ends_max is None else policy.ends_max
     return {one: min(end, bounds[one]) for one, end in latest.items() if one in bounds}
 
 
 def _ranges(
-    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: BatchPolicy
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: PlanPolicy
 ) -> tuple[OffsetRange, ...]:
     whole = (OffsetRange(one.topic, one.partition, starts[one], ends[one]) for one in sorted(starts))
     return _split(whole, policy)
 
 
-def _split(ranges: Iterable[OffsetRange], policy: BatchPolicy) -> tuple[OffsetRange, ...]:
+def _split(ranges: Iterable[OffsetRange], policy: PlanPolicy) -> tuple[OffsetRange, ...]:
     return split(
         ranges,
         min_partitions=policy.min_partitions,
@@ -279,7 +272,7 @@ def _advanced(
     )
 
 
-def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: BatchPolicy) -> Loss | None:
+def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: PlanPolicy) -> Loss | None:
     """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
     if one.start == one.end:
         return None
