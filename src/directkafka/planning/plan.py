@@ -53,8 +53,6 @@ class PlanPolicy:
         max_offsets: most offsets of a batch; None for all there are.
         fail_on_data_loss: whether a loss is an error; else the plan goes on without what is lost.
         min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.splits.split`.
-        ends_max: where no batch goes beyond: what "available now" found when it started. Partitions
-            that it lacks are not read. None for no such bound.
         group_id_given: whether ``kafka.group.id`` was given, for a message of Spark's.
     """
 
@@ -62,7 +60,6 @@ class PlanPolicy:
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
-    ends_max: Mapping[TopicPartition, int] | None = None
     group_id_given: bool = False
 
 
@@ -116,13 +113,12 @@ def plan(
     losses = classify(previous, view, group_id_given=policy.group_id_given)
     if policy.fail_on_data_loss:
         raise_for(losses)
-    reachable = _reachable(view.latest(), policy)
     starts = {}
-    for one in reachable:
-        start = resume_at(previous.get(one), view.partitions[one])
+    for one, seen in view.partitions.items():
+        start = resume_at(previous.get(one), seen)
         if start is not None:
             starts[one] = start
-    ends = limited_ends(starts, reachable, policy.max_offsets)
+    ends = limited_ends(starts, view.latest(), policy.max_offsets)
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
@@ -233,12 +229,6 @@ def progress_between(
     earliest = view.earliest()
     between = progress_at({one: starts.get(one, earliest.get(one, end)) for one, end in ends.items()})
     return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
-
-
-def _reachable(latest: Mapping[TopicPartition, int], policy: PlanPolicy) -> dict[TopicPartition, int]:
-    """How far each partition may be read; those that may not be read at all are left out."""
-    bounds = latest if policy.ends_max is None else policy.ends_max
-    return {one: min(end, bounds[one]) for one, end in latest.items() if one in bounds}
 
 
 def _ranges(
