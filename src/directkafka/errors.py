@@ -379,9 +379,7 @@ class LineageError(StoreError):
     expected: str
     found: str
     remedy: str
-    template = (
-        "pipeline {pipeline!r} at {store}: the ledger's lineage is {found}, this job's is {expected}. {remedy}"
-    )
+    template = "pipeline {pipeline!r} at {store}: the ledger's lineage is {found}, this job's is {expected}. {remedy}"
 
 
 @dataclass(kw_only=True, eq=False)

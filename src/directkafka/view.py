@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from directkafka.offsets import TopicPartition
 
@@ -55,3 +55,14 @@ class ClusterView:
     def latest(self) -> dict[TopicPartition, int]:
         """One past the last readable offset, by partition."""
         return {topic_partition: seen.latest for topic_partition, seen in self.partitions.items()}
+
+    def until(self, ends: Mapping[TopicPartition, int]) -> ClusterView:
+        """The same view, as if the logs ended at these offsets; a partition without one, as if it were empty.
+
+        What came after the start of an "available now" run is so not seen by its planning.
+        """
+        capped = {
+            one: replace(seen, latest=min(seen.latest, ends.get(one, seen.earliest)))
+            for one, seen in self.partitions.items()
+        }
+        return replace(self, partitions=capped)

@@ -193,9 +193,7 @@ class KafkaClient:
         try:
             await connection
             request = MetadataRequest(topics=[], max_version=_VERSION_MAX["Metadata"])
-            self._manager.cluster.update_metadata(
-                await connection.send_request(request, request_timeout_ms=timeout_ms)
-            )
+            self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()
 
@@ -233,11 +231,16 @@ class Channel:
     buffers: list[bytearray] = field(default_factory=list)
     _correlation_id: int = 0
 
-    def encode_fetch(self, **values: Any) -> tuple[int, bytes]:
-        """A framed Fetch request: its correlation id and its bytes. Fields as for :meth:`KafkaClient.call`."""
+    def encode_fetch(self, version: int, **values: Any) -> tuple[int, bytes]:
+        """A framed Fetch request: its correlation id and its bytes.
+
+        Args:
+            version: at most :attr:`fetch_version`.
+            values: fields as for :meth:`KafkaClient.call`.
+        """
         self._correlation_id = (self._correlation_id + 1) % 2**31
         request = _fill(FetchRequest, values)
-        request.API_VERSION = self.fetch_version
+        request.API_VERSION = version
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         return self._correlation_id, bytes(request.encode(framed=True, header=True))
 
@@ -279,9 +282,7 @@ def open_channel(options: ClientOptions, host: str, port: int) -> Channel:
 
 async def _take_over(manager: Any, options: ClientOptions, host: str, port: int) -> Channel:
     node_id = manager.cluster.bootstrap_brokers()[0].node_id
-    connection = manager.get_connection(
-        node_id, timeout_ms=options.connect_timeout_ms, refresh_metadata_on_err=False
-    )
+    connection = manager.get_connection(node_id, timeout_ms=options.connect_timeout_ms, refresh_metadata_on_err=False)
     await connection
     version = connection.broker_version_data.api_version(
         FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_VERSION_MAX["Fetch"]

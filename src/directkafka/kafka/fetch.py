@@ -18,6 +18,7 @@ import logging
 import queue
 import threading
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -47,6 +48,10 @@ log = logging.getLogger(__name__)
 BUFFERS = 3
 
 _BYTES_FIRST_MAX = 1024 * 1024
+#: From 13 on a request names its topic by id alone, so a topic that was made again is never taken for the old one.
+_VERSION_BY_NAME_MAX = 12
+_NO_TOPIC_ID = str(uuid.UUID(int=0))
+
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_ID = 100
 _INCONSISTENT_TOPIC_ID = 103
@@ -308,7 +313,10 @@ class RangeFetch:
         channel = self._channel
         assert channel is not None
         one, client = self._task.range, self._task.client
+        named = self._task.topic_id or _NO_TOPIC_ID
+        version = channel.fetch_version if self._task.topic_id else min(channel.fetch_version, _VERSION_BY_NAME_MAX)
         correlation_id, request = channel.encode_fetch(
+            version,
             replica_id=-1,
             max_wait_ms=client.fetch_max_wait_ms,
             min_bytes=client.fetch_min_bytes,
@@ -317,7 +325,7 @@ class RangeFetch:
             topics=[
                 {
                     "topic": one.topic,
-                    "topic_id": self._task.topic_id,
+                    "topic_id": named,
                     "partitions": [
                         {
                             "partition": one.partition,
@@ -332,7 +340,7 @@ class RangeFetch:
         )
         channel.socket.sendall(request)
         frame = _receive(channel, buffer, client.fetch_max_bytes)
-        response = parse_fetch_response(frame, channel.fetch_version)
+        response = parse_fetch_response(frame, version)
         if response.correlation_id != correlation_id or response.partition not in (-1, one.partition):
             raise ResponseError(
                 f"asked with correlation id {correlation_id} for partition {one.partition}, got "

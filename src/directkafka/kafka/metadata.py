@@ -151,7 +151,7 @@ class Metadata:
                 continue
             raise_for("Metadata", topic.error_code, f"topic {topic.name}")
             described[topic.name] = TopicDescription(
-                topic_id=str(topic.topic_id or ""),
+                topic_id=str(topic.topic_id) if topic.topic_id and topic.topic_id.int else "",
                 internal=bool(topic.is_internal),
                 leaders={one.partition_index: self._leader(one) for one in topic.partitions},
             )

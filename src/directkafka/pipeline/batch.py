@@ -49,9 +49,7 @@ class Written:
 
     def for_store(self, store: Store) -> list[tuple[Sink, BatchName, Sequence[TaskReport]]]:
         """The part that goes into one store's transaction."""
-        return [
-            (sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity
-        ]
+        return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
 
 
 class BatchWriter:
@@ -186,5 +184,5 @@ def _from_executor(error: Exception) -> DirectKafkaError:
     ours = from_note(text)
     if ours is not None:
         return ours
-    lines = [line for line in text.split("\n\nJVM stacktrace")[0].strip().splitlines() if line.strip()]
+    lines = [line for line in text.partition("\n\nJVM stacktrace")[0].strip().splitlines() if line.strip()]
     return TransformError(source="on an executor", cause=lines[-1].strip() if lines else type(error).__name__)

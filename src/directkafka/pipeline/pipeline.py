@@ -62,7 +62,8 @@ class Pipeline:
     ) -> None:
         if engine != "direct" or checkpoint is not None:
             raise OptionError(
-                option="engine", reason=f'expected "direct", which takes no checkpoint; found {engine!r}, {checkpoint!r}'
+                option="engine",
+                reason=f'expected "direct", which takes no checkpoint; found {engine!r}, {checkpoint!r}',
             )
         self.name = name
         self.report = report
@@ -160,7 +161,7 @@ class Pipeline:
             bindings=self._bindings,
             trigger=self._trigger,
             session=session,
-            report=lambda report: self.report(report),
+            report=self.report,
         )
         engine.run(self._stop)
 
@@ -200,9 +201,7 @@ class Pipeline:
 
 def _bindings(sinks: Sinks) -> tuple[Binding, ...]:
     if isinstance(sinks, Mapping):
-        return tuple(
-            Binding(output=output, sink=sink) for output, some in sinks.items() for sink in _as_sequence(some)
-        )
+        return tuple(Binding(output=output, sink=sink) for output, some in sinks.items() for sink in _as_sequence(some))
     return tuple(Binding(output=DEFAULT_OUTPUT, sink=sink) for sink in _as_sequence(sinks))
 
 
@@ -218,6 +217,4 @@ def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:
 
 
 def _sink(spec: SinkSpec) -> Sink:
-    return PostgresSink(
-        spec.dsn, spec.table, spec.mode, key=spec.key, add=spec.add, schema_policy=spec.schema_policy
-    )
+    return PostgresSink(spec.dsn, spec.table, spec.mode, key=spec.key, add=spec.add, schema_policy=spec.schema_policy)

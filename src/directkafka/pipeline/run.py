@@ -21,7 +21,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from threading import Event
 
@@ -31,20 +31,20 @@ from pyspark.sql import SparkSession
 from directkafka.errors import (
     BrokerResponseError,
     BrokerUnreachableError,
-    DirectKafkaError,
+    DataLossError,
     FetchTimeoutError,
     RowCountError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import BatchWriter, Binding, Written
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.recover import reconcile
 from directkafka.pipeline.transform import Transform
-from directkafka.planning.plan import BatchPlan, BatchPolicy, plan, plan_origin
-from directkafka.planning.trigger import AvailableNow, Moment, Trigger, wait_ms
+from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
+from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
 from directkafka.sources.cluster import SourceCluster
 from directkafka.stores.base import BatchName, LedgerEntry, Store
 from directkafka.view import ClusterView
@@ -55,6 +55,8 @@ log = logging.getLogger("directkafka.pipeline")
 
 #: What may pass by itself; anything else stops the pipeline at once.
 _PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchTimeoutError)
+
+_SECOND_LOOK_S = 0.5
 
 
 @dataclass(slots=True)
@@ -98,6 +100,13 @@ class DirectEngine:
         self._cluster = SourceCluster(source)
         self._writer = BatchWriter(session, transform, bindings, include_headers=source.include_headers)
         self._ledgers = _group(bindings)
+        self._policy = PlanPolicy(
+            max_offsets=source.max_offsets_per_trigger,
+            fail_on_data_loss=source.fail_on_data_loss,
+            min_partitions=source.min_partitions,
+            max_records_per_partition=source.max_records_per_partition,
+            group_id_given=source.group_id is not None,
+        )
         self._generation = 0
         self._target: Mapping[TopicPartition, int] | None = None
         self._retry_ms_max = retry_ms_max
@@ -156,25 +165,23 @@ class DirectEngine:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
         view = self._cluster.view(must_exist=True)
         positions = self._source.starting
-        progress = plan_origin(
-            positions,
-            view,
-            self._cluster.timestamps(positions, view),
-            fail_on_data_loss=self._source.fail_on_data_loss,
-        )
+        origin = plan_origin(positions, view, self._cluster.timestamps(positions, view), self._policy)
+        _log_losses(origin)
         reach("origin.planned")
-        entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=progress)
+        entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
         for ledger in self._ledgers:
             ledger.entry = ledger.store.commit(entry, previous=None)
         reach("origin.committed")
-        log.info("%s starts at %s", self._name, {str(one.topic_partition): one.start for one in progress})
+        log.info("%s starts at %s", self._name, to_nested(entry.ends()))
 
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[_Ledger]) -> None:
         """Redo the newest batch for the stores that lack it, from the ranges that the others committed."""
         log.warning("%s: %d store(s) lack batch %d; redoing it there", self._name, len(behind), ahead.batch_id)
         name = self._batch_name(ahead.batch_id)
-        pinned = BatchPlan.pinned(ahead.progress)
-        written = self._writer.write(name, self._cluster.tasks(pinned.ranges, self._cluster.view()))
+        view = self._cluster.view()
+        pinned = plan_pinned(ahead.progress, view, self._policy)
+        _log_losses(pinned)
+        written = self._writer.write(name, self._cluster.tasks(pinned.ranges, view))
         entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
         for ledger in behind:
             ledger.entry = ledger.store.commit(entry, previous=ledger.entry, writes=written.for_store(ledger.store))
@@ -213,26 +220,28 @@ class DirectEngine:
         return True
 
     def _plan(self, view: ClusterView) -> BatchPlan | None:
-        if self._target is None and isinstance(self._trigger, AvailableNow):
-            self._target = view.latest()
-        batch = plan(
-            {one.topic_partition: one for one in self._entry_now().progress},
-            view,
-            BatchPolicy(
-                max_offsets=self._source.max_offsets_per_trigger,
-                fail_on_data_loss=self._source.fail_on_data_loss,
-                min_partitions=self._source.min_partitions,
-                max_records_per_partition=self._source.max_records_per_partition,
-                ends_max=self._target,
-            ),
-        )
-        for loss in batch.losses if batch is not None else ():
-            log.warning("%s", loss.to_error())
+        previous = {one.topic_partition: one for one in self._entry_now().progress}
+        try:
+            batch = plan(previous, self._as_wanted(view), self._policy)
+        except DataLossError as loss:
+            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
+            # (KAFKA-7703): a loss is believed when a second look shows it too.
+            log.warning("looking again, since it may pass: %s", loss)
+            time.sleep(_SECOND_LOOK_S)
+            batch = plan(previous, self._as_wanted(self._cluster.view()), self._policy)
+        if batch is not None:
+            _log_losses(batch)
         return batch
 
-    def _tell(
-        self, batch: BatchPlan, written: Written, *, plan_s: float, write_s: float, commit_s: float
-    ) -> None:
+    def _as_wanted(self, view: ClusterView) -> ClusterView:
+        """The view, up to where an available-now run goes."""
+        if not isinstance(self._trigger, AvailableNow):
+            return view
+        if self._target is None:
+            self._target = view.latest()
+        return view.until(self._target)
+
+    def _tell(self, batch: BatchPlan, written: Written, *, plan_s: float, write_s: float, commit_s: float) -> None:
         entry = self._entry_now()
         rows: dict[str, int] = {}
         for ledger in self._ledgers:
@@ -242,10 +251,10 @@ class DirectEngine:
                 pipeline=self._name,
                 generation=self._generation,
                 batch_id=entry.batch_id,
-                offsets=sum(one.count() for one in batch.ranges),
+                offsets=batch.offset_count,
                 records=written.record_count,
                 rows=rows,
-                backlog=batch.backlog,
+                backlog=sum(batch.behind.values()),
                 plan_ms=round(plan_s * 1000),
                 write_ms=round(write_s * 1000),
                 commit_ms=round(commit_s * 1000),
@@ -278,13 +287,9 @@ class DirectEngine:
         )
 
     def _batch_name(self, batch_id: int) -> BatchName:
-        return BatchName(
-            pipeline=self._name, generation=self._generation, batch_id=batch_id, attempt=uuid.uuid4().hex
-        )
+        return BatchName(pipeline=self._name, generation=self._generation, batch_id=batch_id, attempt=uuid.uuid4().hex)
 
     def _backlog(self) -> int | None:
-        from directkafka.planning.trigger import Backlog
-
         if not isinstance(self._trigger, Backlog) or self._ledgers[0].entry is None:
             return None
         ends = self._ledgers[0].entry.ends()
@@ -308,6 +313,11 @@ def _may_pass(error: BaseException) -> bool:
     if isinstance(error, BrokerResponseError):
         return error.retriable
     return isinstance(error, _PASSING)
+
+
+def _log_losses(batch: BatchPlan) -> None:
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
 
 
 def _log_retry(state: tenacity.RetryCallState) -> None:

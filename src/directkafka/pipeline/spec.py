@@ -78,9 +78,7 @@ class SinkSpec(_Section):
     schema_policy: Literal["fail", "add-columns"] = Field(
         default="fail", description="What to do with a column that the table lacks."
     )
-    source_output: str = Field(
-        default="default", alias="from", description="Which of the transform's named outputs."
-    )
+    source_output: str = Field(default="default", alias="from", description="Which of the transform's named outputs.")
 
 
 class PipelineSpec(_Section):

@@ -14,7 +14,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, TransformError
 
-__all__ = ["DEFAULT_OUTPUT", "PythonTransform", "SqlTransform", "Transform", "apply_transform", "load_function", "remarks"]
+__all__ = [
+    "DEFAULT_OUTPUT",
+    "PythonTransform",
+    "SqlTransform",
+    "Transform",
+    "apply_transform",
+    "load_function",
+    "remarks",
+]
 
 DEFAULT_OUTPUT = "default"
 
@@ -47,23 +55,27 @@ def apply_transform(transform: Transform, source: DataFrame, session: SparkSessi
         TransformError: the query does not compile, the function raises, or it returns something else.
     """
     source.createOrReplaceTempView("source")
-    match transform:
-        case SqlTransform(text):
-            name = "sql"
-            produce: Callable[[], Outputs] = lambda: session.sql(text)  # noqa: E731 - one expression each
-        case PythonTransform(function, name):
-            produce = lambda: function(source)  # noqa: E731
-        case _:
-            assert_never(transform)
+    name = transform.name if isinstance(transform, PythonTransform) else "sql"
     try:
-        outputs = produce()
+        outputs = _produce(transform, source, session)
     except DirectKafkaError:
         raise
     except PySparkException as error:
-        raise TransformError(source=name, cause=str(error.getMessage() or error).split("\n\nJVM stacktrace")[0]) from error
+        message = str(error.getMessage() or error).partition("\n\nJVM stacktrace")[0]
+        raise TransformError(source=name, cause=message) from error
     except Exception as error:
         raise TransformError(source=name, cause=f"{type(error).__name__}: {error}") from error
     return _checked(outputs, name)
+
+
+def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> Outputs:
+    match transform:
+        case SqlTransform(text):
+            return session.sql(text)
+        case PythonTransform(function):
+            return function(source)
+        case _:
+            assert_never(transform)
 
 
 def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
@@ -72,7 +84,8 @@ def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
         if not isinstance(frame, DataFrame):
             raise TransformError(
                 source=name,
-                cause=f"output {output!r} is a {type(frame).__name__}; return a DataFrame, or a dict of DataFrames by name",
+                cause=f"output {output!r} is a {type(frame).__name__}; return a DataFrame, or a dict of "
+                "DataFrames by name",
             )
         if frame.isStreaming:
             raise TransformError(

@@ -48,6 +48,7 @@ class ReadRanges:
         self._proof = proof
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The records of the ranges that ``batches`` names, in that order."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield from self._read(self._tasks[number])

@@ -31,11 +31,18 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.kafka.fetch import RangeTask
-from directkafka.offsets import OffsetRange, TopicPartition, from_nested, to_nested
+from directkafka.offsets import TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
-from directkafka.planning.plan import stream_ends
-from directkafka.planning.splits import split
-from directkafka.planning.starts import resolve_ends, resolve_starts
+from directkafka.planning.plan import (
+    BatchPlan,
+    PlanPolicy,
+    plan,
+    plan_origin,
+    plan_pinned,
+    plan_read,
+    progress_at,
+    progress_between,
+)
 from directkafka.sources.cluster import SourceCluster
 from directkafka.sources.frame import record_schema
 from directkafka.sources.reading import read_for_spark
@@ -103,31 +110,45 @@ class _BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
-        cluster = SourceCluster(self._options)
+        options = self._options
+        assert options.ending is not None, "a batch read has an end"
+        cluster = SourceCluster(options)
         try:
             view = cluster.view(must_exist=True)
-            ranges = self._ranges(cluster, view)
-            return [_RangePartition(task) for task in cluster.tasks(ranges, view)]
+            batch = plan_read(
+                starting=options.starting,
+                ending=options.ending,
+                view=view,
+                start_timestamps=cluster.timestamps(options.starting, view),
+                end_timestamps=cluster.timestamps(options.ending, view),
+                policy=_policy(options),
+            )
+            return _partitions(batch, cluster, view)
         finally:
             cluster.close()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition)
 
-    def _ranges(self, cluster: SourceCluster, view: ClusterView) -> tuple[OffsetRange, ...]:
-        options, ending = self._options, self._options.ending
-        assert ending is not None, "a batch read has an end"
-        starts = resolve_starts(
-            options.starting,
-            view,
-            cluster.timestamps(options.starting, view),
-            fail_on_data_loss=options.fail_on_data_loss,
-        )
-        ends = resolve_ends(
-            ending, view, starts, cluster.timestamps(ending, view), fail_on_data_loss=options.fail_on_data_loss
-        )
-        whole = [OffsetRange(one.topic, one.partition, start, ends[one]) for one, start in sorted(starts.items())]
-        return split(whole, options.min_partitions, options.max_records_per_partition)
+
+def _policy(options: SourceOptions, max_offsets: int | None = None) -> PlanPolicy:
+    return PlanPolicy(
+        max_offsets=max_offsets,
+        fail_on_data_loss=options.fail_on_data_loss,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+        group_id_given=options.group_id is not None,
+    )
+
+
+def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
+    _log_losses(batch)
+    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, view)]
+
+
+def _log_losses(batch: BatchPlan) -> None:
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -149,43 +170,43 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
         view = self._cluster.view(must_exist=not start)
-        if self._until_available_now and self._target is None:
-            self._target = view.latest()
         if not start:
             return self._first_offsets(view)
-        ends = stream_ends(
-            from_nested(start),
-            view,
-            max_offsets=limit.max_rows if isinstance(limit, ReadMaxRows) else None,
-            ends_max=self._target,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-            group_id_given=self._options.group_id is not None,
-        )
+        if self._until_available_now:
+            self._target = self._target or view.latest()
+            view = view.until(self._target)
+        previous = progress_at(from_nested(start))
+        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        batch = plan(previous, view, _policy(self._options, max_offsets))
+        if batch is None:
+            return start
+        _log_losses(batch)
+        ends = {
+            one.topic_partition: one.end if one.topic_partition in previous else one.start for one in batch.progress
+        }
+        added = sorted(set(ends) - set(previous))
+        if added:
+            log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
     def _first_offsets(self, view: ClusterView) -> Nested:
         positions = self._options.starting
-        starts = resolve_starts(
-            positions,
-            view,
-            self._cluster.timestamps(positions, view),
-            fail_on_data_loss=self._options.fail_on_data_loss,
-        )
-        log.info("the query starts at %s", to_nested(starts))
-        return to_nested(starts)
+        timestamps = self._cluster.timestamps(positions, view)
+        origin = plan_origin(positions, view, timestamps, _policy(self._options))
+        _log_losses(origin)
+        log.info("the query starts at %s", to_nested(origin.ends()))
+        return to_nested(origin.ends())
 
     def reportLatestOffset(self) -> Nested:  # noqa: N802
         return to_nested(self._cluster.last_view.latest())
 
     def partitions(self, start: Nested, end: Nested) -> list[InputPartition]:
-        starts, ends = from_nested(start), from_nested(end)
-        # A partition without a start has just entered the log, at the offset where it begins.
-        whole = [
-            OffsetRange(one.topic, one.partition, starts.get(one, until), max(until, starts.get(one, until)))
-            for one, until in sorted(ends.items())
-        ]
-        ranges = split(whole, self._options.min_partitions, self._options.max_records_per_partition)
-        return [_RangePartition(task) for task in self._cluster.tasks(ranges, self._cluster.last_view)]
+        if not start:
+            # Batch 0, which only says where the query starts.
+            return []
+        view = self._cluster.last_view
+        between = progress_between(from_nested(start), from_nested(end), view)
+        return _partitions(plan_pinned(between, view, _policy(self._options)), self._cluster, view)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return _read(partition)
