@@ -1,0 +1,231 @@
+"""Compiled kernels of the Arrow-to-COPY encoder: columns of wire values become rows.
+
+Wire format (binary COPY): a row is its number of fields (int16), then each field as its length in bytes
+(int32, -1 for null) and its value; all integers big-endian. The file begins with a signature and ends with -1.
+
+A column reaches :func:`interleave` as one line of ``columns``: its fixed width in bytes or 0, the addresses of
+values, of int64 offsets (varying width only), of the validity bitmap (0 when nothing is null), and the number
+of the first bit in it. The caller keeps the buffers alive and has made room: no bound is checked here.
+
+All signatures are eager and cached on disk, so an executor compiles nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numba as nb
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.extending import intrinsic
+
+__all__ = ["COLUMN_FIELDS", "NUMERIC_BYTES_MAX", "encode_numeric", "encode_uuid", "interleave"]
+
+#: width, values, offsets, validity, first bit.
+COLUMN_FIELDS: Final = 5
+
+#: Header of four int16, then at most 11 groups of four digits: 38 digits moved by up to 3 places.
+NUMERIC_BYTES_MAX: Final = 8 + 2 * 11
+
+_LIMBS: Final = 5
+_SIGN_NEGATIVE: Final = 0x4000
+
+
+@intrinsic
+def _copy(typing: Any, to: Any, source: Any, count: Any) -> Any:
+    """Copy ``count`` bytes from one address to another (LLVM's memcpy, which inlines constant sizes)."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        pointer = ir.IntType(8).as_pointer()
+        target = builder.inttoptr(arguments[0], pointer)
+        origin = builder.inttoptr(arguments[1], pointer)
+        cgutils.raw_memcpy(builder, target, origin, arguments[2], 1)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), generate
+
+
+@intrinsic
+def _load8(typing: Any, address: Any) -> Any:
+    """The byte at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
+
+    return types.uint8(types.int64), generate
+
+
+@intrinsic
+def _load64(typing: Any, address: Any) -> Any:
+    """The int64 at an address, in the machine's byte order."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
+        value.align = 1
+        return value
+
+    return types.int64(types.int64), generate
+
+
+@nb.njit("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+def _put32(out: Any, position: int, value: int) -> None:
+    out[position] = (value >> 24) & 0xFF
+    out[position + 1] = (value >> 16) & 0xFF
+    out[position + 2] = (value >> 8) & 0xFF
+    out[position + 3] = value & 0xFF
+
+
+@nb.njit("int64(int64, int64[:, ::1], uint8[::1])", cache=True, nogil=True)
+def interleave(rows: int, columns: Any, out: Any) -> int:
+    """Write ``rows`` rows to ``out``; returns the number of bytes written."""
+    count = columns.shape[0]
+    base = np.int64(out.ctypes.data)
+    position = np.int64(0)
+    for row in range(rows):
+        out[position] = (count >> 8) & 0xFF
+        out[position + 1] = count & 0xFF
+        position += 2
+        for column in range(count):
+            width, values, offsets, validity, first_bit = columns[column]
+            bit = first_bit + row
+            if validity != 0 and not (_load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
+                _put32(out, position, -1)
+                position += 4
+                continue
+            target = base + position + 4
+            if width == 8:
+                _copy(target, values + row * 8, 8)
+            elif width == 4:
+                _copy(target, values + row * 4, 4)
+            elif width != 0:
+                _copy(target, values + row * width, width)
+            else:
+                start = _load64(offsets + row * 8)
+                width = _load64(offsets + row * 8 + 8) - start
+                _copy(target, values + start, width)
+            _put32(out, position, width)
+            position += 4 + width
+    return position
+
+
+@nb.njit("int64(uint32[::1], int64)", cache=True, nogil=True)
+def _divide(limbs: Any, divisor: int) -> int:
+    """Divide the number (32-bit limbs, lowest first) in place; returns the remainder."""
+    remainder = np.uint64(0)
+    by = np.uint64(divisor)
+    for index in range(_LIMBS - 1, -1, -1):
+        part = (remainder << np.uint64(32)) | np.uint64(limbs[index])
+        limbs[index] = np.uint32(part // by)
+        remainder = part % by
+    return np.int64(remainder)
+
+
+@nb.njit("void(uint32[::1], int64)", cache=True, nogil=True)
+def _multiply(limbs: Any, factor: int) -> None:
+    carry = np.uint64(0)
+    for index in range(_LIMBS):
+        part = np.uint64(limbs[index]) * np.uint64(factor) + carry
+        limbs[index] = np.uint32(part & np.uint64(0xFFFFFFFF))
+        carry = part >> np.uint64(32)
+
+
+@nb.njit("boolean(uint64, uint64, uint32[::1])", cache=True, nogil=True)
+def _magnitude(low: int, high: int, limbs: Any) -> bool:
+    """Split a two's complement 128-bit number into sign and limbs; returns whether it is negative."""
+    negative = (np.uint64(high) >> np.uint64(63)) == np.uint64(1)
+    low, high = np.uint64(low), np.uint64(high)
+    if negative:
+        low = ~low + np.uint64(1)
+        high = ~high + (np.uint64(1) if low == np.uint64(0) else np.uint64(0))
+    mask = np.uint64(0xFFFFFFFF)
+    limbs[0] = np.uint32(low & mask)
+    limbs[1] = np.uint32(low >> np.uint64(32))
+    limbs[2] = np.uint32(high & mask)
+    limbs[3] = np.uint32(high >> np.uint64(32))
+    limbs[4] = np.uint32(0)
+    return negative
+
+
+@nb.njit("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+def _put16(out: Any, position: int, value: int) -> None:
+    out[position] = (value >> 8) & 0xFF
+    out[position + 1] = value & 0xFF
+
+
+@nb.njit("void(uint64[::1], int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+def encode_numeric(words: Any, rows: int, scale: int, out: Any, offsets: Any) -> None:
+    """Encode decimal128 values as ``numeric``.
+
+    A ``numeric`` is: number of base-10000 digits, weight of the first one, sign, decimal places (four int16),
+    then the digits. The decimal point lies between two digits, so a scale that is no multiple of four is
+    filled up first.
+
+    Args:
+        words: two uint64 per value, low then high (Arrow's layout on a little-endian machine).
+        rows: number of values.
+        scale: decimal places of the Arrow type, 0 to 38.
+        out: room for :data:`NUMERIC_BYTES_MAX` bytes per value.
+        offsets: receives ``rows + 1`` positions in ``out``.
+    """
+    limbs = np.empty(_LIMBS, dtype=np.uint32)
+    digits = np.empty(12, dtype=np.int64)
+    places = (scale + 3) // 4
+    fill = 10 ** (places * 4 - scale)
+    position = np.int64(0)
+    offsets[0] = 0
+    for row in range(rows):
+        negative = _magnitude(words[2 * row], words[2 * row + 1], limbs)
+        _multiply(limbs, fill)
+        count = 0
+        while limbs[0] | limbs[1] | limbs[2] | limbs[3] | limbs[4]:
+            digits[count] = _divide(limbs, 10000)
+            count += 1
+        lowest = 0
+        while lowest < count and digits[lowest] == 0:
+            lowest += 1
+        _put16(out, position, count - lowest)
+        _put16(out, position + 2, count - 1 - places if count else 0)
+        _put16(out, position + 4, _SIGN_NEGATIVE if negative else 0)
+        _put16(out, position + 6, scale)
+        position += 8
+        for index in range(count - 1, lowest - 1, -1):
+            _put16(out, position, digits[index])
+            position += 2
+        offsets[row + 1] = position
+
+
+@nb.njit("int64(uint8)", cache=True, nogil=True)
+def _hexadecimal(character: int) -> int:
+    if 48 <= character <= 57:
+        return np.int64(character) - 48
+    lower = np.int64(character) | 0x20
+    if 97 <= lower <= 102:
+        return lower - 87
+    return -1
+
+
+@nb.njit("int64(int64, int64[::1], int64, uint8[::1])", cache=True, nogil=True)
+def encode_uuid(values: int, offsets: Any, rows: int, out: Any) -> int:
+    """Parse UUIDs as text (32 hexadecimal digits, hyphens and braces anywhere, as Postgres reads them).
+
+    An empty value is left as zeros: it is what a null looks like here.
+
+    Returns:
+        The first row that is no UUID, or -1.
+    """
+    for row in range(rows):
+        found = 0
+        for index in range(offsets[row], offsets[row + 1]):
+            character = _load8(values + index)
+            if character in (45, 123, 125):
+                continue
+            digit = _hexadecimal(character)
+            if digit < 0 or found == 32:
+                return row
+            shift = 4 if found % 2 == 0 else 0
+            out[row * 16 + found // 2] |= np.uint8(digit << shift)
+            found += 1
+        if found not in (0, 32):
+            return row
+    return -1

@@ -1,0 +1,312 @@
+"""The Postgres sink: a DataFrame's rows into one table, in the transaction of the ledger.
+
+Rights that the DSN's user needs, beside those of :mod:`directkafka.stores.postgres`: INSERT on the table
+(``ignore`` with a key: SELECT as well; ``merge``: SELECT and UPDATE), CREATE on the staging schema, TEMPORARY on
+the database for ``ignore`` and ``merge``. To have the table made: CREATE on its schema. To have columns added:
+to own it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final, Literal, get_args
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+
+from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
+from directkafka.sinks.postgres_moves import drop_staging, move_rows
+from directkafka.sinks.postgres_plan import Mode, SinkPlan, identifiers
+from directkafka.sinks.postgres_table import (
+    SQL,
+    Table,
+    column_problems,
+    creation_type,
+    parse_name,
+    read_table,
+    wire_columns,
+)
+from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.stores.base import BatchName, TaskReport
+from directkafka.stores.postgres import PostgresStore
+from directkafka.stores.postgres_session import ALREADY_THERE
+from directkafka.stores.staging import staging_name
+
+__all__ = ["PostgresSink"]
+
+SchemaPolicy = Literal["fail", "add-columns"]
+
+#: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
+_RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT", "STAGE"),
+    "ignore": ("INSERT", "SELECT", "STAGE", "TEMPORARY"),
+    "merge": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
+}
+
+_NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
+
+#: NULLS NOT DISTINCT exists since this version.
+_NULLS_NOT_DISTINCT_SINCE: Final = 150_000
+
+
+class PostgresSink:
+    """Rows into one Postgres table, exactly once.
+
+    Args:
+        dsn: libpq connection string or URI; also used by the executors.
+        table: ``table`` or ``schema.table``, quoted where SQL would need it. Made from the DataFrame's schema
+            when it does not exist.
+        mode: ``append``; ``ignore`` (rows that violate a unique index are left out); ``merge`` (one row per
+            key, to which numbers are added).
+        key: columns with a unique index: needed by ``merge``, optional for ``ignore`` (any unique index).
+        add: numeric columns of ``merge``; a null counts as zero.
+        inline_bytes_max: a task with up to this many bytes of Arrow data hands them to the driver, which
+            writes them once; a larger one stages them in the database itself.
+        connections_max: how many tasks may write at a time; see :attr:`writers_max`.
+        schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
+        staging_schema: where staging tables are made; None: the table's own schema.
+
+    Raises:
+        OptionError: mode, key, add, table or DSN make no sense.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        table: str,
+        mode: Mode = "append",
+        key: Sequence[str] | None = None,
+        add: Sequence[str] | None = None,
+        *,
+        inline_bytes_max: int = 4 * 1024 * 1024,
+        connections_max: int = 8,
+        schema_policy: SchemaPolicy = "fail",
+        staging_schema: str | None = None,
+    ) -> None:
+        _check_options(mode, key, add, connections_max, schema_policy)
+        try:
+            self._table = parse_name(table)
+        except ValueError as error:
+            raise OptionError(option="table", reason=str(error)) from None
+        self._store = PostgresStore(dsn)
+        self._mode = mode
+        self._key = tuple(key or ())
+        self._add = tuple(add or ())
+        self._inline_bytes_max = inline_bytes_max
+        self._connections_max = connections_max
+        self._schema_policy = schema_policy
+        self._staging_schema = staging_schema
+        self._plan: SinkPlan | None = None
+        self._staging_names: set[str] = set()
+
+    def __repr__(self) -> str:
+        return f"PostgresSink({self._store.address.label!r}, {self.name!r}, mode={self._mode!r})"
+
+    @property
+    def name(self) -> str:
+        """The table as the options name it, without quotes."""
+        return ".".join(self._table)
+
+    @property
+    def store(self) -> PostgresStore:
+        """The database's ledger."""
+        return self._store
+
+    @property
+    def writers_max(self) -> int:
+        """How many tasks of a batch may run at a time: each may hold one connection of the server's."""
+        return self._connections_max
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Make the table if there is none, and check columns, key and rights.
+
+        Raises:
+            SchemaMismatchError: all that does not fit, in one message.
+            StoreAccessError: a right is missing; the message has the GRANT.
+            StoreUnavailableError: the database cannot be reached.
+        """
+        address = self._store.address
+        connection = address.connect("directkafka prepare")
+        try:
+            table = self._find_or_make(connection, schema)
+            self._check_rights(table, connection.info.user)
+            self._plan = self._plan_for(schema, table)
+        except psycopg.Error as error:
+            raise address.translate(error, sink=self.name) from error
+        finally:
+            connection.close()
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema) -> PostgresTaskWriter:
+        """What each task of this batch runs; ``schema`` is the one the sink was prepared with."""
+        staging = staging_name(batch, self.name)
+        self._staging_names.add(staging)
+        return PostgresTaskWriter(
+            address=self._store.address,
+            plan=self._prepared(),
+            staging=staging,
+            inline_bytes_max=self._inline_bytes_max,
+        )
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move the reported rows into the table and drop what was staged.
+
+        Args:
+            transaction: a psycopg cursor of the store's open transaction.
+            batch: the batch that :meth:`task_writer` was called with.
+            reports: of all its tasks.
+
+        Raises:
+            RowCountError, RowRejectedError: the caller rolls back.
+            psycopg.Error: untranslated; the store knows whether its session was lost.
+        """
+        plan = self._prepared()
+        rows = move_rows(transaction, plan, staging_name(batch, self.name), reports)
+        # A name is forgotten only when its table is seen to be gone: this transaction may be rolled back.
+        self._staging_names = drop_staging(transaction, plan, self._staging_names)
+        return rows
+
+    def _prepared(self) -> SinkPlan:
+        assert self._plan is not None, "prepare() comes before the first batch"
+        return self._plan
+
+    def _find_or_make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> Table:
+        found = self._read(connection)
+        if found is None:
+            self._make(connection, schema)
+        elif self._schema_policy == "add-columns":
+            self._add_columns(connection, schema, found)
+        else:
+            return found
+        return self._read(connection) or self._mismatch_raised("it was dropped while it was prepared")
+
+    def _read(self, connection: psycopg.Connection[Any]) -> Table | None:
+        return read_table(connection.cursor(), self._table, self._staging_schema)
+
+    def _make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> None:
+        nulls_count = connection.info.server_version < _NULLS_NOT_DISTINCT_SINCE
+        definitions = [
+            sql.SQL("{} {}{}").format(
+                sql.Identifier(field.name),
+                sql.SQL(self._type_sql(field)),
+                sql.SQL(" NOT NULL" if nulls_count and field.name in self._key else ""),
+            )
+            for field in schema
+        ]
+        if self._key:
+            clause = "UNIQUE ({})" if nulls_count else "UNIQUE NULLS NOT DISTINCT ({})"
+            definitions.append(sql.SQL(clause).format(identifiers(self._key)))
+        statement = sql.SQL(SQL["create_table"]).format(
+            target=sql.Identifier(*self._table), definitions=sql.SQL(", ").join(definitions)
+        )
+        with suppress(*ALREADY_THERE):
+            connection.execute(statement)
+
+    def _add_columns(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> None:
+        known = {column.name for column in table.columns}
+        for field in schema:
+            if field.name not in known:
+                connection.execute(
+                    sql.SQL(SQL["add_column"]).format(
+                        target=sql.Identifier(table.schema, table.name),
+                        column=sql.Identifier(field.name),
+                        type=sql.SQL(self._type_sql(field)),
+                    )
+                )
+
+    def _type_sql(self, field: pa.Field) -> str:
+        is_sum = self._mode == "merge" and field.name in self._add
+        found = creation_type(field.type, is_sum=is_sum)
+        return found or self._mismatch_raised(
+            f"column {field.name!r} of type {field.type} has no Postgres type here: make a string of it, "
+            "for example with to_json"
+        )
+
+    def _plan_for(self, schema: pa.Schema, table: Table) -> SinkPlan:
+        problems = column_problems(schema, table) + self._key_problems(schema, table)
+        if table.kind not in ("r", "p"):
+            problems.append("it is no ordinary or partitioned table")
+        if problems:
+            self._mismatch_raised("; ".join(problems))
+        index = table.unique_index(self._key)
+        return SinkPlan(
+            store=self._store.address.label,
+            sink=self.name,
+            mode=self._mode,
+            target=(table.schema, table.name),
+            staging_schema=self._staging_schema or table.schema,
+            columns=wire_columns(schema, table),
+            types_sql=tuple(table.column(name).type_sql for name in schema.names),
+            key=self._key,
+            add=self._add,
+            refuse_null_keys=index is not None and not index.nulls_are_equal,
+        )
+
+    def _key_problems(self, schema: pa.Schema, table: Table) -> list[str]:
+        named = (*self._key, *self._add)
+        problems = [f"the DataFrame has no column {name!r} (key, add)" for name in named if name not in schema.names]
+        if self._key and table.unique_index(self._key) is None:
+            columns = ", ".join(self._key)
+            problems.append(
+                f"the key ({columns}) has no unique index without a condition: "
+                f"run CREATE UNIQUE INDEX ON {self.name} ({columns})"
+            )
+        if self._mode == "merge":
+            problems += [
+                f"column {name!r} is neither key nor add: merge would not know which row's to keep"
+                for name in schema.names
+                if name not in named
+            ]
+            problems += [
+                f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
+                for column in table.columns
+                if column.name in self._add and column.base_type not in _NUMBERS
+            ]
+        return problems
+
+    def _check_rights(self, table: Table, user: str) -> None:
+        place = f'"{table.schema}"."{table.name}"'
+        staging = self._staging_schema or table.schema
+        for right in _RIGHTS[self._mode]:
+            if right in table.rights or (right == "SELECT" and not self._key):
+                continue
+            grant = {
+                "STAGE": f'CREATE ON SCHEMA "{staging}"',
+                "TEMPORARY": "TEMPORARY ON DATABASE ...",
+            }.get(right, f"{right} ON {place}")
+            purpose = " (for staging tables)" if right == "STAGE" else ""
+            raise StoreAccessError(
+                store=self._store.address.label,
+                cause=f"user {user!r} lacks {grant}{purpose}",
+                remedy=f'Run GRANT {grant} TO "{user}".',
+            )
+
+    def _mismatch_raised(self, detail: str) -> Any:
+        raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)
+
+
+def _check_options(
+    mode: str,
+    key: Sequence[str] | None,
+    add: Sequence[str] | None,
+    connections_max: int,
+    schema_policy: str,
+) -> None:
+    def refuse(option: str, reason: str) -> None:
+        raise OptionError(option=option, where="a Postgres sink", reason=reason)
+
+    if mode not in get_args(Mode):
+        refuse("mode", f"{mode!r} is none of {', '.join(get_args(Mode))}")
+    if mode == "merge" and not (key and add):
+        refuse("mode", "merge needs key = [...] and add = [...]")
+    if mode == "append" and key:
+        refuse("key", "append has no use for a key: write mode = 'ignore' or 'merge'")
+    if mode != "merge" and add:
+        refuse("add", "only mode = 'merge' adds")
+    if set(key or ()) & set(add or ()):
+        refuse("add", "a column is either key or add")
+    if connections_max < 1:
+        refuse("connections_max", f"{connections_max} connections are too few: 1 or more")
+    if schema_policy not in get_args(SchemaPolicy):
+        refuse("schema_policy", f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}")

@@ -1,0 +1,95 @@
+-- What the Postgres sink asks the catalogs, and how it moves rows. {target}, {staging} and the like are
+-- quoted by psycopg.sql; %(parameters)s are values.
+
+-- name: find_table
+-- The target, if it can be seen, and what this user may do with it.
+SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
+       has_table_privilege(c.oid, 'INSERT') AS may_insert,
+       has_table_privilege(c.oid, 'SELECT') AS may_select,
+       has_table_privilege(c.oid, 'UPDATE') AS may_update,
+       has_schema_privilege(coalesce(%(staging_schema)s, n.nspname), 'CREATE') AS may_stage,
+       has_database_privilege(current_database(), 'TEMPORARY') AS may_make_temporary
+  FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE c.oid = to_regclass(%(table)s);
+
+-- name: list_columns
+-- Columns of the target with the type at the bottom of a domain.
+WITH RECURSIVE bottom (attnum, oid, typmod) AS (
+    SELECT attnum, atttypid, atttypmod FROM pg_attribute
+     WHERE attrelid = %(oid)s AND attnum > 0 AND NOT attisdropped
+    UNION ALL
+    SELECT b.attnum, t.typbasetype, t.typtypmod
+      FROM bottom b JOIN pg_type t ON t.oid = b.oid AND t.typtype = 'd'
+)
+SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type_sql,
+       t.typname AS base_type, t.typtype = 'e' AS is_enum, b.typmod,
+       a.attnotnull AS not_null, a.atthasdef OR a.attidentity <> '' AS has_default,
+       a.attgenerated <> '' OR a.attidentity = 'a' AS is_generated
+  FROM pg_attribute a JOIN bottom b ON b.attnum = a.attnum
+  JOIN pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
+ WHERE a.attrelid = %(oid)s ORDER BY a.attnum;
+
+-- name: list_unique_indexes
+-- Unique indexes that ON CONFLICT can use: plain columns, no predicate, checked at once. The column that says
+-- how nulls compare exists since Postgres 15.
+SELECT array_agg(a.attname::text ORDER BY a.attname) AS columns,
+       coalesce((to_jsonb(i) ->> 'indnullsnotdistinct')::boolean, false) AS nulls_are_equal
+  FROM pg_index i JOIN pg_attribute a
+    ON a.attrelid = i.indrelid AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+ WHERE i.indrelid = %(oid)s AND i.indisunique AND i.indisvalid AND i.indimmediate
+   AND i.indpred IS NULL AND i.indexprs IS NULL
+ GROUP BY i.indexrelid, i.*;
+
+-- name: create_table
+-- The target as the DataFrame's schema has it.
+CREATE TABLE IF NOT EXISTS {target} ({definitions});
+
+-- name: add_column
+-- Schema policy add-columns.
+ALTER TABLE {target} ADD COLUMN IF NOT EXISTS {column} {type};
+
+-- name: create_staging
+-- Rows of tasks, by attempt, where no reader looks. Unlogged: a crash of the server empties it, and the
+-- committing transaction counts.
+CREATE UNLOGGED TABLE IF NOT EXISTS {staging} ({definitions}, _attempt uuid NOT NULL)
+  WITH (autovacuum_enabled = off);
+
+-- name: create_temporary
+-- The same for rows that came through the driver; it ends with the transaction.
+CREATE TEMPORARY TABLE {staging} ({definitions}, _attempt uuid NOT NULL) ON COMMIT DROP;
+
+-- name: copy_rows
+-- Rows into a table, in the binary format.
+COPY {table} ({columns}) FROM STDIN (FORMAT binary);
+
+-- name: count_attempts
+-- What the staging area really holds of each attempt.
+SELECT _attempt, count(*) FROM {staging} WHERE _attempt = ANY (%(attempts)s) GROUP BY _attempt;
+
+-- name: find_null_key
+-- Whether a row lacks its key, which a unique index that counts nulls as different would let in twice.
+SELECT count(*) FROM {staging} WHERE _attempt = ANY (%(attempts)s) AND ({is_null});
+
+-- name: append
+-- Mode append.
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY (%(attempts)s);
+
+-- name: ignore
+-- Mode ignore. Rows go in by key where there is one, so that two transactions do not wait for each other.
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY (%(attempts)s)
+{order} ON CONFLICT {conflict} DO NOTHING;
+
+-- name: merge
+-- Mode merge: one row per key first (two rows of a key in one statement are an error), in the keys' order.
+INSERT INTO {target} AS held ({columns})
+SELECT {keys}, {sums} FROM {staging} WHERE _attempt = ANY (%(attempts)s)
+ GROUP BY {keys} ORDER BY {keys}
+    ON CONFLICT ({keys}) DO UPDATE SET {additions};
+
+-- name: existing_staging
+-- Which of these staging tables are there.
+SELECT name FROM unnest(%(names)s::text[]) AS name WHERE to_regclass(name) IS NOT NULL;
+
+-- name: drop_staging
+-- The batch has moved.
+DROP TABLE {staging};

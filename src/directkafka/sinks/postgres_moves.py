@@ -1,0 +1,179 @@
+"""Step 4's middle: the statements that move a batch's rows into the target, inside the store's transaction."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.copy_rows import copy_chunks
+from directkafka.sinks.postgres_plan import SinkPlan, identifiers
+from directkafka.sinks.postgres_table import SQL
+from directkafka.sinks.postgres_writer import read_payload
+from directkafka.stores.base import TaskReport
+from directkafka.stores.ledger import check_count
+
+__all__ = ["drop_staging", "move_rows"]
+
+_log = logging.getLogger("directkafka.sinks.postgres")
+
+#: How long the committing transaction waits for a zombie task that still writes to a staging table.
+_DROP_LOCK_TIMEOUT_MS: Final = 200
+
+Cursor = psycopg.Cursor[Any]
+
+
+def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[TaskReport]) -> int:
+    """Move the reported rows into the target.
+
+    Args:
+        cursor: of the committing transaction.
+        plan: the sink's.
+        staging: name of this batch's staging table.
+        reports: of all tasks that count.
+
+    Returns:
+        The number of rows that came, as the tasks count them.
+
+    Raises:
+        RowCountError: a staging table holds other numbers than were reported.
+        RowRejectedError: a row without its key.
+        psycopg.Error: untranslated.
+    """
+    staged = [report for report in reports if report.staged]
+    inline = [report for report in reports if report.payload]
+    _check_staged(cursor, plan, staging, staged)
+    if plan.mode == "append":
+        rows = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
+        return rows + _insert(cursor, plan, plan.staging_sql(staging), staged)
+    if not staged and not inline:
+        return 0
+    # Rows that came through the driver join those that are staged, so that one statement sees them all.
+    source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
+    _copy_inline(cursor, plan, source, inline, with_attempt=True)
+    _refuse_null_keys(cursor, plan, source, [*staged, *inline])
+    _insert(cursor, plan, source, [*staged, *inline])
+    return sum(report.rows for report in reports)
+
+
+def drop_staging(cursor: Cursor, plan: SinkPlan, names: Iterable[str]) -> set[str]:
+    """Drop staging tables in this transaction; those that a zombie task still writes to are left.
+
+    A zombie may be stopped for hours, and the batch must not wait for it; ending its session would need a
+    right that the driver may not have. The sink asks again with its next batch, and the next fence does.
+
+    Returns:
+        Names of tables that were there.
+    """
+    quoted = {plan.staging_sql(name).as_string(cursor): name for name in names}
+    there = cursor.connection.execute(SQL["existing_staging"], {"names": list(quoted)}).fetchall()
+    for (table,) in there:
+        try:
+            with cursor.connection.transaction():
+                cursor.execute(f"SET LOCAL lock_timeout = {_DROP_LOCK_TIMEOUT_MS}")
+                cursor.execute(sql.SQL(SQL["drop_staging"]).format(staging=plan.staging_sql(quoted[table])))
+                cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+        except psycopg.errors.LockNotAvailable:
+            _log.warning("%s is still written to by a task that does not count; left for later", table)
+    return {quoted[table] for (table,) in there}
+
+
+def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> None:
+    """Count before moving: crash recovery empties unlogged tables, and would lose the rows in silence."""
+    if not staged:
+        return
+    connection, table = cursor.connection, plan.staging_sql(staging)
+    names = {"names": [table.as_string(cursor)]}
+    found: dict[str, int] = {}
+    if connection.execute(SQL["existing_staging"], names).fetchone():
+        statement = sql.SQL(SQL["count_attempts"]).format(staging=table)
+        counted = connection.execute(statement, {"attempts": _attempts(staged)}).fetchall()
+        found = {attempt.hex: count for attempt, count in counted}
+    for report in staged:
+        check_count(
+            store=plan.store,
+            sink=plan.sink,
+            reported=report.rows,
+            found=found.get(report.attempt, 0),
+        )
+
+
+def _copy_inline(
+    cursor: Cursor,
+    plan: SinkPlan,
+    table: sql.Identifier,
+    inline: Sequence[TaskReport],
+    *,
+    with_attempt: bool,
+) -> int:
+    if not inline:
+        return 0
+    sent = 0
+
+    def chunks() -> Iterator[memoryview]:
+        nonlocal sent
+        for report in inline:
+            encoder = plan.encoder(report.attempt if with_attempt else "")
+            for batch in read_payload(report.payload):
+                sent += batch.num_rows
+                yield from encoder.chunks(batch)
+
+    stored = copy_chunks(cursor, plan.copy_sql(table, with_attempt=with_attempt), chunks())
+    check_count(store=plan.store, sink=plan.sink, reported=sent, found=stored)
+    return stored
+
+
+def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identifier:
+    table = sql.Identifier("pg_temp", staging)
+    cursor.execute(sql.SQL(SQL["create_temporary"]).format(staging=table, definitions=plan.definitions_sql))
+    return table
+
+
+def _refuse_null_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> None:
+    if not plan.refuse_null_keys:
+        return
+    is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in plan.key)
+    statement = sql.SQL(SQL["find_null_key"]).format(staging=source, is_null=is_null)
+    found = cursor.connection.execute(statement, {"attempts": _attempts(reports)}).fetchone()
+    if found and found[0]:
+        raise RowRejectedError(
+            store=plan.store,
+            sink=plan.sink,
+            detail=f"{found[0]} rows have a null in the key {', '.join(plan.key)}, and its unique index "
+            "would not see that two of them are the same: filter them out in the transform, or make the "
+            "index NULLS NOT DISTINCT (Postgres 15 and later)",
+        )
+
+
+def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
+    if not reports:
+        return 0
+    keys = identifiers(plan.key)
+    by_key = sql.SQL("({})").format(keys) if plan.key else sql.SQL("")
+    order = sql.SQL("ORDER BY {}").format(keys) if plan.key else sql.SQL("")
+    names = identifiers((*plan.key, *plan.add)) if plan.mode == "merge" else plan.columns_sql
+    statement = sql.SQL(SQL[plan.mode]).format(
+        target=plan.target_sql,
+        staging=source,
+        columns=names,
+        conflict=by_key,
+        order=order,
+        keys=keys,
+        sums=_each(plan.add, "coalesce(sum({}), 0)"),
+        additions=_each(plan.add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+    )
+    cursor.execute(statement, {"attempts": _attempts(reports)})
+    return cursor.rowcount
+
+
+def _each(names: Sequence[str], template: str) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name in names)
+
+
+def _attempts(reports: Sequence[TaskReport]) -> list[uuid.UUID]:
+    return [uuid.UUID(report.attempt) for report in reports]

@@ -1,0 +1,310 @@
+"""A Postgres table as a value, and what of a DataFrame fits into it. Pure, but for :func:`read_table`.
+
+Every rule that types can decide is decided here, on the driver, before a row is written: a column that is
+missing, a type that would have to be narrowed, a key without its unique index. All problems of a table are
+told at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+import pyarrow as pa
+from psycopg import sql
+from psycopg.rows import dict_row
+
+from directkafka.sinks.copy_rows import Wire, WireColumn
+from directkafka.stores.sql_blocks import load_blocks
+
+__all__ = [
+    "SQL",
+    "Table",
+    "TableColumn",
+    "UniqueIndex",
+    "column_problems",
+    "creation_type",
+    "parse_name",
+    "read_table",
+    "wire_columns",
+    "wire_of",
+]
+
+SQL: Final = load_blocks("directkafka.sinks", "postgres.sql")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableColumn:
+    """One column as the catalogs describe it.
+
+    Attributes:
+        name: the column's name.
+        type_sql: its type as SQL, for example ``numeric(10,2)``.
+        base_type: ``pg_type.typname`` at the bottom of a domain.
+        is_enum: whether that type is an enum.
+        typmod: the type's modifier at the bottom of a domain, or -1.
+        not_null, has_default: as declared; an identity counts as a default.
+        is_generated: whether only the database may give it a value.
+    """
+
+    name: str
+    type_sql: str
+    base_type: str
+    is_enum: bool
+    typmod: int
+    not_null: bool
+    has_default: bool
+    is_generated: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniqueIndex:
+    """A unique index that ON CONFLICT can use; ``nulls_are_equal`` is NULLS NOT DISTINCT."""
+
+    columns: frozenset[str]
+    nulls_are_equal: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """The target table and this user's rights.
+
+    Attributes:
+        schema, name: as the catalogs have them, unquoted.
+        kind: ``pg_class.relkind``.
+        rights: of INSERT, SELECT, UPDATE, STAGE (create tables in the staging schema) and TEMPORARY, those
+            that this user has.
+    """
+
+    schema: str
+    name: str
+    kind: str
+    columns: tuple[TableColumn, ...]
+    unique_indexes: tuple[UniqueIndex, ...]
+    rights: frozenset[str]
+
+    def column(self, name: str) -> TableColumn:
+        """The column of this name, which must be there."""
+        return next(column for column in self.columns if column.name == name)
+
+    def unique_index(self, key: Sequence[str]) -> UniqueIndex | None:
+        """The index on exactly these columns; one that treats nulls as equal is preferred."""
+        found = [index for index in self.unique_indexes if index.columns == frozenset(key)]
+        return max(found, key=lambda index: index.nulls_are_equal, default=None)
+
+
+def parse_name(text: str) -> tuple[str, ...]:
+    """Split ``schema.table`` as SQL does: quoted parts stand as they are, others fold to lower case.
+
+    Raises:
+        ValueError: empty parts, more than two parts, an open quote.
+    """
+    parts: list[str] = []
+    rest = text
+    while True:
+        part, rest = _next_part(rest)
+        parts.append(part)
+        if not rest:
+            break
+        if not rest.startswith(".") or len(parts) == 2:
+            raise ValueError(f"{text!r} is not a table's name: write table, schema.table or quote it")
+        rest = rest[1:]
+    if not all(parts):
+        raise ValueError(f"{text!r} is not a table's name: a part of it is empty")
+    return tuple(parts)
+
+
+def _next_part(text: str) -> tuple[str, str]:
+    if not text.startswith('"'):
+        part, dot, rest = text.partition(".")
+        return part.strip().lower(), dot + rest
+    position = 1
+    while (end := text.find('"', position)) >= 0:
+        if text[end + 1 : end + 2] != '"':
+            return text[1:end].replace('""', '"'), text[end + 1 :]
+        position = end + 2
+    raise ValueError(f"{text!r} has an open quote")
+
+
+def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema: str | None) -> Table | None:
+    """Describe a table as the catalogs have it; None when there is none on the search path."""
+    quoted = sql.Identifier(*name).as_string(cursor)
+    with cursor.connection.cursor(row_factory=dict_row) as rows:
+        found = rows.execute(SQL["find_table"], {"table": quoted, "staging_schema": staging_schema}).fetchone()
+        if found is None:
+            return None
+        columns = rows.execute(SQL["list_columns"], {"oid": found["oid"]}).fetchall()
+        indexes = rows.execute(SQL["list_unique_indexes"], {"oid": found["oid"]}).fetchall()
+    rights = {
+        "INSERT": found["may_insert"], "SELECT": found["may_select"], "UPDATE": found["may_update"],
+        "STAGE": found["may_stage"], "TEMPORARY": found["may_make_temporary"],
+    }  # fmt: skip
+    return Table(
+        schema=found["schema"],
+        name=found["name"],
+        kind=found["kind"],
+        columns=tuple(TableColumn(**column) for column in columns),
+        unique_indexes=tuple(
+            UniqueIndex(columns=frozenset(i["columns"]), nulls_are_equal=i["nulls_are_equal"]) for i in indexes
+        ),
+        rights=frozenset(right for right, has in rights.items() if has),
+    )
+
+
+# Types. Postgres' names are those of pg_type.
+
+_TEXT_TYPES: Final = frozenset({"text", "varchar", "bpchar", "citext", "json"})
+
+#: Bits that an exact integer may have, sign included.
+_INTEGER_BITS: Final = {"int2": 16, "int4": 32, "int8": 64, "float4": 25, "float8": 54}
+
+_INTEGER_WIRES: Final = {
+    "int2": Wire.INT2, "int4": Wire.INT4, "int8": Wire.INT8,
+    "float4": Wire.FLOAT4, "float8": Wire.FLOAT8,
+}  # fmt: skip
+
+_INTEGER_TYPES_SQL: Final = {16: "smallint", 32: "integer", 64: "bigint"}
+
+
+def _integer_bits(kind: pa.DataType) -> int:
+    return int(kind.bit_width) + bool(pa.types.is_unsigned_integer(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_decimal(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_decimal(kind) and not pa.types.is_decimal256(kind))
+
+
+def _is_instant(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(kind) and kind.unit != "ns")
+
+
+def creation_type(kind: pa.DataType, *, is_sum: bool = False) -> str | None:
+    """The SQL type of a new table's column; None for what has no Postgres form here.
+
+    Args:
+        kind: the DataFrame's type.
+        is_sum: the column will be added to for ever, so it gets room to grow.
+    """
+    if pa.types.is_dictionary(kind):
+        return creation_type(kind.value_type, is_sum=is_sum)
+    if pa.types.is_integer(kind):
+        bits = min((bits for bits in _INTEGER_TYPES_SQL if bits >= _integer_bits(kind)), default=0)
+        return "bigint" if is_sum and bits else _INTEGER_TYPES_SQL.get(bits)
+    if _is_decimal(kind):
+        return "numeric" if is_sum else f"numeric({kind.precision},{kind.scale})"
+    if pa.types.is_float32(kind) and is_sum:
+        return "double precision"
+    return next((sql_type for fits, sql_type in _plain_types(kind) if fits), None)
+
+
+def _plain_types(kind: pa.DataType) -> Iterator[tuple[bool, str]]:
+    yield pa.types.is_boolean(kind), "boolean"
+    yield pa.types.is_float32(kind), "real"
+    yield pa.types.is_float64(kind), "double precision"
+    yield _is_text(kind), "text"
+    yield _is_bytes(kind), "bytea"
+    yield pa.types.is_date32(kind), "date"
+    if _is_instant(kind):
+        yield True, "timestamptz" if kind.tz else "timestamp"
+
+
+def wire_of(kind: pa.DataType, column: TableColumn) -> Wire | None:
+    """The wire type for a DataFrame's type in a column; None when no value-preserving one exists."""
+    base = column.base_type
+    if pa.types.is_dictionary(kind):
+        return wire_of(kind.value_type, column)
+    if pa.types.is_integer(kind):
+        return _integer_wire(kind, column)
+    if _is_decimal(kind):
+        return Wire.NUMERIC if _holds(column, kind.precision - kind.scale, kind.scale) else None
+    if _is_text(kind) and (base in _TEXT_TYPES or column.is_enum):
+        return Wire.TEXT
+    if base == "uuid" and (_is_text(kind) or kind == pa.binary(16)):
+        return Wire.UUID
+    if _is_instant(kind):
+        return Wire.TIMESTAMP if base == ("timestamptz" if kind.tz else "timestamp") else None
+    return _PLAIN_WIRES.get((_plain_kind(kind), base))
+
+
+_PLAIN_WIRES: Final = {
+    ("bool", "bool"): Wire.BOOL,
+    ("float", "float4"): Wire.FLOAT4,
+    ("float", "float8"): Wire.FLOAT8,
+    ("double", "float8"): Wire.FLOAT8,
+    ("bytes", "bytea"): Wire.BYTEA,
+    ("date32[day]", "date"): Wire.DATE,
+}
+
+
+def _plain_kind(kind: pa.DataType) -> str:
+    return "bytes" if _is_bytes(kind) else str(kind)
+
+
+def _integer_wire(kind: pa.DataType, column: TableColumn) -> Wire | None:
+    bits = _integer_bits(kind)
+    if column.base_type == "numeric":
+        digits = len(str(2 ** (bits - 1)))
+        return Wire.NUMERIC if _holds(column, digits, 0) else None
+    if bits <= _INTEGER_BITS.get(column.base_type, 0):
+        return _INTEGER_WIRES[column.base_type]
+    return None
+
+
+def _holds(column: TableColumn, digits: int, scale: int) -> bool:
+    """Whether a numeric column holds this many digits before and after the point without rounding."""
+    if column.base_type != "numeric":
+        return False
+    if column.typmod < 0:
+        return True
+    packed = column.typmod - 4
+    precision_held = (packed >> 16) & 0xFFFF
+    scale_held = ((packed & 0x7FF) ^ 1024) - 1024
+    return scale <= scale_held and digits <= precision_held - scale_held
+
+
+def column_problems(schema: pa.Schema, table: Table) -> list[str]:
+    """What keeps the DataFrame's columns out of the table, one sentence each."""
+    known = {column.name: column for column in table.columns}
+    problems = [_field_problem(field, known) for field in schema]
+    for column in table.columns:
+        needs = column.not_null and not column.has_default and not column.is_generated
+        if needs and column.name not in schema.names:
+            problems.append(f"its column {column.name!r} is NOT NULL without a default, and the DataFrame lacks it")
+    return [problem for problem in problems if problem]
+
+
+def _field_problem(field: pa.Field, known: dict[str, TableColumn]) -> str:
+    column = known.get(field.name)
+    if column is None:
+        like = [name for name in known if name.lower() == field.name.lower()]
+        hint = f" (it has {like[0]!r}: rename the DataFrame's)" if like else ""
+        return f"the table has no column {field.name!r} of type {field.type}{hint}"
+    if column.is_generated:
+        return f"column {field.name!r} is generated by the database: leave it out of the DataFrame"
+    if wire_of(field.type, column) is None:
+        advice = (
+            "cast it in the transform" if creation_type(field.type) else "make a string of it, for example with to_json"
+        )
+        return f"column {field.name!r} of type {field.type} does not go into {column.type_sql} unchanged: {advice}"
+    return ""
+
+
+def wire_columns(schema: pa.Schema, table: Table) -> tuple[WireColumn, ...]:
+    """The columns to write, once :func:`column_problems` has found none."""
+    wires = [(field.name, wire_of(field.type, table.column(field.name))) for field in schema]
+    return tuple(WireColumn(name=name, wire=wire) for name, wire in wires if wire is not None)

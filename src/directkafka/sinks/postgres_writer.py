@@ -1,0 +1,148 @@
+"""What each task of a batch runs on an executor: hold few rows, stage many.
+
+A task does not know how many rows will come. It holds them while they are few; a task that ends so hands them
+to the driver inside its report, and they are written once, by the committing transaction. As soon as they are
+more, the task opens a connection and COPYs everything, held and coming, into the batch's staging table under
+its own attempt's UUID. Nobody reads that table but the committing transaction, and it reads the attempts whose
+reports have arrived: a task that dies, or a speculative twin, leaves rows that count for nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from directkafka.faults import reach
+from directkafka.sinks.copy_rows import copy_chunks
+from directkafka.sinks.postgres_plan import SinkPlan
+from directkafka.sinks.postgres_table import SQL
+from directkafka.stores.base import TaskReport
+from directkafka.stores.ledger import check_count
+from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
+
+__all__ = ["PostgresTaskWriter", "fold", "read_payload"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTaskWriter:
+    """Writes one task's rows; picklable, and its ``repr`` shows no password.
+
+    Attributes:
+        address: the database.
+        plan: what the driver decided about the table.
+        staging: name of the batch's staging table; made by the first task that needs it.
+        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+    """
+
+    address: PostgresAddress
+    plan: SinkPlan
+    staging: str
+    inline_bytes_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows.
+
+        Raises:
+            RowRejectedError: a row that Postgres cannot hold.
+            StoreUnavailableError, StoreAccessError: the task may be run again.
+        """
+        attempt = uuid.uuid4().hex
+        coming = iter(batches)
+        held: deque[pa.RecordBatch] = deque()
+        held_bytes = 0
+        for batch in coming:
+            held.append(batch)
+            held_bytes += batch.nbytes
+            if held_bytes > self.inline_bytes_max:
+                return self._stage(attempt, _drain(held, coming))
+        return self._hand_over(attempt, held)
+
+    def _hand_over(self, attempt: str, held: Sequence[pa.RecordBatch]) -> TaskReport:
+        rows = sum(batch.num_rows for batch in held)
+        if rows == 0:
+            return TaskReport(rows=0, attempt=attempt, staged=False)
+        table = pa.Table.from_batches(held)
+        if self.plan.mode == "merge":
+            table = fold(table, self.plan.key, self.plan.add)
+        payload = pa.BufferOutputStream()
+        with pa.ipc.new_stream(payload, table.schema) as stream:
+            stream.write_table(table)
+        return TaskReport(rows=rows, attempt=attempt, staged=False, payload=payload.getvalue().to_pybytes())
+
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)
+        sent = 0
+
+        def chunks() -> Iterator[memoryview]:
+            nonlocal sent
+            for batch in batches:
+                sent += batch.num_rows
+                yield from encoder.chunks(batch)
+
+        connection = self.address.connect("directkafka task")
+        try:
+            self._make_staging(connection, staging)
+            # In autocommit mode a COPY is a transaction of its own: all of the attempt's rows or none.
+            statement = self.plan.copy_sql(staging, with_attempt=True)
+            stored = copy_chunks(connection.cursor(), statement, chunks())
+        except psycopg.Error as error:
+            raise self.address.translate(error, sink=self.plan.sink) from error
+        finally:
+            connection.close()
+        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)
+        reach("task.staged")
+        return TaskReport(rows=sent, attempt=attempt, staged=True)
+
+    def _make_staging(self, connection: psycopg.Connection[Any], staging: sql.Identifier) -> None:
+        statement = sql.SQL(SQL["create_staging"]).format(staging=staging, definitions=self.plan.definitions_sql)
+        with suppress(*ALREADY_THERE):
+            connection.execute(statement)
+
+
+def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is held, letting go of each batch as it is written, then what is still to come."""
+    while held:
+        yield held.popleft()
+    yield from coming
+
+
+def read_payload(payload: bytes) -> Iterable[pa.RecordBatch]:
+    """The batches of a report's payload; nothing is copied."""
+    return pa.ipc.open_stream(payload) if payload else ()
+
+
+def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
+    """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
+
+    Addition in Arrow wraps round silently, so a sum is only taken where it cannot: Postgres, which adds up
+    the rows that stay apart, raises.
+    """
+    if not all(_sum_fits(table.column(name)) for name in add):
+        return table
+    sums = table.group_by(list(key)).aggregate([(name, "sum") for name in add])
+    columns = {name: sums.column(name) for name in key}
+    columns |= {name: sums.column(f"{name}_sum") for name in add}
+    folded = pa.table([columns[name] for name in table.schema.names], names=table.schema.names)
+    return folded.cast(table.schema)
+
+
+def _sum_fits(column: pa.ChunkedArray) -> bool:
+    """Whether no sum of any of the values can leave the column's own type."""
+    kind = column.type
+    if pa.types.is_float64(kind):
+        return True
+    if not pa.types.is_integer(kind):
+        return False
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
+    bits = kind.bit_width - pa.types.is_signed_integer(kind)
+    return max(high, -low) * len(column) < 2**bits

@@ -1,0 +1,93 @@
+"""Pure functions over ledger entries that every store shares: JSON, counts, and the checks of a commit.
+
+No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.stores.base.FORMAT_VERSION`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+from directkafka.errors import OffsetMismatchError, RowCountError, SchemaMismatchError
+from directkafka.offsets import PartitionProgress
+from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
+
+__all__ = [
+    "check_count",
+    "check_format",
+    "check_successor",
+    "describe_entry",
+    "progress_from_json",
+    "progress_to_json",
+    "with_counts",
+]
+
+
+def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, Any]]:
+    """One object per partition, sorted, so that equal progress is equal JSON."""
+    return [asdict(one) for one in sorted(progress)]
+
+
+def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
+    """The reverse of :func:`progress_to_json`."""
+    return tuple(sorted(PartitionProgress(**item) for item in items))
+
+
+def describe_entry(entry: LedgerEntry | None) -> str:
+    """Batch, lineage and ends in one line, for messages that name both sides."""
+    if entry is None:
+        return "no batch committed"
+    ends = ", ".join(f"{one.topic_partition}: {one.end}" for one in sorted(entry.progress))
+    return f"batch {entry.batch_id} of lineage {entry.lineage or '(none)'}, ends {{{ends}}}"
+
+
+def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: str) -> None:
+    """Refuse an entry that does not follow the one before it; batch ids count within one lineage.
+
+    Raises:
+        OffsetMismatchError: the batch id is negative or not the next one.
+    """
+    follows = previous is None or previous.lineage != entry.lineage
+    if entry.batch_id < 0 or not (follows or (previous and entry.batch_id == previous.batch_id + 1)):
+        raise OffsetMismatchError(
+            store=store,
+            pipeline=entry.pipeline,
+            batch_id=entry.batch_id,
+            expected=f"batch {entry.batch_id - 1}",
+            found=describe_entry(previous),
+        )
+
+
+def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:
+    """Refuse an entry that a newer program wrote in a format this one does not know.
+
+    Raises:
+        SchemaMismatchError: naming both versions.
+    """
+    if entry.format_version > FORMAT_VERSION:
+        raise SchemaMismatchError(
+            store=store,
+            sink=f"the ledger entry of pipeline {entry.pipeline!r}",
+            detail=f"format version {entry.format_version} is newer than this program's "
+            f"{FORMAT_VERSION}; run the version of directkafka that wrote it, or a later one",
+        )
+    return entry
+
+
+def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
+    """Refuse a batch whose rows in the store are not those that its tasks reported.
+
+    Raises:
+        RowCountError: the two numbers differ.
+    """
+    if reported != found:
+        raise RowCountError(store=store, sink=sink, reported=reported, found=found)
+
+
+def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
+    """The entry with this batch's rows by sink, and the totals carried on from the entry before it."""
+    totals = dict(previous.total_rows) if previous else {}
+    for sink, rows in row_counts.items():
+        totals[sink] = totals.get(sink, 0) + rows
+    return replace(entry, row_counts=dict(row_counts), total_rows=totals)

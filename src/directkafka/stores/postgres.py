@@ -1,0 +1,459 @@
+"""The ledger in Postgres: one row per pipeline, changed in the same transaction as the sinks' rows.
+
+How two drivers cannot both write. The first statement of every committing transaction is an UPDATE of the
+pipeline's row on the condition "generation is mine and the last batch is the one I continue". Its row lock
+puts two drivers in line; the second one finds the condition false. A fence raises the generation in a
+transaction of its own, so once it has returned, the condition of every older driver is false for ever.
+
+The one driver a fence has to wait for is one that stopped (SIGSTOP, a long pause, a dead network) between that
+UPDATE and its COMMIT: it holds the row's lock. The fence waits a while, then ends the server process that the
+row names as that driver's; process id and start time are compared, since process ids are used again.
+
+The answer to COMMIT can be lost. Then the old session is ended the same way, which settles its transaction
+one way or the other, and the row's ``commit_id`` tells which.
+
+Rights the driver's user needs: CONNECT; CREATE on the schema of the ledger, or the table made beforehand (block
+``create_ledger`` of ``postgres.sql``) and SELECT, INSERT, UPDATE on it; ``pg_signal_backend`` only where two
+drivers of one pipeline log in as different users. A transaction pooler between driver and server is no
+good: the recorded server process would not be the driver's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from directkafka.errors import (
+    CommitUnknownError,
+    FencedError,
+    OffsetMismatchError,
+    StoreError,
+    StoreUnavailableError,
+)
+from directkafka.faults import reach
+from directkafka.stores.base import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.stores.ledger import (
+    check_count,
+    check_format,
+    check_successor,
+    describe_entry,
+    progress_from_json,
+    progress_to_json,
+    with_counts,
+)
+from directkafka.stores.postgres_session import (
+    ALREADY_THERE,
+    SQL,
+    PostgresAddress,
+    connection_is_lost,
+)
+from directkafka.stores.staging import stale_staging_pattern
+
+__all__ = ["PostgresStore"]
+
+T = TypeVar("T")
+Cursor = psycopg.Cursor[DictRow]
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+_log = logging.getLogger("directkafka.stores.postgres")
+
+#: How long a staging table's lock is waited for when old ones are dropped; the rest is done next time.
+_JANITOR_LOCK_TIMEOUT_MS: Final = 200
+
+
+class PostgresStore:
+    """A Postgres database as the place where a pipeline commits; see the module's text for the protocol.
+
+    Args:
+        dsn: libpq connection string or URI. ``repr``, errors and :attr:`identity` never show its password.
+        durable: force ``synchronous_commit = on``; by default it stays as the server has it.
+        fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of it the session
+            that holds the lock and is recorded in the row is ended.
+        resolve_timeout_s: bound on finding out, in seconds, what became of a COMMIT without an answer.
+
+    Raises:
+        OptionError: the DSN cannot be parsed.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        durable: bool = False,
+        fence_timeout_s: float = 10.0,
+        resolve_timeout_s: float = 30.0,
+    ) -> None:
+        self.address = PostgresAddress.parse(dsn)
+        self._durable = durable
+        self._fence_timeout_s = fence_timeout_s
+        self._resolve_timeout_s = resolve_timeout_s
+        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
+        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._identity: str | None = None
+        self._connection: psycopg.Connection[Any] | None = None
+        self._held: dict[str, int] = {}
+        self._recorded: set[tuple[str, int]] = set()
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.address.label!r})"
+
+    @property
+    def identity(self) -> str:
+        """Running server, database and schema, as the server itself names them; asked once.
+
+        Two stores are one only while both talk to the same running server: a copy of its data directory
+        has the same system identifier and another start time. Not a name to keep across restarts.
+        """
+        if self._identity is None:
+            # A session of its own: most stores are asked who they are, and then another one is used.
+            with self._guard(), closing(self.address.connect("directkafka")) as connection:
+                self._identity = "postgres/" + _identify(connection)
+        return self._identity
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.stores.base.Store.fence`.
+
+        Raises:
+            FencedError: the row already has the generation given, or a higher one.
+            StoreUnavailableError: also when the row's lock could not be had within ``fence_timeout_s``; it
+                names who holds it.
+            StoreAccessError: the ledger may not be made, written, or the older session may not be ended.
+        """
+        with self._guard():
+            connection = self._session(pipeline)
+            self._ensure_ledger(connection)
+            backend = self._backend(connection)
+            parameters = backend | {
+                "pipeline": pipeline, "generation": generation, "format_version": FORMAT_VERSION,
+            }  # fmt: skip
+            row = self._past_the_lock(
+                connection, pipeline, lambda cursor: cursor.execute(SQL["fence"], parameters).fetchone()
+            )
+            if row is None:
+                found = self._read_row(connection, pipeline)
+                raise self._fenced(pipeline, generation or 0, found)
+            held = int(row["generation"])
+            self._held[pipeline] = held
+            self._recorded.add((pipeline, held))
+            self._drop_stale_staging(connection, pipeline, held)
+        return held
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.stores.base.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry is of a format newer than this program.
+        """
+        with self._guard():
+            row = self._read_row(self._session(pipeline), pipeline)
+        held = self._held.get(pipeline)
+        if row is not None and held is not None and row["generation"] > held:
+            raise self._fenced(pipeline, held, row)
+        return self._entry(row)
+
+    def commit(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[Write] = (),
+    ) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.stores.base.Store.commit`.
+
+        An error before COMMIT was sent is a definite failure; one after it is settled by reading the row.
+        """
+        check_successor(entry, previous, store=self.address.label)
+        with self._guard():
+            connection = self._session(entry.pipeline, entry.generation)
+        commit_id = uuid.uuid4()
+        committed: LedgerEntry | None = None
+        try:
+            with connection.cursor(row_factory=dict_row) as cursor:
+                cursor.execute("BEGIN")
+                reach("commit.begun")
+                # `committed` is set just before COMMIT is sent, and so says whether it was.
+                committed = self._write(cursor, entry, previous, commit_id, writes)
+                self._end(cursor)
+        except BaseException as error:
+            lost = connection_is_lost(error, connection)
+            self._abandon(connection)
+            if lost:
+                committed = self._settle(entry, commit_id, committed, error)
+            elif isinstance(error, psycopg.Error):
+                raise self.address.translate(error) from error
+            else:
+                raise
+        reach("commit.answered")
+        return committed
+
+    def close(self) -> None:
+        """Give the connection back; the fence stays."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    # The committing transaction.
+
+    def _write(
+        self,
+        cursor: Cursor,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: uuid.UUID,
+        writes: Sequence[Write],
+    ) -> LedgerEntry:
+        self._advance(cursor, entry, previous, commit_id)
+        reach("commit.ledger_updated")
+        counts: dict[str, int] = {}
+        for sink, batch, reports in writes:
+            counts[sink.name] = counts.get(sink.name, 0) + self._apply(cursor, sink, batch, reports)
+        committed = with_counts(entry, previous, counts)
+        cursor.execute(
+            SQL["count_rows"],
+            {
+                "pipeline": entry.pipeline,
+                "row_counts": Jsonb(dict(committed.row_counts)),
+                "total_rows": Jsonb(dict(committed.total_rows)),
+            },
+        )
+        reach("commit.rows_moved")
+        return committed
+
+    def _advance(
+        self,
+        cursor: Cursor,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: uuid.UUID,
+    ) -> None:
+        cursor.execute(
+            SQL["advance"],
+            {
+                "pipeline": entry.pipeline,
+                "generation": entry.generation,
+                "format_version": entry.format_version,
+                "lineage": entry.lineage,
+                "batch_id": entry.batch_id,
+                "commit_id": commit_id,
+                "progress": Jsonb(progress_to_json(entry.progress)),
+                "committed_at_ms": entry.committed_at_ms,
+                "previous_batch_id": previous.batch_id if previous else -1,
+                "previous_lineage": previous.lineage if previous else "",
+                "previous_progress": Jsonb(progress_to_json(previous.progress if previous else ())),
+            },
+        )
+        if cursor.rowcount != 1:
+            row = cursor.execute(SQL["read_entry"], {"pipeline": entry.pipeline}).fetchone()
+            raise self._refused(entry, previous, row)
+
+    def _apply(self, cursor: Cursor, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        try:
+            rows = sink.apply(cursor, batch, reports)
+        except psycopg.Error as error:
+            if connection_is_lost(error, cursor.connection):
+                raise
+            raise self.address.translate(error, sink=sink.name) from error
+        reported = sum(report.rows for report in reports)
+        check_count(store=self.address.label, sink=sink.name, reported=reported, found=rows)
+        return rows
+
+    def _end(self, cursor: Cursor) -> None:
+        cursor.execute("COMMIT")
+        # A server answers COMMIT of a transaction that had failed with ROLLBACK, and with no error.
+        if cursor.statusmessage != "COMMIT":
+            raise StoreUnavailableError(
+                store=self.address.label, cause=f"COMMIT was answered with {cursor.statusmessage}"
+            )
+
+    def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
+        if row is not None and row["generation"] > entry.generation:
+            return self._fenced(entry.pipeline, entry.generation, row)
+        found = "no row of this pipeline" if row is None else describe_entry(self._entry(row))
+        if row is not None and row["generation"] < entry.generation:
+            found += f", generation {row['generation']} (an older state of the ledger was restored)"
+        return OffsetMismatchError(
+            store=self.address.label,
+            pipeline=entry.pipeline,
+            batch_id=entry.batch_id,
+            expected=describe_entry(previous) + f", generation {entry.generation}",
+            found=found,
+        )
+
+    # The third outcome.
+
+    def _settle(
+        self,
+        entry: LedgerEntry,
+        commit_id: uuid.UUID,
+        committed: LedgerEntry | None,
+        cause: BaseException,
+    ) -> LedgerEntry:
+        """Decide what became of a transaction whose session was lost.
+
+        Whoever took the row's lock after it has either waited for its end or brought it about, so the row
+        is final: it has this commit's id, then COMMIT was applied (a newer driver's fence keeps the id); or it
+        has not, then it never will be.
+        """
+        said = " ".join(str(cause).split())
+        try:
+            row = self._read_settled(entry.pipeline)
+        except StoreError as error:
+            if committed is None:
+                raise StoreUnavailableError(store=self.address.label, cause=said) from error
+            raise CommitUnknownError(
+                store=self.address.label, pipeline=entry.pipeline, batch_id=entry.batch_id,
+                cause=f"{said}; then {error}",
+            ) from error  # fmt: skip
+        if row is not None and committed is not None and row["commit_id"] == commit_id:
+            _log.info("batch %d: the answer to COMMIT was lost, the ledger has it", entry.batch_id)
+            return committed
+        if row is not None and row["generation"] > entry.generation:
+            raise self._fenced(entry.pipeline, entry.generation, row)
+        raise StoreUnavailableError(store=self.address.label, cause=said)
+
+    def _read_settled(self, pipeline: str) -> DictRow | None:
+        def read(cursor: Cursor) -> DictRow | None:
+            cursor.execute(SQL["lock_row"], {"pipeline": pipeline})
+            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
+
+        for attempt in Retrying(
+            retry=retry_if_exception_type(StoreUnavailableError),
+            wait=wait_exponential(multiplier=0.1, max=2.0),
+            stop=stop_after_delay(self._resolve_timeout_s),
+            reraise=True,
+        ):
+            with attempt, self._guard():
+                return self._past_the_lock(self._session(pipeline), pipeline, read)
+        raise AssertionError("tenacity returns or raises")
+
+    def _past_the_lock(self, connection: psycopg.Connection[Any], pipeline: str, work: Callable[[Cursor], T]) -> T:
+        """Run ``work`` in a transaction; end the recorded session if it keeps the row locked for too long."""
+        grace_ms = max(1, int(self._fence_timeout_s * 1000 / 5))
+        deadline = time.monotonic() + self._fence_timeout_s
+        while True:
+            try:
+                with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+                    cursor.execute(f"SET LOCAL lock_timeout = {grace_ms}")
+                    return work(cursor)
+            except psycopg.errors.LockNotAvailable as error:
+                ended = connection.execute(SQL["terminate_recorded_backend"], {"pipeline": pipeline})
+                if ended.fetchone():
+                    _log.warning("pipeline %s: ended a session that kept the ledger locked", pipeline)
+                if time.monotonic() >= deadline:
+                    who = connection.execute(SQL["describe_blockers"]).fetchone()
+                    raise StoreUnavailableError(
+                        store=self.address.label,
+                        cause=f"the ledger row of pipeline {pipeline!r} has been locked for "
+                        f"{self._fence_timeout_s:g} s by {(who and who[0]) or 'a session that is gone'}",
+                    ) from error
+
+    # Sessions and rows.
+
+    @contextmanager
+    def _guard(self) -> Iterator[None]:
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self.address.translate(error) from error
+
+    def _session(self, pipeline: str, generation: int | None = None) -> psycopg.Connection[Any]:
+        """The driver's session; a new one is recorded in the row before it can hold the row's lock."""
+        if self._connection is None or self._connection.closed:
+            self._recorded.clear()
+            self._connection = self.address.connect(f"directkafka {pipeline}", durable=self._durable)
+        connection = self._connection
+        if generation is not None and (pipeline, generation) not in self._recorded:
+            parameters = self._backend(connection) | {"pipeline": pipeline, "generation": generation}
+            recorded = self._past_the_lock(
+                connection,
+                pipeline,
+                lambda cursor: cursor.execute(SQL["record_backend"], parameters).rowcount,
+            )
+            if recorded != 1:
+                raise self._fenced(pipeline, generation, self._read_row(connection, pipeline))
+            self._recorded.add((pipeline, generation))
+        return connection
+
+    def _abandon(self, connection: psycopg.Connection[Any]) -> None:
+        """Roll back; a session that cannot is closed, and the server rolls back for it."""
+        with suppress(psycopg.Error):
+            if not connection.closed:
+                connection.execute("ROLLBACK")
+                return
+        connection.close()
+
+    def _backend(self, connection: psycopg.Connection[Any]) -> dict[str, Any]:
+        row = connection.execute(SQL["backend"]).fetchone()
+        assert row is not None, "a session sees itself in pg_stat_activity"
+        return {"driver": self._driver, "backend_pid": row[0], "backend_start": row[1]}
+
+    def _read_row(self, connection: psycopg.Connection[Any], pipeline: str) -> DictRow | None:
+        with connection.cursor(row_factory=dict_row) as cursor:
+            if not _ledger_exists(connection):
+                return None
+            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
+
+    def _entry(self, row: DictRow | None) -> LedgerEntry | None:
+        if row is None or row["batch_id"] < 0:
+            return None
+        entry = LedgerEntry(
+            pipeline=row["pipeline"],
+            generation=row["batch_generation"],
+            lineage=row["lineage"],
+            batch_id=row["batch_id"],
+            progress=progress_from_json(row["progress"]),
+            row_counts=row["row_counts"],
+            total_rows=row["total_rows"],
+            committed_at_ms=row["committed_at_ms"],
+            format_version=row["format_version"],
+        )
+        return check_format(entry, store=self.address.label)
+
+    def _fenced(self, pipeline: str, held: int, row: DictRow | None) -> FencedError:
+        found = row["generation"] if row else 0
+        return FencedError(store=self.address.label, pipeline=pipeline, held=held, found=found)
+
+    def _ensure_ledger(self, connection: psycopg.Connection[Any]) -> None:
+        if _ledger_exists(connection):
+            return
+        with suppress(*ALREADY_THERE):
+            connection.execute(SQL["create_ledger"])
+
+    def _drop_stale_staging(self, connection: psycopg.Connection[Any], pipeline: str, generation: int) -> None:
+        """Drop what older drivers left; a table that a zombie task still writes is left to the next fence."""
+        parameters = {"pattern": stale_staging_pattern(pipeline), "generation": generation}
+        for schema, table in connection.execute(SQL["stale_staging"], parameters).fetchall():
+            with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = {_JANITOR_LOCK_TIMEOUT_MS}")
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, table)))
+
+
+def _ledger_exists(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(SQL["ledger_exists"]).fetchone()
+    return bool(row and row[0])
+
+
+def _identify(connection: psycopg.Connection[Any]) -> str:
+    """Ask by system identifier; where that needs a right this user lacks, by port."""
+    exact = sql.SQL("(SELECT system_identifier::text FROM pg_control_system())")
+    template = sql.SQL(SQL["identify"])
+    try:
+        row = connection.execute(template.format(system_identifier=exact)).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        port = sql.SQL("'port-' || current_setting('port')")
+        row = connection.execute(template.format(system_identifier=port)).fetchone()
+    assert row is not None
+    return str(row[0])

@@ -1,0 +1,32 @@
+"""Names of staging tables: who owns one can be read from its name.
+
+``directkafka_stage_<pipeline>_<generation>_<batch>_<attempt>_<sink>``, where pipeline, attempt and sink are
+short hashes, so that the name stays below the 63 bytes that Postgres keeps of a name. The generation tells the
+janitor which tables are a dead driver's: age alone would not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+from directkafka.stores.base import BatchName
+
+__all__ = ["staging_name", "stale_staging_pattern"]
+
+_PREFIX: Final = "directkafka_stage"
+
+
+def _hash(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def staging_name(batch: BatchName, sink: str) -> str:
+    """The staging table of one try of one batch for one sink; at most 60 bytes while ids have 20 digits."""
+    pipeline, attempt, output = _hash(batch.pipeline, 10), _hash(batch.attempt, 6), _hash(sink, 6)
+    return f"{_PREFIX}_{pipeline}_{batch.generation}_{batch.batch_id}_{attempt}_{output}"
+
+
+def stale_staging_pattern(pipeline: str) -> str:
+    """A regular expression that finds the generation in the names of this pipeline's staging tables."""
+    return rf"^{_PREFIX}_{_hash(pipeline, 10)}_(\d+)_\d+_[0-9a-f]{{6}}_[0-9a-f]{{6}}$"

@@ -1,0 +1,49 @@
+"""Postgres as the contract suite sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import psycopg
+from psycopg import sql
+
+from directkafka.sinks.postgres import PostgresSink
+from directkafka.stores.postgres import PostgresStore
+
+KEYS: dict[str, dict[str, Sequence[str]]] = {
+    "append": {},
+    "ignore": {"key": ["id"]},
+    "merge": {"key": ["id"], "add": ["flights"]},
+}
+
+
+@dataclass(frozen=True)
+class PostgresHarness:
+    dsn: str
+
+    def open_store(self) -> PostgresStore:
+        return PostgresStore(self.dsn, fence_timeout_s=5.0)
+
+    def sink(
+        self,
+        table: str,
+        *,
+        mode: Literal["append", "ignore", "merge"] = "append",
+        staged: bool = False,
+    ) -> PostgresSink:
+        return PostgresSink(self.dsn, table, mode, **KEYS[mode], inline_bytes_max=0 if staged else 1 << 20)
+
+    def rows(self, sink: PostgresSink) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn) as connection:
+            try:
+                found = connection.execute(sql.SQL("SELECT * FROM {}").format(sql.Identifier(*sink.name.split("."))))
+            except psycopg.errors.UndefinedTable:
+                return []
+            return sorted(found.fetchall())
+
+    def leftovers(self) -> list[str]:
+        with psycopg.connect(self.dsn) as connection:
+            found = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'")
+            return [name for (name,) in found.fetchall()]
