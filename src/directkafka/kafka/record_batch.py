@@ -1,0 +1,177 @@
+"""Record batches (message format v2, magic 2) their headers as compiled kernels over bytes.
+
+A fetch response's ``records`` field is a run of batches, the last of which may be cut off::
+
+    0   base offset            int64      23  last offset delta    int32
+    8   length of what follows int32      27  base timestamp (ms)  int64
+    12  partition leader epoch int32      35  max timestamp (ms)   int64
+    16  magic                  int8       43  producer id          int64
+    17  CRC32C of 21..end      uint32     51  producer epoch       int16
+    21  attributes             int16      53  base sequence        int32
+                                          57  number of records    int32
+    61  records, compressed as a whole by the codec in attributes bits 0..2
+
+    attributes: bit 3 LogAppendTime, bit 4 transactional, bit 5 control, bit 6 the base timestamp is a delete
+    horizon (record timestamps are still relative to it)
+
+The work is done in three steps: :func:`index_batches` reads the headers here, ``records.measure`` checks the
+records, ``records.copy_records`` writes them out.
+
+Gaps between offsets are normal (compaction, transaction markers). Ignored: leader epoch, producer epoch, sequence
+numbers. A batch of magic 0 or 1 has its magic byte at the same place, and is refused by it.
+
+Sources: https://kafka.apache.org/documentation/#recordbatch, KIP-98, KIP-534 (delete horizon), Kafka's
+``DefaultRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel
+from directkafka.kafka.record_fault import FAULT_SIZE, Fault, report
+
+__all__ = ["HEADER_SIZE", "Batch", "index_batches", "next_offset", "readonly_bytes"]
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Table = np.ndarray[Any, np.dtype[np.int64]]
+
+#: Bytes before a batch's first record.
+HEADER_SIZE = 61
+_LENGTH_END = 12
+_MAGIC_END = 17
+_INT64_MAX = 9223372036854775807
+
+
+class Batch(NamedTuple):
+    """One batch header: a row of what :func:`index_batches` returns, for Python and the kernels alike.
+
+    ``start`` and ``end`` are byte positions in the response; the rest is as the header says, ``last_offset`` being
+    the sum of base offset and last offset delta. Timestamps are in milliseconds.
+    """
+
+    start: int
+    end: int
+    base_offset: int
+    last_offset: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    record_count: int
+
+
+@helper
+def _int32(data: Any, position: int) -> int:
+    value = 0
+    for i in range(4):
+        value = value << 8 | data[position + i]
+    return value - ((value & 0x80000000) << 1)
+
+
+@helper
+def _int64(data: Any, position: int) -> int:
+    value = 0
+    for i in range(8):
+        value = value << 8 | data[position + i]
+    return value
+
+
+@helper
+def _batch_end(data: Any, start: int, last_offset: int, fault: Any) -> Any:
+    """Check the batch header at ``start``: where its batch ends, 0 when that is cut off, -1 on a fault."""
+    size = data.shape[0] - start
+    if size < _MAGIC_END:
+        return 0
+    magic, length = data[start + 16], _int32(data, start + 8)
+    if magic != 2:
+        return report(fault, Fault.MAGIC, start, magic, 0)
+    if length < HEADER_SIZE - _LENGTH_END:
+        return report(fault, Fault.BATCH_LENGTH, start, length, 0)
+    if length > size - _LENGTH_END:
+        return 0
+    base, last_delta = _int64(data, start), _int32(data, start + 23)
+    end = start + _LENGTH_END + length
+    if base < 0 or last_delta < 0 or base > _INT64_MAX - 1 - last_delta:
+        end = report(fault, Fault.OFFSETS, start, base, last_delta)
+    elif base <= last_offset:
+        end = report(fault, Fault.ORDER, start, base, last_offset)
+    return end
+
+
+@kernel(INT64(BYTES_IN))
+def _next_offset(data: Any) -> Any:
+    fault = np.zeros(FAULT_SIZE, np.int64)
+    last_offset = -1
+    start = 0
+    while True:
+        end = _batch_end(data, start, last_offset, fault)
+        if end <= 0:
+            return last_offset + 1
+        last_offset = _int64(data, start) + _int32(data, start + 23)
+        start = end
+
+
+@kernel(TABLE(BYTES_IN, INT64S))
+def index_batches(data: Any, fault: Any) -> Table:
+    """The headers of all complete batches up to the first faulty one; a batch that is cut off ends the run.
+
+    Args:
+        data: the response's bytes, read-only.
+        fault: out, see :class:`Fault`; zeros on entry, still zeros when no header is faulty.
+
+    Returns:
+        One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
+    """
+    index = np.empty((64, 10), np.int64)
+    count = 0
+    start = 0
+    last_offset = -1
+    while True:
+        end = _batch_end(data, start, last_offset, fault)
+        if end <= 0:
+            return index[:count]
+        if count == index.shape[0]:
+            wider = np.empty((2 * count, 10), np.int64)
+            wider[:count] = index
+            index = wider
+        base = _int64(data, start)
+        last_offset = base + _int32(data, start + 23)
+        index[count, 0] = start
+        index[count, 1] = end
+        index[count, 2] = base
+        index[count, 3] = last_offset
+        index[count, 4] = _int32(data, start + 17) & 0xFFFFFFFF
+        index[count, 5] = data[start + 21] << 8 | data[start + 22]
+        index[count, 6] = _int64(data, start + 27)
+        index[count, 7] = _int64(data, start + 35)
+        index[count, 8] = _int64(data, start + 43)
+        index[count, 9] = _int32(data, start + 57)
+        count += 1
+        start = end
+
+
+def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
+    """A read-only view over a buffer's bytes, as the kernels and google_crc32c take them; nothing is copied."""
+    view = np.frombuffer(buffer, np.uint8)
+    view.setflags(write=False)
+    return view
+
+
+def next_offset(records: memoryview) -> int | None:
+    """One past the last offset of the last complete batch, from the batch headers alone.
+
+    Meant for the thread that receives: it can ask for what follows before these bytes are decoded. Bytes that are
+    no batch end the run, as a batch that is cut off does; the decoder reports them.
+
+    Args:
+        records: the ``records`` field of a fetch response.
+
+    Returns:
+        The offset to fetch next, or None when no complete batch is there.
+    """
+    return int(_next_offset(readonly_bytes(records))) or None

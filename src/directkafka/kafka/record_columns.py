@@ -1,0 +1,115 @@
+"""What the record kernels read and write: named tuples of arrays, which cross into compiled code as they are."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import types
+
+from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT32S, INT64, INT64S, TABLE
+
+__all__ = [
+    "HEADER_COLUMNS_TYPE",
+    "RECORD_COLUMNS_TYPE",
+    "SOURCE_TYPE",
+    "HeaderColumns",
+    "Member",
+    "RecordColumns",
+    "Source",
+    "Totals",
+    "Wanted",
+]
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int32s = np.ndarray[Any, np.dtype[np.int32]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Table = np.ndarray[Any, np.dtype[np.int64]]
+
+
+class Member(NamedTuple):
+    """One batch of a group, whose records go into the same Arrow buffers as those of the group's other batches.
+
+    ``index_row`` is the batch's row of the index; its records lie at ``[start, end)`` of the decompressed bytes
+    (``in_scratch`` 1) or of the response itself (0).
+    """
+
+    index_row: int
+    in_scratch: int
+    start: int
+    end: int
+
+
+class Totals(NamedTuple):
+    """What :func:`measure` counts over the wanted records of a group."""
+
+    rows: int
+    key_bytes: int
+    value_bytes: int
+    headers: int
+    header_key_bytes: int
+    header_value_bytes: int
+
+
+class Wanted(NamedTuple):
+    """What of the records goes into the columns: offsets ``[lower, upper)``.
+
+    Without ``headers`` a record's headers are stepped over, and not checked.
+    """
+
+    lower: int
+    upper: int
+    headers: bool
+
+
+class Source(NamedTuple):
+    """What the kernels read: a group of batches of one response, and what is wanted of it.
+
+    Attributes:
+        records: the response's bytes, read-only.
+        scratch: decompressed bytes, read-only.
+        batches: what :func:`directkafka.kafka.record_batch.index_batches` returned.
+        group: the batches, columns as in :class:`Member`.
+        wanted: what of it goes into the columns.
+    """
+
+    records: Bytes
+    scratch: Bytes
+    batches: Table
+    group: Table
+    wanted: Wanted
+
+
+class RecordColumns(NamedTuple):
+    """Where records go: Arrow buffers as arrays; ``ends`` are Arrow's offsets, validity its bitmaps."""
+
+    offsets: Int64s
+    timestamps: Int64s
+    timestamp_types: Int32s
+    key_ends: Int32s
+    key_bytes: Bytes
+    key_validity: Bytes
+    value_ends: Int32s
+    value_bytes: Bytes
+    value_validity: Bytes
+
+
+class HeaderColumns(NamedTuple):
+    """Where headers go: ``list_ends`` are offsets of rows into headers, the others of headers into bytes."""
+
+    list_ends: Int32s
+    list_validity: Bytes
+    key_ends: Int32s
+    key_bytes: Bytes
+    value_ends: Int32s
+    value_bytes: Bytes
+    value_validity: Bytes
+
+
+_tuple_type: Any = types.NamedTuple
+_WANTED_TYPE = _tuple_type([INT64, INT64, types.boolean], Wanted)
+SOURCE_TYPE = _tuple_type([BYTES_IN, BYTES_IN, TABLE, TABLE, _WANTED_TYPE], Source)
+RECORD_COLUMNS_TYPE = _tuple_type(
+    [INT64S, INT64S, INT32S, INT32S, BYTES_OUT, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], RecordColumns
+)
+HEADER_COLUMNS_TYPE = _tuple_type([INT32S, BYTES_OUT, INT32S, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], HeaderColumns)
