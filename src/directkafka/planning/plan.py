@@ -166,15 +166,9 @@ def plan_read(
     resolved = resolve_ranges(starting, ending, view, start_timestamps, end_timestamps)
     if policy.fail_on_data_loss:
         raise_for(resolved.losses)
+    places = [(one, one.topic_partition) for one in resolved.ranges]
     progress = [
-        _advanced(
-            one.topic_partition,
-            None,
-            view.partitions[one.topic_partition],
-            one.from_offset,
-            one.until_offset,
-        )
-        for one in resolved.ranges
+        _advanced(place, None, view.partitions[place], one.from_offset, one.until_offset) for one, place in places
     ]
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, view)
 

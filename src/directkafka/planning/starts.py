@@ -188,41 +188,51 @@ def _names(partitions: Collection[TopicPartition]) -> str:
 def _held_start(one: TopicPartition, start: int, seen: PartitionView) -> tuple[int, Loss | None]:
     """The start within what the log has, and what was asked for beside it."""
     if start < seen.earliest:
-        detail = f"start offset {start} was asked for, the log starts at {seen.earliest}"
-        return seen.earliest, _reset(one, start, seen.earliest, detail)
+        return seen.earliest, _starts_early(one, start, seen.earliest, seen)
     if start > seen.latest:
-        detail = f"start offset {start} was asked for, the log ends before {seen.latest}"
-        return seen.latest, _reset(one, seen.latest, start, detail)
+        return seen.latest, _starts_late(one, start, seen)
     return start, None
 
 
 def _held_range(one: TopicPartition, start: int, end: int, seen: PartitionView) -> tuple[OffsetRange, list[Loss]]:
     """The range within what the log has, and what was asked for beside it."""
     losses = []
-    held_start, loss = _held_start(one, start, seen)
-    if loss is not None and start != end:
-        losses.append(loss)
-    held_end = max(min(end, seen.latest), held_start)
-    if end > max(seen.latest, start):
-        detail = f"end offset {end} was asked for, the log ends before {seen.latest}"
-        lost_from = max(seen.latest, start)
-        losses.append(
-            Loss(
-                condition=Condition.RANGE_AGED_OUT,
-                topic_partition=one,
-                lost_from=lost_from,
-                lost_until=end,
-                detail=detail,
-            )
-        )
+    if start < min(end, seen.earliest):
+        losses.append(_starts_early(one, start, min(end, seen.earliest), seen))
+    if max(start, seen.latest) < end:
+        losses.append(_ends_late(one, max(start, seen.latest), end, seen))
+    if start > max(end, seen.latest):
+        losses.append(_starts_late(one, start, seen))
+    held_start = min(max(start, seen.earliest), seen.latest)
+    held_end = min(max(end, held_start), seen.latest)
     return OffsetRange(one.topic, one.partition, held_start, held_end), losses
 
 
-def _reset(one: TopicPartition, lost_from: int, lost_until: int, detail: str) -> Loss:
+def _starts_early(one: TopicPartition, start: int, lost_until: int, seen: PartitionView) -> Loss:
     return Loss(
         condition=Condition.START_OFFSET_RESET,
         topic_partition=one,
-        lost_from=lost_from,
+        lost_from=start,
         lost_until=lost_until,
-        detail=detail,
+        detail=f"start offset {start} was asked for, the log starts at {seen.earliest}",
+    )
+
+
+def _starts_late(one: TopicPartition, start: int, seen: PartitionView) -> Loss:
+    return Loss(
+        condition=Condition.START_OFFSET_RESET,
+        topic_partition=one,
+        lost_from=seen.latest,
+        lost_until=start,
+        detail=f"start offset {start} was asked for, the log ends before {seen.latest}",
+    )
+
+
+def _ends_late(one: TopicPartition, lost_from: int, end: int, seen: PartitionView) -> Loss:
+    return Loss(
+        condition=Condition.RANGE_AGED_OUT,
+        topic_partition=one,
+        lost_from=lost_from,
+        lost_until=end,
+        detail=f"end offset {end} was asked for, the log ends before {seen.latest}",
     )

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import pytest
+from tests.unit.planning.views import T0, T1, U0, at, known, seen, view
+
+from directkafka.errors import DataLossError
+from directkafka.offsets import PartitionProgress
+from directkafka.planning.loss import Condition, Loss, classify, raise_for, resume_at
+from directkafka.view import PartitionView
+
+
+def only(progress: PartitionProgress | None, partition: PartitionView | None) -> Loss | None:
+    previous = known() if progress is None else known(progress)
+    losses = classify(previous, view({} if partition is None else {T0: partition}))
+    assert len(losses) <= 1
+    return losses[0] if losses else None
+
+
+@pytest.mark.parametrize(
+    ("progress", "partition"),
+    [
+        pytest.param(at(T0, 50), seen(10, 100), id="within the log"),
+        pytest.param(at(T0, 50), seen(50, 100), id="at its start"),
+        pytest.param(at(T0, 50), seen(10, 50), id="at its end"),
+        pytest.param(None, seen(0, 100), id="new and whole"),
+        pytest.param(at(T0, 50, topic_id=""), seen(10, 100), id="a checkpoint without topic ids"),
+        pytest.param(at(T0, 50), seen(10, 100, topic_id=""), id="a broker without topic ids"),
+        pytest.param(at(T0, 50, leader_epoch=4), seen(10, 100), id="a new leader"),
+        pytest.param(at(T0, 50), seen(10, 100, leader_epoch=-1), id="a broker without epochs"),
+    ],
+)
+def test_nothing_is_lost_while_the_position_is_in_the_log(
+    progress: PartitionProgress | None, partition: PartitionView
+) -> None:
+    assert only(progress, partition) is None
+
+
+@pytest.mark.parametrize(
+    ("progress", "partition", "condition", "lost", "resume"),
+    [
+        pytest.param(at(T0, 50), seen(60, 90), Condition.RANGE_AGED_OUT, (50, 60), 60, id="aged out"),
+        pytest.param(at(T0, 50), seen(0, 40), Condition.OFFSET_CHANGED, (40, 50), 50, id="truncated"),
+        pytest.param(at(T0, 50), seen(3, 90, topic_id="id-2"), Condition.TOPIC_RECREATED, (50, 50), 3, id="made again"),
+        pytest.param(
+            at(T0, 50), seen(3, 20, topic_id="id-2"), Condition.TOPIC_RECREATED, (50, 50), 3, id="made again, shorter"
+        ),
+        pytest.param(
+            at(T0, 50), seen(0, 90, leader_epoch=4), Condition.LEADER_EPOCH_WENT_BACK, (50, 50), 50, id="epoch back"
+        ),
+        pytest.param(None, seen(7, 90), Condition.ADDED_PARTITION_STARTS_LATE, (0, 7), 7, id="new, starts late"),
+        pytest.param(None, seen(-1, 90), Condition.INITIAL_OFFSET_NOT_FOUND, (0, 0), None, id="new, start not known"),
+    ],
+)
+def test_a_loss_names_its_range_and_the_next_batch_goes_on_after_it(
+    progress: PartitionProgress | None,
+    partition: PartitionView,
+    condition: Condition,
+    lost: tuple[int, int],
+    resume: int | None,
+) -> None:
+    loss = only(progress, partition)
+    assert loss is not None
+    assert (loss.condition, loss.topic_partition) == (condition, T0)
+    assert (loss.lost_from, loss.lost_until) == lost
+    assert resume_at(progress, partition) == resume
+
+
+@pytest.mark.parametrize(
+    ("group_id_given", "condition"),
+    [(False, "PARTITIONS_DELETED"), (True, "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT")],
+)
+def test_a_deleted_partition_is_worded_as_spark_words_it(group_id_given: bool, condition: str) -> None:
+    losses = classify(known(at(T0, 50)), view({}), group_id_given=group_id_given)
+    assert [loss.condition.value for loss in losses] == [condition]
+    assert (losses[0].lost_from, losses[0].lost_until) == (50, 50)
+
+
+def test_losses_come_one_per_partition_and_sorted() -> None:
+    losses = classify(known(at(U0, 9), at(T1, 50)), view({T0: seen(1, 2), T1: seen(60, 70)}))
+    assert [loss.topic_partition for loss in losses] == [T0, T1, U0]
+
+
+def test_only_what_a_lagging_broker_can_feign_may_pass() -> None:
+    assert {condition for condition in Condition if loss_of_kind(condition).may_pass} == {
+        Condition.PARTITION_DELETED,
+        Condition.PARTITION_DELETED_WITH_GROUP,
+        Condition.OFFSET_CHANGED,
+        Condition.LEADER_EPOCH_WENT_BACK,
+    }
+
+
+def loss_of_kind(condition: Condition) -> Loss:
+    return Loss(condition=condition, topic_partition=T0, lost_from=5, lost_until=8, detail="gone")
+
+
+def test_a_loss_becomes_an_error_with_the_same_numbers() -> None:
+    error = loss_of_kind(Condition.RANGE_AGED_OUT).to_error()
+    assert (error.topic, error.partition, error.lost_from, error.lost_until) == ("t", 0, 5, 8)
+    assert str(error).startswith("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] topic t, partition 0, offsets [5, 8): ")
+    assert "failOnDataLoss" in str(error)
+
+
+def test_several_losses_are_raised_as_one_error_that_tells_of_the_others() -> None:
+    losses = (loss_of_kind(Condition.RANGE_AGED_OUT), loss_of_kind(Condition.OFFSET_CHANGED))
+    with pytest.raises(DataLossError) as caught:
+        raise_for(losses)
+    assert caught.value.condition == "COULD_NOT_READ_OFFSET_RANGE"
+    assert caught.value.__notes__ == ["PARTITION_OFFSET_CHANGED: t-0 [5, 8): gone"]
+
+
+def test_no_losses_raise_nothing() -> None:
+    raise_for(())

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from directkafka.offsets import TopicPartition
+from directkafka.options import AssignedPartitions, TopicNames, TopicPattern
+from directkafka.planning.subscription import Selection, select
+
+CLUSTER = {"flights": 2, "flights_late": 1, "routes": 1, "__consumer_offsets": 50}
+INTERNAL = {"__consumer_offsets"}
+
+
+def tps(*names: str) -> tuple[TopicPartition, ...]:
+    split = (name.rsplit("-", 1) for name in names)
+    return tuple(TopicPartition(topic, int(partition)) for topic, partition in split)
+
+
+def test_all_partitions_of_subscribed_topics_are_read() -> None:
+    found = select(TopicNames(("routes", "flights")), CLUSTER, INTERNAL)
+    assert found == Selection(tps("flights-0", "flights-1", "routes-0"))
+
+
+def test_a_subscribed_topic_that_does_not_exist_is_named_as_missing() -> None:
+    found = select(TopicNames(("routes", "rails", "boats")), CLUSTER, INTERNAL)
+    assert found == Selection(tps("routes-0"), missing=("boats", "rails"))
+
+
+def test_an_internal_topic_is_read_when_it_is_named() -> None:
+    assert len(select(TopicNames(("__consumer_offsets",)), CLUSTER, INTERNAL).partitions) == 50
+
+
+def test_a_pattern_is_searched_for_anywhere_in_the_name() -> None:
+    assert select(TopicPattern("light"), CLUSTER, INTERNAL) == Selection(
+        tps("flights-0", "flights-1", "flights_late-0")
+    )
+    assert select(TopicPattern("^flights$"), CLUSTER, INTERNAL) == Selection(tps("flights-0", "flights-1"))
+
+
+def test_a_pattern_never_reads_internal_topics() -> None:
+    assert {one.topic for one in select(TopicPattern("."), CLUSTER, INTERNAL).partitions} == {
+        "flights",
+        "flights_late",
+        "routes",
+    }
+
+
+def test_a_pattern_that_is_found_nowhere_reads_nothing_and_misses_nothing() -> None:
+    assert select(TopicPattern("nothing"), CLUSTER, INTERNAL) == Selection(())
+
+
+def test_assigned_partitions_that_do_not_exist_are_passed_over() -> None:
+    strategy = AssignedPartitions(tps("flights-1", "flights-2", "rails-0"))
+    assert select(strategy, CLUSTER, INTERNAL) == Selection(tps("flights-1"))
+
+
+def test_assigned_partitions_of_which_none_exists_have_missing_topics() -> None:
+    strategy = AssignedPartitions(tps("flights-7", "rails-0", "rails-1"))
+    assert select(strategy, CLUSTER, INTERNAL) == Selection((), missing=("flights", "rails"))

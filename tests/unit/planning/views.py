@@ -1,0 +1,46 @@
+"""Short ways to write what the planning tests are about: partitions, views, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.view import ClusterView, PartitionView
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+U0 = TopicPartition("u", 0)
+
+
+def seen(earliest: int, latest: int, *, topic_id: str = "id-1", leader_epoch: int = 5) -> PartitionView:
+    return PartitionView(
+        topic_id=topic_id,
+        leader=1,
+        leader_host="broker",
+        leader_port=9092,
+        leader_epoch=leader_epoch,
+        earliest=earliest,
+        latest=latest,
+    )
+
+
+def view(partitions: Mapping[TopicPartition, PartitionView]) -> ClusterView:
+    return ClusterView(cluster_id="c", partitions=partitions, taken_at_ms=0)
+
+
+def at(
+    place: TopicPartition, end: int, *, topic_id: str = "id-1", leader_epoch: int = 5, origin: int = 0
+) -> PartitionProgress:
+    return PartitionProgress(
+        topic=place.topic,
+        partition=place.partition,
+        topic_id=topic_id,
+        start=end,
+        end=end,
+        leader_epoch=leader_epoch,
+        origin=origin,
+    )
+
+
+def known(*progress: PartitionProgress) -> dict[TopicPartition, PartitionProgress]:
+    return {one.topic_partition: one for one in progress}
