@@ -81,8 +81,8 @@ SASL_MECHANISM: Final = OptionSpec(
 JAAS_CONFIG: Final = OptionSpec(
     name="sasl.jaas.config",
     kind="secret",
-    doc="The login as Java writes it, with its PlainLoginModule or ScramLoginModule: "
-    'MODULE required username="..." password="...";',
+    doc='The login as Java writes it, \'MODULE required username="..." password="...";\', where MODULE is '
+    "Java's PlainLoginModule or ScramLoginModule with its package.",
 )
 SASL_USERNAME: Final = OptionSpec(
     name="sasl.username", kind="text", doc="The login's name (librdkafka's way, without JAAS)."

@@ -1,0 +1,268 @@
+"""Options of the source: names, values, strategies and what is refused."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Mapping
+
+import pytest
+
+from directkafka.errors import OptionError
+from directkafka.offsets import TopicPartition
+from directkafka.options import (
+    AssignedPartitions,
+    SourceOptions,
+    TopicNames,
+    TopicPattern,
+    option_table,
+)
+
+BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "flights"}
+
+
+def parse(options: Mapping[str, str] | None = None, *, streaming: bool = True) -> SourceOptions:
+    return SourceOptions.parse({**BASE, **(options or {})}, streaming=streaming)
+
+
+def refused(options: Mapping[str, str], *, streaming: bool = True) -> OptionError:
+    with pytest.raises(OptionError) as caught:
+        SourceOptions.parse(options, streaming=streaming)
+    return caught.value
+
+
+def refused_besides(options: Mapping[str, str], *, streaming: bool = True) -> OptionError:
+    return refused({**BASE, **options}, streaming=streaming)
+
+
+def test_what_is_not_given_has_sparks_default() -> None:
+    options = parse()
+    assert options.fail_on_data_loss
+    assert not options.include_headers
+    assert (options.max_offsets_per_trigger, options.min_partitions, options.max_records_per_partition) == (None,) * 3
+    assert options.poll_timeout_ms == 120_000
+    assert (options.fetch_offset_num_retries, options.fetch_offset_retry_interval_ms) == (3, 1_000)
+    assert options.client.isolation_level == "read_uncommitted"
+
+
+def test_names_are_case_insensitive_and_values_are_trimmed() -> None:
+    options = SourceOptions.parse(
+        {
+            "KAFKA.Bootstrap.Servers": " b:9092 ",
+            "SUBSCRIBE": "flights",
+            "MaxOffsetsPerTrigger": " 7 ",
+            "failondataloss": "FALSE",
+            "INCLUDEHEADERS": "True",
+        },
+        streaming=True,
+    )
+    assert options.client.bootstrap_servers == ("b:9092",)
+    assert options.max_offsets_per_trigger == 7
+    assert not options.fail_on_data_loss
+    assert options.include_headers
+
+
+def test_a_name_given_twice_in_different_case_is_refused() -> None:
+    assert "twice" in refused({**BASE, "Subscribe": "routes"}).reason
+
+
+def test_defaults_count_only_where_nothing_is_given() -> None:
+    defaults = {"kafka.isolation.level": "read_committed", "failOnDataLoss": "false"}
+    options = SourceOptions.parse({**BASE, "FAILONDATALOSS": "true"}, streaming=True, defaults=defaults)
+    assert options.client.isolation_level == "read_committed"
+    assert options.fail_on_data_loss
+
+
+def test_topics_are_trimmed_and_named_once() -> None:
+    options = SourceOptions.parse({**BASE, "subscribe": " routes,flights , ,routes"}, streaming=True)
+    assert options.strategy == TopicNames(("routes", "flights"))
+
+
+def test_a_pattern_and_an_assignment_are_strategies_as_well() -> None:
+    bootstrap = {"kafka.bootstrap.servers": "b:9092"}
+    pattern = SourceOptions.parse({**bootstrap, "subscribePattern": " flights.* "}, streaming=True)
+    assert pattern.strategy == TopicPattern("flights.*")
+    assigned = SourceOptions.parse({**bootstrap, "assign": '{"Topic-A":[1,0],"b":[2]}'}, streaming=True)
+    assert assigned.strategy == AssignedPartitions(
+        (TopicPartition("Topic-A", 0), TopicPartition("Topic-A", 1), TopicPartition("b", 2))
+    )
+
+
+@pytest.mark.parametrize(
+    "strategies",
+    [
+        {},
+        {"subscribe": "a", "subscribePattern": "a"},
+        {"subscribe": "a", "assign": '{"a":[0]}'},
+        {"subscribePattern": "a", "assign": '{"a":[0]}'},
+    ],
+)
+def test_exactly_one_strategy_must_be_given(strategies: dict[str, str]) -> None:
+    error = refused({"kafka.bootstrap.servers": "b:9092", **strategies})
+    assert "exactly one of subscribe, subscribePattern, assign" in error.reason
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"subscribe": ""},
+        {"subscribe": " , "},
+        {"subscribePattern": " "},
+        {"subscribePattern": "("},
+        {"assign": ""},
+        {"assign": "[]"},
+        {"assign": "{}"},
+        {"assign": '{"a":[]}'},
+        {"assign": '{"a":0}'},
+        {"assign": '{"a":["0"]}'},
+        {"assign": '{"a":[true]}'},
+        {"assign": '{"a":[-1]}'},
+    ],
+)
+def test_an_empty_or_malformed_strategy_is_refused_under_its_own_name(strategy: dict[str, str]) -> None:
+    error = refused({"kafka.bootstrap.servers": "b:9092", **strategy})
+    assert {error.option} == set(strategy)
+
+
+@pytest.mark.parametrize("value", ["a", "1.0", "0", "-1", "", "1_000", "\u0661", "2147483648"])
+def test_min_partitions_must_be_a_positive_int(value: str) -> None:
+    error = refused_besides({"minPartitions": value})
+    assert error.option == "minPartitions"
+    assert "a whole number from 1 to 2147483647" in error.reason
+    assert repr(value) in error.reason
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"),
+    [("maxOffsetsPerTrigger", 2**63 - 1), ("maxRecordsPerPartition", 2**63 - 1), ("minPartitions", 2**31 - 1)],
+)
+def test_bounds_are_those_of_javas_numbers(name: str, largest: int) -> None:
+    assert str(largest) in str(parse({name: str(largest)}))
+    assert refused_besides({name: str(largest + 1)}).option == name
+
+
+@pytest.mark.parametrize("value", ["yes", "1", "", "tru"])
+def test_a_boolean_is_true_or_false(value: str) -> None:
+    assert refused_besides({"failOnDataLoss": value}).reason == f"expected true or false, found {value!r}"
+
+
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [
+        ("startingOffset", "startingOffsets"),
+        ("subscribepatern", "subscribePattern"),
+        ("bootstrap.servers", "kafka.bootstrap.servers"),
+        ("fetch.max.bytes", "kafka.fetch.max.bytes"),
+        ("kafka.fetch.max.byte", "fetch.max.bytes"),
+        ("kafka.sesion.timeout.ms", "session.timeout.ms"),
+    ],
+)
+def test_a_name_that_nobody_knows_is_refused_with_the_nearest_one(name: str, nearest: str) -> None:
+    error = refused_besides({name: "x"})
+    assert error.option == name.lower()
+    assert error.reason.endswith(f"; the nearest one is {nearest!r}")
+
+
+def test_a_name_like_nothing_else_is_refused_without_a_guess() -> None:
+    assert refused_besides({"zzzzzz": "x"}).reason == "is not an option of this source"
+
+
+@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "maxTriggerDelay", "partition.metadata.cache.ttl.ms"])
+def test_spark_options_that_come_later_are_refused_and_say_so(name: str) -> None:
+    error = refused_besides({name: "1"})
+    assert error.option == name
+    assert error.reason.startswith("is not supported yet; ")
+
+
+@pytest.mark.parametrize(
+    "name", ["auto.offset.reset", "key.deserializer", "value.deserializer", "enable.auto.commit", "interceptor.classes"]
+)
+@pytest.mark.parametrize("value", ["none", "earliest", "anything"])
+def test_the_five_settings_that_sparks_source_refuses_are_refused(name: str, value: str) -> None:
+    assert refused_besides({f"kafka.{name}": value}).option == f"kafka.{name}"
+
+
+def test_the_refusal_of_a_reset_names_what_to_set_instead() -> None:
+    assert "startingOffsets" in refused_besides({"kafka.auto.offset.reset": "latest"}).reason
+
+
+def test_settings_of_the_java_client_are_ignored_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="directkafka.options"):
+        parse({"kafka.session.timeout.ms": "1", "kafka.max.poll.records": "2", "kafka.acks": "all"})
+    assert len(caplog.messages) == 1
+    for name in ("kafka.session.timeout.ms", "kafka.max.poll.records", "kafka.acks"):
+        assert name in caplog.messages[0]
+
+
+def test_a_group_is_accepted_with_a_warning_that_it_has_no_effect(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="directkafka.options"):
+        options = parse({"kafka.group.id": "g", "groupIdPrefix": "p"})
+    assert options.group_id == "g"
+    assert caplog.messages == ["kafka.group.id, groupIdPrefix: no effect, records are read without a consumer group"]
+
+
+def test_a_batch_limit_is_ignored_by_a_batch_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING, logger="directkafka.options"):
+        options = parse({"maxOffsetsPerTrigger": "5"}, streaming=False)
+    assert options.max_offsets_per_trigger is None
+    assert caplog.messages == ["maxOffsetsPerTrigger: no effect on a batch read"]
+
+
+def test_a_limit_that_is_no_number_is_refused_for_a_batch_read_too() -> None:
+    assert refused_besides({"maxOffsetsPerTrigger": "x"}, streaming=False).option == "maxOffsetsPerTrigger"
+
+
+def test_nothing_is_logged_when_nothing_is_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, logger="directkafka.options"):
+        parse({"kafka.fetch.max.bytes": "1000", "startingOffsets": "earliest"})
+    assert caplog.messages == []
+
+
+def test_an_error_names_the_place_when_there_is_one() -> None:
+    with pytest.raises(OptionError) as caught:
+        SourceOptions.parse({**BASE, "minPartitions": "x"}, streaming=True, where="flights.toml, [source]")
+    assert str(caught.value).startswith("option 'minPartitions' in flights.toml, [source]: expected")
+
+
+def test_options_survive_pickling_and_do_not_show_secrets() -> None:
+    options = parse(
+        {
+            "kafka.security.protocol": "SASL_PLAINTEXT",
+            "kafka.sasl.mechanism": "PLAIN",
+            "kafka.sasl.username": "ann",
+            "kafka.sasl.password": "hunter2",
+        }
+    )
+    assert pickle.loads(pickle.dumps(options)) == options
+    assert "hunter2" not in f"{options!r} {options} {options.client.sasl_password}"
+    assert options.client.sasl_password is not None
+    assert options.client.sasl_password.reveal() == "hunter2"
+
+
+def test_the_option_table_names_every_option_once_and_explains_it() -> None:
+    table = option_table()
+    names = [spec.name for spec in table]
+    assert len(set(names)) == len(names)
+    assert [spec.name for spec in table if not spec.doc.endswith(".")] == []
+    defaults = {spec.name: spec.default for spec in table}
+    assert defaults["failOnDataLoss"] == "true"
+    assert defaults["fetch.min.bytes"] == "1"
+    assert defaults["maxOffsetsPerTrigger"] == ""
+    assert {spec.name for spec in table if spec.scope == "batch"} == {
+        "endingOffsets",
+        "endingOffsetsByTimestamp",
+        "endingTimestamp",
+    }
+
+
+def test_every_default_in_the_option_table_is_the_one_that_counts() -> None:
+    given = {
+        ("" if "." not in spec.name or spec.name in OWN_DOTTED else "kafka.") + spec.name: spec.default
+        for spec in option_table()
+        if spec.default and spec.kind in ("integer", "boolean", "choice")
+    }
+    assert "kafka.fetch.max.bytes" in given
+    assert parse(given) == parse()
+
+
+OWN_DOTTED = {"kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"}
