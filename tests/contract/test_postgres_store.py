@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from tests.contract.postgres_harness import PostgresHarness
 
 from directkafka.testing.store_contract import StoreContract
-from tests.contract.postgres_harness import PostgresHarness
 
 pytestmark = pytest.mark.real
 

@@ -22,6 +22,11 @@ from numba.extending import intrinsic
 
 __all__ = ["COLUMN_FIELDS", "NUMERIC_BYTES_MAX", "encode_numeric", "encode_uuid", "interleave"]
 
+# Inside a kernel, numba's types count and Python's mean nothing: all is Any to the type checker.
+_kernel: Any = nb.njit
+_inline: Any = intrinsic
+_memcpy: Any = cgutils.raw_memcpy
+
 #: width, values, offsets, validity, first bit.
 COLUMN_FIELDS: Final = 5
 
@@ -32,7 +37,7 @@ _LIMBS: Final = 5
 _SIGN_NEGATIVE: Final = 0x4000
 
 
-@intrinsic
+@_inline
 def _copy(typing: Any, to: Any, source: Any, count: Any) -> Any:
     """Copy ``count`` bytes from one address to another (LLVM's memcpy, which inlines constant sizes)."""
 
@@ -40,13 +45,13 @@ def _copy(typing: Any, to: Any, source: Any, count: Any) -> Any:
         pointer = ir.IntType(8).as_pointer()
         target = builder.inttoptr(arguments[0], pointer)
         origin = builder.inttoptr(arguments[1], pointer)
-        cgutils.raw_memcpy(builder, target, origin, arguments[2], 1)
+        _memcpy(builder, target, origin, arguments[2], 1)
         return context.get_dummy_value()
 
     return types.void(types.int64, types.int64, types.int64), generate
 
 
-@intrinsic
+@_inline
 def _load8(typing: Any, address: Any) -> Any:
     """The byte at an address."""
 
@@ -56,7 +61,7 @@ def _load8(typing: Any, address: Any) -> Any:
     return types.uint8(types.int64), generate
 
 
-@intrinsic
+@_inline
 def _load64(typing: Any, address: Any) -> Any:
     """The int64 at an address, in the machine's byte order."""
 
@@ -68,16 +73,16 @@ def _load64(typing: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@nb.njit("void(uint8[::1], int64, int64)", cache=True, nogil=True)
-def _put32(out: Any, position: int, value: int) -> None:
+@_kernel("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+def _put32(out: Any, position: Any, value: Any) -> None:
     out[position] = (value >> 24) & 0xFF
     out[position + 1] = (value >> 16) & 0xFF
     out[position + 2] = (value >> 8) & 0xFF
     out[position + 3] = value & 0xFF
 
 
-@nb.njit("int64(int64, int64[:, ::1], uint8[::1])", cache=True, nogil=True)
-def interleave(rows: int, columns: Any, out: Any) -> int:
+@_kernel("int64(int64, int64[:, ::1], uint8[::1])", cache=True, nogil=True)
+def interleave(rows: Any, columns: Any, out: Any) -> Any:
     """Write ``rows`` rows to ``out``; returns the number of bytes written."""
     count = columns.shape[0]
     base = np.int64(out.ctypes.data)
@@ -109,8 +114,8 @@ def interleave(rows: int, columns: Any, out: Any) -> int:
     return position
 
 
-@nb.njit("int64(uint32[::1], int64)", cache=True, nogil=True)
-def _divide(limbs: Any, divisor: int) -> int:
+@_kernel("int64(uint32[::1], int64)", cache=True, nogil=True)
+def _divide(limbs: Any, divisor: Any) -> Any:
     """Divide the number (32-bit limbs, lowest first) in place; returns the remainder."""
     remainder = np.uint64(0)
     by = np.uint64(divisor)
@@ -121,8 +126,8 @@ def _divide(limbs: Any, divisor: int) -> int:
     return np.int64(remainder)
 
 
-@nb.njit("void(uint32[::1], int64)", cache=True, nogil=True)
-def _multiply(limbs: Any, factor: int) -> None:
+@_kernel("void(uint32[::1], int64)", cache=True, nogil=True)
+def _multiply(limbs: Any, factor: Any) -> None:
     carry = np.uint64(0)
     for index in range(_LIMBS):
         part = np.uint64(limbs[index]) * np.uint64(factor) + carry
@@ -130,8 +135,8 @@ def _multiply(limbs: Any, factor: int) -> None:
         carry = part >> np.uint64(32)
 
 
-@nb.njit("boolean(uint64, uint64, uint32[::1])", cache=True, nogil=True)
-def _magnitude(low: int, high: int, limbs: Any) -> bool:
+@_kernel("boolean(uint64, uint64, uint32[::1])", cache=True, nogil=True)
+def _magnitude(low: Any, high: Any, limbs: Any) -> Any:
     """Split a two's complement 128-bit number into sign and limbs; returns whether it is negative."""
     negative = (np.uint64(high) >> np.uint64(63)) == np.uint64(1)
     low, high = np.uint64(low), np.uint64(high)
@@ -147,14 +152,14 @@ def _magnitude(low: int, high: int, limbs: Any) -> bool:
     return negative
 
 
-@nb.njit("void(uint8[::1], int64, int64)", cache=True, nogil=True)
-def _put16(out: Any, position: int, value: int) -> None:
+@_kernel("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+def _put16(out: Any, position: Any, value: Any) -> None:
     out[position] = (value >> 8) & 0xFF
     out[position + 1] = value & 0xFF
 
 
-@nb.njit("void(uint64[::1], int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
-def encode_numeric(words: Any, rows: int, scale: int, out: Any, offsets: Any) -> None:
+@_kernel("void(uint64[::1], int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+def encode_numeric(words: Any, rows: Any, scale: Any, out: Any, offsets: Any) -> None:
     """Encode decimal128 values as ``numeric``.
 
     A ``numeric`` is: number of base-10000 digits, weight of the first one, sign, decimal places (four int16),
@@ -195,8 +200,8 @@ def encode_numeric(words: Any, rows: int, scale: int, out: Any, offsets: Any) ->
         offsets[row + 1] = position
 
 
-@nb.njit("int64(uint8)", cache=True, nogil=True)
-def _hexadecimal(character: int) -> int:
+@_kernel("int64(uint8)", cache=True, nogil=True)
+def _hexadecimal(character: Any) -> Any:
     if 48 <= character <= 57:
         return np.int64(character) - 48
     lower = np.int64(character) | 0x20
@@ -205,8 +210,8 @@ def _hexadecimal(character: int) -> int:
     return -1
 
 
-@nb.njit("int64(int64, int64[::1], int64, uint8[::1])", cache=True, nogil=True)
-def encode_uuid(values: int, offsets: Any, rows: int, out: Any) -> int:
+@_kernel("int64(int64, int64[::1], int64, uint8[::1])", cache=True, nogil=True)
+def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
     """Parse UUIDs as text (32 hexadecimal digits, hyphens and braces anywhere, as Postgres reads them).
 
     An empty value is left as zeros: it is what a null looks like here.

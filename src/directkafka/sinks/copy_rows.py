@@ -116,7 +116,7 @@ class RowEncoder:
         bytes_max = rows * (2 + 4 * len(wired)) + sum(one.bytes_max for one in wired)
         out = np.empty(bytes_max, dtype=np.uint8)
         size = interleave(rows, lines, out)
-        return memoryview(out)[:size]
+        return out[:size].data
 
     def _column(self, batch: pa.RecordBatch, column: WireColumn) -> _Wired:
         array = _plain(batch.column(column.name))
@@ -137,7 +137,7 @@ class _RefusedRow(Exception):  # noqa: N818 - a message to the caller above, nev
         self.reason = reason
 
 
-def copy_chunks(cursor: psycopg.Cursor[Any], statement: sql.Composable, chunks: Iterable[memoryview]) -> int:
+def copy_chunks(cursor: psycopg.Cursor[Any], statement: sql.Composed, chunks: Iterable[memoryview]) -> int:
     """Run a ``COPY ... FROM STDIN (FORMAT binary)`` over encoded rows, in bounded memory.
 
     Returns:

@@ -155,8 +155,6 @@ def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema:
 
 # Types. Postgres' names are those of pg_type.
 
-_TEXT_TYPES: Final = frozenset({"text", "varchar", "bpchar", "citext", "json"})
-
 #: Bits that an exact integer may have, sign included.
 _INTEGER_BITS: Final = {"int2": 16, "int4": 32, "int8": 64, "float4": 25, "float8": 54}
 
@@ -225,20 +223,17 @@ def _plain_types(kind: pa.DataType) -> Iterator[tuple[bool, str]]:
 
 def wire_of(kind: pa.DataType, column: TableColumn) -> Wire | None:
     """The wire type for a DataFrame's type in a column; None when no value-preserving one exists."""
-    base = column.base_type
     if pa.types.is_dictionary(kind):
         return wire_of(kind.value_type, column)
     if pa.types.is_integer(kind):
         return _integer_wire(kind, column)
     if _is_decimal(kind):
         return Wire.NUMERIC if _holds(column, kind.precision - kind.scale, kind.scale) else None
-    if _is_text(kind) and (base in _TEXT_TYPES or column.is_enum):
-        return Wire.TEXT
-    if base == "uuid" and (_is_text(kind) or kind == pa.binary(16)):
-        return Wire.UUID
-    if _is_instant(kind):
-        return Wire.TIMESTAMP if base == ("timestamptz" if kind.tz else "timestamp") else None
-    return _PLAIN_WIRES.get((_plain_kind(kind), base))
+    if column.base_type == "uuid":
+        return Wire.UUID if _is_text(kind) or kind == pa.binary(16) else None
+    if column.is_enum:
+        return Wire.TEXT if _is_text(kind) else None
+    return _PLAIN_WIRES.get((_plain_kind(kind), column.base_type))
 
 
 _PLAIN_WIRES: Final = {
@@ -248,11 +243,19 @@ _PLAIN_WIRES: Final = {
     ("double", "float8"): Wire.FLOAT8,
     ("bytes", "bytea"): Wire.BYTEA,
     ("date32[day]", "date"): Wire.DATE,
-}
+    ("instant", "timestamptz"): Wire.TIMESTAMP,
+    ("local time", "timestamp"): Wire.TIMESTAMP,
+} | {("text", base): Wire.TEXT for base in ("text", "varchar", "bpchar", "citext", "json")}
 
 
 def _plain_kind(kind: pa.DataType) -> str:
-    return "bytes" if _is_bytes(kind) else str(kind)
+    if _is_text(kind):
+        return "text"
+    if _is_bytes(kind):
+        return "bytes"
+    if _is_instant(kind):
+        return "instant" if kind.tz else "local time"
+    return str(kind)
 
 
 def _integer_wire(kind: pa.DataType, column: TableColumn) -> Wire | None:

@@ -145,4 +145,4 @@ def _sum_fits(column: pa.ChunkedArray) -> bool:
     bounds = pc.min_max(column)
     low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
     bits = kind.bit_width - pa.types.is_signed_integer(kind)
-    return max(high, -low) * len(column) < 2**bits
+    return bool(max(high, -low) * len(column) < 2**bits)

@@ -367,7 +367,7 @@ class StoreContract:
             job.store.commit(
                 entry,
                 previous=first,
-                writes=[(_BrokenSink(sink), batch, reports)],  # type: ignore[list-item]
+                writes=[(_BrokenSink(sink), batch, reports)],
             )
         assert harness.rows(sink) == [(1, 1)]
         assert job.store.read("flights") == first
