@@ -20,6 +20,7 @@ __all__ = [
     "SqlTransform",
     "Transform",
     "apply_transform",
+    "is_per_batch",
     "load_function",
     "remarks",
 ]
@@ -109,7 +110,7 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
                 cause="it has a watermark, but the direct engine keeps no state from batch to batch; remove "
                 "withWatermark, or use a merge sink for totals",
             )
-        if "Aggregate" in plan or "Window" in plan or "Deduplicate" in plan:
+        if is_per_batch(frame):
             found.append(
                 f"output {name!r} groups, windows or removes duplicates: within each batch alone (use mode = "
                 '"merge" for totals across batches)'
@@ -120,6 +121,12 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
                 "stores they differ from store to store"
             )
     return tuple(found)
+
+
+def is_per_batch(frame: DataFrame) -> bool:
+    """Whether a plan's rows depend on which records are in one batch: it groups, windows or removes duplicates."""
+    plan = str(frame._jdf.queryExecution().logical().toString())
+    return any(operator in plan for operator in ("Aggregate", "Window", "Deduplicate", "Distinct"))
 
 
 def load_function(reference: str, folder: Path, session: SparkSession | None = None) -> PythonTransform:

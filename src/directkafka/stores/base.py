@@ -32,6 +32,7 @@ __all__ = [
     "PartitionProgress",
     "Sink",
     "Store",
+    "TableCount",
     "TaskReport",
     "TaskWriter",
 ]
@@ -101,6 +102,24 @@ class TaskReport:
     attempt: str
     staged: bool
     payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCount:
+    """What a sink's table has, for ``directkafka verify``.
+
+    Attributes:
+        rows: number of rows.
+        doubled: rows that name a record (topic, partition, offset) which another row names too; 0 where the
+            table has no such columns.
+        is_folded: whether rows met existing rows (ignore, merge), so that their number says little.
+        sums: sums of the columns that the mode adds up.
+    """
+
+    rows: int
+    doubled: int = 0
+    is_folded: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)
 
 
 #: Runs on executors: consumes one task's rows, returns its report. Must be picklable, must not import pyspark.
@@ -199,4 +218,8 @@ class Sink(Protocol):
         The number is that of the rows the tasks reported and the store has seen, before ``ignore`` or
         ``merge`` folded any into existing rows.
         """
+        ...
+
+    def recount(self) -> TableCount:
+        """What the table has now, outside any batch."""
         ...

@@ -1,0 +1,102 @@
+"""Every command, thin: parse, call the library, print."""
+
+from __future__ import annotations
+
+import dataclasses
+import signal
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from directkafka.cli.app import EXIT_FAILURE, app
+from directkafka.cli.output import Format, messages, print_record, print_records, set_up_logging
+
+if TYPE_CHECKING:
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.progress import BatchReport
+
+__all__: list[str] = []
+
+FileArgument = Annotated[Path, typer.Argument(help="The pipeline file (TOML).", metavar="FILE", show_default=False)]
+FormatOption = Annotated[Format, typer.Option("--format", help="What stdout carries.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log more to stderr.")]
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka run flights.toml\n\n  directkafka run flights.toml --format json | jq .rows"
+)
+def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+    """Run a pipeline until its trigger ends it or SIGTERM or SIGINT asks it to stop after the batch in flight."""
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.progress import log_report
+
+    set_up_logging(verbose=verbose)
+
+    def tell(report: BatchReport) -> None:
+        if form is Format.JSON:
+            print_record(dataclasses.asdict(report), form, text="")
+        else:
+            log_report(report)
+
+    pipeline = Pipeline.from_toml(file, report=tell)
+    _run_until_signal(pipeline)
+
+
+def _run_until_signal(pipeline: Pipeline) -> None:
+    """Run in a thread, so that this one is free for signals; Spark's own handlers are replaced by ours."""
+
+    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        messages.print(f"{signal.Signals(number).name}: stopping after the batch in flight")
+        pipeline.request_stop()
+
+    pipeline.session()  # Spark sets handlers of its own while it starts, and only in the main thread
+    previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        pipeline.start()
+        pipeline.wait()
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@app.command(epilog="Example:\n\n  directkafka check flights.toml")
+def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+    """Check a pipeline without starting it: the file, the topics, the transform, the tables, the executors."""
+    from directkafka.pipeline.pipeline import Pipeline
+
+    set_up_logging(verbose=verbose)
+    pipeline = Pipeline.from_toml(file)
+    for remark in (remarks := pipeline.check()):
+        messages.print(f"[yellow]note[/] {remark}", soft_wrap=True)
+    print_record({"pipeline": pipeline.name, "notes": list(remarks)}, form, text=f"{pipeline.name}: ready to run")
+
+
+@app.command(epilog="Example:\n\n  directkafka verify flights.toml")
+def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+    """Recount: read again what the pipeline has read, and compare it with the tables. Exit 1 if they differ."""
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.verify import verify as recount
+
+    set_up_logging(verbose=verbose)
+    findings = recount(Pipeline.from_toml(file))
+    print_records([finding.as_record() for finding in findings], form, title="Rows against offsets")
+    if not all(finding.is_right for finding in findings):
+        raise typer.Exit(EXIT_FAILURE)
+
+
+@app.command(epilog="Examples:\n\n  directkafka demo\n\n  directkafka demo --keep --kills 5 --seed 7")
+def demo(
+    keep: Annotated[bool, typer.Option("--keep", help="Leave broker and database running at the end.")] = False,
+    kills: Annotated[int, typer.Option("--kills", min=0, max=100, help="How often the pipeline is killed.")] = 3,
+    seed: Annotated[int | None, typer.Option("--seed", help="Of the random moments; printed.")] = None,
+    form: FormatOption = Format.TEXT,
+) -> None:
+    """Real broker, real database, 336,776 real flights, a pipeline killed at random, and the count at the end."""
+    from directkafka.cli.demo import run_demo
+
+    result = run_demo(keep=keep, kills=kills, seed=seed)
+    print_records(result.as_records(), form, title="Flights from Kafka to Postgres")
+    if not result.is_right:
+        raise typer.Exit(EXIT_FAILURE)

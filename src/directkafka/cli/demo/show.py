@@ -1,0 +1,252 @@
+"""The demo's course: start, publish, run and kill, count."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from directkafka.cli.demo.flights import CarrierTotal, expected_totals, publish
+from directkafka.cli.demo.victim import Victim
+from directkafka.cli.output import messages
+from directkafka.errors import EnvironmentFaultError
+
+__all__ = ["DemoResult", "run_demo"]
+
+#: How long the pipeline may take to report its first batch; a cold machine compiles kernels and starts a JVM.
+_FIRST_BATCH_S = 240.0
+_ALL_BATCHES_S = 600.0
+_STOP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoResult:
+    """What was counted at the end, by SQL and by the CSV."""
+
+    records_in: int
+    rows_out: int
+    lost: int
+    doubled: int
+    totals_equal: bool
+    kills: int
+    kills_wanted: int
+    records_per_second: int
+
+    @property
+    def is_right(self) -> bool:
+        """Whether nothing is off."""
+        return (
+            self.lost == 0
+            and self.doubled == 0
+            and self.rows_out == self.records_in
+            and self.totals_equal
+            and self.kills == self.kills_wanted
+        )
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """For printing."""
+        values = {
+            "records in": self.records_in,
+            "rows out": self.rows_out,
+            "lost": self.lost,
+            "doubled": self.doubled,
+            "totals equal": "yes" if self.totals_equal else "NO",
+            "kills survived": self.kills,
+            "records per second": self.records_per_second,
+        }
+        return [{"what": name, "value": value} for name, value in values.items()]
+
+
+def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
+    """Start a broker and a database, publish, run the pipeline while killing it, and count.
+
+    Args:
+        keep: leave both running and say how to look.
+        kills: how often the pipeline is killed with SIGKILL while batches are in flight.
+        seed: of the random moments.
+
+    Raises:
+        EnvironmentFaultError: something is not installed, or the pipeline does not run at all.
+    """
+    seed = random.randrange(10_000) if seed is None else seed
+    folder = Path(tempfile.mkdtemp(prefix="directkafka-demo-"))
+    with ExitStack() as cleaning:
+        if not keep:
+            cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
+        kafka, dsn = _start_servers(cleaning, folder, keep=keep)
+        with _progress() as bars:
+            count, totals = _prepare(bars, kafka)
+            course = _Course(folder, kafka, dsn, count, bars, random.Random(seed))
+            cleaning.callback(course.clean_up)
+            seconds = course.run(kills)
+        messages.print(f"counting the tables against the CSV (kills at random moments of seed {seed})")
+        result = _count(dsn, count, totals, course.kills, kills, round(count / seconds))
+        if keep:
+            _tell_how_to_look(kafka, dsn, folder)
+        return result
+
+
+def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[str, str]:
+    from directkafka.testing import EmbeddedPostgres, KafkaBroker
+    from directkafka.testing.java import use_java
+
+    use_java()
+    with messages.status("starting a Kafka broker") as status:
+        broker = KafkaBroker(folder=folder / "kafka", detached=keep, progress=status.update).start()
+        if not keep:
+            cleaning.callback(broker.stop)
+    messages.print(f"Kafka    {broker.bootstrap_servers}")
+    with messages.status("starting Postgres"):
+        postgres = EmbeddedPostgres(folder=folder / "postgres", detached=keep).start()
+        if not keep:
+            cleaning.callback(postgres.stop)
+        dsn = postgres.create_database("air")
+    messages.print(f"Postgres {dsn}")
+    return broker.bootstrap_servers, dsn
+
+
+@contextmanager
+def _progress() -> Iterator[Progress]:
+    columns = (SpinnerColumn(), TextColumn("{task.description:<34}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, TimeElapsedColumn(), console=messages) as bars:
+        yield bars
+
+
+def _prepare(bars: Progress, kafka: str) -> tuple[int, list[CarrierTotal]]:
+    count, totals = expected_totals()
+    bar = bars.add_task("publishing flights as JSON", total=count)
+    published = publish(kafka, lambda done: bars.update(bar, completed=done))
+    assert published == count, f"{published} of {count} flights were published"
+    return count, totals
+
+
+class _Course:
+    """The pipeline's lives: each ends by SIGKILL while a batch is in flight, the last one by SIGTERM."""
+
+    def __init__(
+        self, folder: Path, kafka: str, dsn: str, count: int, bars: Progress, chance: random.Random
+    ) -> None:
+        self._file = _pipeline_file(folder)
+        self._environment = {**os.environ, "KAFKA": kafka, "DSN": dsn}
+        self._log = folder / "pipeline.log"
+        self._count = count
+        self._bars = bars
+        self._chance = chance
+        self._victim: Victim | None = None
+        self._bar = bars.add_task("running the pipeline", total=count)
+        self.kills = 0
+
+    def run(self, kills: int) -> float:
+        """Run to the end, killed so often on the way; seconds that batches took."""
+        seconds = 0.0
+        while True:
+            victim = self._victim = Victim(self._file, self._environment, self._log)
+            self._wait_for(victim, 1, _FIRST_BATCH_S)
+            if self.kills < kills:
+                self._kill_in_flight(victim)
+                seconds += _seconds(victim)
+            else:
+                self._wait_for_all(victim)
+                seconds += _seconds(victim)
+                code = victim.stop(_STOP_S)
+                if code != 0:
+                    raise self._failure(f"the pipeline answered SIGTERM with exit code {code}")
+                return seconds
+
+    def clean_up(self) -> None:
+        """End the last process, whatever happened."""
+        if self._victim is not None:
+            self._victim.clean_up()
+
+    def _kill_in_flight(self, victim: Victim) -> None:
+        """After a batch or two the next one is under way, since most records still wait; kill at any moment of it."""
+        self._wait_for(victim, self._chance.randint(1, 2), _FIRST_BATCH_S)
+        time.sleep(self._chance.uniform(0.0, 0.6))
+        victim.kill()
+        self.kills += 1
+        self._show(f"killed {self.kills}, restarting")
+
+    def _wait_for_all(self, victim: Victim) -> None:
+        deadline = time.monotonic() + _ALL_BATCHES_S
+        while self._waiting(victim) > 0 and time.monotonic() < deadline:
+            self._wait_for(victim, len(victim.reports) + 1, deadline - time.monotonic())
+
+    def _waiting(self, victim: Victim) -> int:
+        return int(victim.reports[-1]["backlog"]) if victim.reports else self._count
+
+    def _wait_for(self, victim: Victim, batches: int, timeout_s: float) -> None:
+        while len(victim.reports) < batches:
+            if not victim.wait_for_batches(len(victim.reports) + 1, timeout_s):
+                raise self._failure("the pipeline stopped, or reported no batch in time")
+            self._show(f"running the pipeline, kills {self.kills}")
+
+    def _show(self, text: str) -> None:
+        done = self._count
+        if self._victim is not None and self._victim.reports:
+            done = self._count - self._waiting(self._victim)
+            self._bars.update(self._bar, completed=done)
+        self._bars.update(self._bar, description=text)
+
+    def _failure(self, what: str) -> EnvironmentFaultError:
+        lines = self._log.read_text(errors="replace").strip().splitlines()[-15:]
+        return EnvironmentFaultError(what=what, remedy="Its last messages:\n" + "\n".join(lines))
+
+
+def _seconds(victim: Victim) -> float:
+    return sum(one["plan_ms"] + one["write_ms"] + one["commit_ms"] for one in victim.reports) / 1000
+
+
+def _pipeline_file(folder: Path) -> Path:
+    """The example from the source tree, or its copy in an installed package, beside its Python module."""
+    for place in (Path(__file__).parents[4] / "examples", Path(__file__).parent / "examples"):
+        if (place / "flights.toml").exists():
+            return place / "flights.toml"
+    raise EnvironmentFaultError(what="examples/flights.toml is not there", remedy="Run the demo from a checkout.")
+
+
+def _count(
+    dsn: str, count: int, totals: list[CarrierTotal], killed: int, kills: int, records_per_second: int
+) -> DemoResult:
+    with psycopg.connect(dsn) as connection:
+        rows, distinct = _one(connection, "SELECT count(*), count(DISTINCT id) FROM flights")
+        found = connection.execute(
+            "SELECT carrier, flights, distance, delay_minutes FROM carrier_totals ORDER BY carrier"
+        ).fetchall()
+    return DemoResult(
+        records_in=count,
+        rows_out=rows,
+        lost=count - distinct,
+        doubled=rows - distinct,
+        totals_equal=[CarrierTotal(*map(_plain, row)) for row in found] == totals,
+        kills=killed,
+        kills_wanted=kills,
+        records_per_second=records_per_second,
+    )
+
+
+def _one(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
+    row = connection.execute(query).fetchone()  # type: ignore[call-overload]
+    assert row is not None
+    return tuple(row)
+
+
+def _plain(value: Any) -> Any:
+    return value if isinstance(value, str) else int(value)
+
+
+def _tell_how_to_look(kafka: str, dsn: str, folder: Path) -> None:
+    messages.print("\n[bold]Kept running[/], have a look:")
+    messages.print(f"  psql '{dsn}' -c 'SELECT * FROM carrier_totals ORDER BY flights DESC'", soft_wrap=True)
+    messages.print(f"  psql '{dsn}' -c 'SELECT * FROM directkafka_ledger'", soft_wrap=True)
+    messages.print(f"  KAFKA={kafka} DSN='{dsn}' directkafka verify examples/flights.toml", soft_wrap=True)
+    messages.print(f"  files and logs: {folder}", soft_wrap=True)

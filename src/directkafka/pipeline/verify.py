@@ -1,0 +1,158 @@
+"""``directkafka verify``: read again what a pipeline has read, and compare it with its tables.
+
+Three numbers must agree for each sink: rows that the ledger says were written, rows that the table has, and rows
+that the transform gives for the records between the pipeline's origin and its last committed end. A merge sink's
+rows are not comparable (they are folded), so the sums of its added columns are. Where a table has the columns
+``topic``, ``partition`` and ``offset``, no two rows of it may name the same record.
+
+A transform that groups gives other rows for all records at once than batch by batch; an append sink behind one is
+compared with the ledger alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from directkafka.errors import LineageError
+from directkafka.offsets import OffsetRange
+from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.transform import apply_transform, is_per_batch
+from directkafka.sources.cluster import SourceCluster
+from directkafka.sources.frame import records_frame
+from directkafka.stores.base import LedgerEntry, TableCount
+
+__all__ = ["Finding", "verify"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One sink's comparison.
+
+    Attributes:
+        sink: the sink's name.
+        batch_id: last committed batch.
+        offsets: offsets between origin and end.
+        ledger_rows: rows that all batches wrote, as the ledger counted.
+        table: what the table has.
+        expected_rows: rows that the transform gives now; None where that cannot be compared.
+        expected_sums: sums of the added columns that the transform gives now, for merge sinks.
+        note: why something is not compared; empty when all is.
+    """
+
+    sink: str
+    batch_id: int
+    offsets: int
+    ledger_rows: int
+    table: TableCount
+    expected_rows: int | None
+    expected_sums: Mapping[str, Any]
+    note: str = ""
+
+    @property
+    def is_right(self) -> bool:
+        """Whether everything that could be compared agrees."""
+        rows_agree = self.table.is_folded or self.table.rows == self.ledger_rows
+        recount_agrees = self.expected_rows is None or self.table.rows == self.expected_rows
+        return rows_agree and recount_agrees and self.table.doubled == 0 and self.sums_agree
+
+    @property
+    def sums_agree(self) -> bool:
+        """Whether the added columns add up to what the transform gives."""
+        return all(self.table.sums.get(name) == value for name, value in self.expected_sums.items())
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing."""
+        return {
+            "sink": self.sink,
+            "batch": self.batch_id,
+            "offsets": self.offsets,
+            "ledger rows": self.ledger_rows,
+            "table rows": self.table.rows,
+            "expected rows": self.expected_rows if self.expected_rows is not None else "-",
+            "doubled": self.table.doubled,
+            "sums equal": "-" if not self.expected_sums else "yes" if self.sums_agree else "no",
+            "result": ("right" if self.is_right else "WRONG") + (f" ({self.note})" if self.note else ""),
+        }
+
+
+def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
+    """Compare every sink of a pipeline. The pipeline should not be running.
+
+    Raises:
+        LineageError: a store has no entry of this pipeline.
+        DirectKafkaError: Kafka or a store cannot be read.
+    """
+    cluster = SourceCluster(pipeline.source_options)
+    try:
+        return tuple(_compare(pipeline, binding, cluster) for binding in pipeline.bindings)
+    finally:
+        cluster.close()
+        for binding in pipeline.bindings:
+            binding.sink.store.close()
+
+
+def _compare(pipeline: Pipeline, binding: Binding, cluster: SourceCluster) -> Finding:
+    sink = binding.sink
+    entry = _entry(pipeline, binding)
+    ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
+    table = sink.recount()
+    output, note = _output_again(pipeline, binding, cluster, ranges)
+    return Finding(
+        sink=sink.name,
+        batch_id=entry.batch_id,
+        offsets=sum(one.count() for one in ranges),
+        ledger_rows=entry.total_rows.get(sink.name, 0),
+        table=table,
+        expected_rows=None if output is None or table.is_folded else output.count(),
+        expected_sums={} if output is None else _sums(output, table),
+        note=note,
+    )
+
+
+def _entry(pipeline: Pipeline, binding: Binding) -> LedgerEntry:
+    store = binding.sink.store
+    entry = store.read(pipeline.name)
+    if entry is None:
+        raise LineageError(
+            store=store.identity,
+            pipeline=pipeline.name,
+            expected="an entry",
+            found="none",
+            remedy="The pipeline never ran here, or under another name.",
+        )
+    return entry
+
+
+def _output_again(
+    pipeline: Pipeline, binding: Binding, cluster: SourceCluster, ranges: list[OffsetRange]
+) -> tuple[DataFrame | None, str]:
+    """The binding's output over all records since the origin, or None and the reason why there is none."""
+    view = cluster.view()
+    for one in ranges:
+        seen = view.partitions.get(one.topic_partition)
+        if seen is None or seen.earliest > one.from_offset or seen.latest < one.until_offset:
+            return None, f"Kafka no longer has all of {one}, so nothing was read again"
+    session = pipeline.session()
+    tasks = cluster.tasks([one for one in ranges if one.count()], view)
+    source = records_frame(session, tasks, include_headers=pipeline.source_options.include_headers)
+    output = apply_transform(pipeline.transform(session), source, session)[binding.output]
+    if is_per_batch(output) and not binding.sink.recount().is_folded:
+        return None, "the transform groups within each batch, so its rows are not comparable over all of them"
+    return output, ""
+
+
+def _sums(output: DataFrame, table: TableCount) -> dict[str, Any]:
+    if not table.sums:
+        return {}
+    row = output.agg(*(f.sum(name).alias(name) for name in table.sums)).collect()[0]
+    return {name: _plain(row[name]) for name in table.sums}
+
+
+def _plain(value: Any) -> Any:
+    return 0 if value is None else value
