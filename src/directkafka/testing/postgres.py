@@ -87,6 +87,11 @@ class EmbeddedPostgres:
         """Process id of the server's first process."""
         return self._running().pid
 
+    @property
+    def folder(self) -> Path:
+        """Where ``data`` and ``server.log`` lie."""
+        return self._folder
+
     def dsn_of(self, database: str) -> str:
         """Connection string of a database of this server."""
         if self._port is None:

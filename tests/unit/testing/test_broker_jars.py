@@ -1,0 +1,79 @@
+"""Fetching and keeping the jars, with a shell script in the place of Java and Ivy."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.testing import broker_jars as subject
+
+_IVY = """\
+#!/bin/sh
+echo run >> '{runs}'
+echo 'downloading https://example.invalid/maven2/kafka_2.13-4.3.0.jar ...'
+while [ "$1" != -retrieve ]; do shift; done
+folder=${{2%/*}}
+mkdir "$folder" && echo jar > "$folder/{jar}"
+echo 'the last words of Ivy'
+exit {code}
+"""
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("DIRECTKAFKA_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(subject, "java_home", lambda: tmp_path / "java")
+    _make_ivy(tmp_path)
+    return tmp_path / "runs"
+
+
+def _make_ivy(tmp_path: Path, *, jar: str = "kafka_2.13-4.3.0.jar", code: int = 0) -> None:
+    program = tmp_path / "java" / "bin" / "java"
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(_IVY.format(runs=tmp_path / "runs", jar=jar, code=code))
+    program.chmod(0o755)
+
+
+def test_jars_are_fetched_once_and_progress_is_told(runs: Path) -> None:
+    told: list[str] = []
+    folder = subject.broker_jars("4.3.0", progress=told.append)
+    assert [jar.name for jar in folder.iterdir()] == ["kafka_2.13-4.3.0.jar"]
+    assert told[-1] == "kafka_2.13-4.3.0.jar"
+    told.clear()
+    assert subject.broker_jars("4.3.0", progress=told.append) == folder
+    assert told == []
+    assert runs.read_text() == "run\n"
+
+
+def test_of_several_that_ask_at_once_one_fetches(runs: Path) -> None:
+    found: list[Path] = []
+    threads = [threading.Thread(target=lambda: found.append(subject.broker_jars("4.3.0"))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    assert len(set(found)) == 1
+    assert runs.read_text() == "run\n"
+
+
+@pytest.mark.parametrize(("jar", "code"), [("kafka_2.13-4.3.0.jar", 1), ("another.jar", 0)])
+def test_a_failed_fetch_says_ivys_last_words_and_leaves_nothing(
+    jar: str, code: int, runs: Path, tmp_path: Path
+) -> None:
+    _make_ivy(tmp_path, jar=jar, code=code)
+    with pytest.raises(EnvironmentFaultError, match="the last words of Ivy"):
+        subject.broker_jars("4.3.0")
+    assert [path.name for path in (tmp_path / "cache" / "kafka").iterdir()] == ["4.3.0.lock"]
+    _make_ivy(tmp_path)
+    assert subject.broker_jars("4.3.0").is_dir()
+
+
+def test_what_a_killed_fetch_left_is_not_taken_for_the_jars(runs: Path, tmp_path: Path) -> None:
+    half = tmp_path / "cache" / "kafka" / "4.3.0.draft" / "jars"
+    half.mkdir(parents=True)
+    (half / "half.jar").write_text("half")
+    assert [jar.name for jar in subject.broker_jars("4.3.0").iterdir()] == ["kafka_2.13-4.3.0.jar"]
