@@ -40,8 +40,12 @@ def test_a_limit_over_the_backlog_reads_all_of_it() -> None:
 @pytest.mark.parametrize("limit", [2**63 - 1, 2**63 - 2, 2**62])
 def test_a_limit_near_the_largest_long_does_not_overflow(limit: int) -> None:
     # SPARK-26718
-    assert limited_ends({T0: 5, T1: 0}, {T0: 2**63 - 1, T1: 1}, limit)[T0] <= 2**63 - 1
     assert limited_ends({T0: 5}, {T0: 10}, limit) == {T0: 10}
+
+
+def test_a_share_that_a_float_rounds_up_is_held_to_the_backlog() -> None:
+    assert float(2**63 - 2) > 2**63 - 1
+    assert limited_ends({T0: 0}, {T0: 2**63 - 1}, 2**63 - 2) == {T0: 2**63 - 1}
 
 
 def test_a_log_that_ends_before_the_start_counts_as_no_backlog() -> None:

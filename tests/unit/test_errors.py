@@ -1,0 +1,133 @@
+"""Every error of the tree, found by walking it: a new one is tested when it is written."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import pickle
+import string
+import traceback
+import typing
+from collections.abc import Iterator
+
+import pytest
+
+from directkafka import errors
+from directkafka.errors import (
+    BrokerResponseError,
+    DataLossError,
+    DirectKafkaError,
+    FencedError,
+    KafkaError,
+    OptionError,
+    StoreError,
+    from_note,
+    with_note,
+)
+
+
+def subclasses(of: type[DirectKafkaError]) -> Iterator[type[DirectKafkaError]]:
+    for one in of.__subclasses__():
+        # A dataclass with slots is made twice; only the class that its module knows is the real one.
+        if one.__module__ == errors.__name__ and getattr(errors, one.__name__) is one:
+            yield one
+        yield from subclasses(one)
+
+
+TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda one: one.__name__)
+LEAVES = [one for one in TREE if dataclasses.fields(one)]
+SAMPLES = {str: "some text", int: 4711, bool: True, tuple[str, ...]: ("one", "two")}
+
+
+def sample(error_type: type[DirectKafkaError]) -> DirectKafkaError:
+    hints = typing.get_type_hints(error_type)
+    values = {one.name: SAMPLES[hints[one.name]] for one in dataclasses.fields(error_type)}
+    return error_type(**values)
+
+
+def test_the_tree_at_the_top_of_the_module_names_every_error_under_its_parent() -> None:
+    drawn: dict[str, str] = {}
+    path: list[str] = []
+    for line in (errors.__doc__ or "").splitlines():
+        name = next((word for word in line.split() if word.endswith("Error")), None)
+        if name is not None and line.startswith("    "):
+            depth = line.index(name) // 4 - 1
+            path[depth:] = [name]
+            drawn[name] = path[depth - 1] if depth else ""
+    assert drawn.pop("DirectKafkaError") == ""
+    assert drawn == {one.__name__: one.__base__.__name__ for one in TREE if one.__base__}
+
+
+def test_every_error_is_exported() -> None:
+    assert {one.__name__ for one in TREE} | {"DirectKafkaError"} <= set(errors.__all__)
+
+
+@pytest.mark.parametrize("error_type", LEAVES)
+def test_an_error_arrives_from_an_executor_with_its_fields(error_type: type[DirectKafkaError]) -> None:
+    error = sample(error_type)
+    for copied in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert type(copied) is error_type
+        assert dataclasses.asdict(copied) == dataclasses.asdict(error)
+        assert str(copied) == str(error)
+
+
+@pytest.mark.parametrize("error_type", LEAVES)
+def test_a_message_shows_what_the_fields_hold(error_type: type[DirectKafkaError]) -> None:
+    error = sample(error_type)
+    message = str(error)
+    assert error.args == (message,)
+    assert "{" not in message
+    named = {field for _, field, _, _ in string.Formatter().parse(error_type.template) if field}
+    assert named <= {one.name for one in dataclasses.fields(error_type)}
+
+
+@pytest.mark.parametrize("error_type", LEAVES)
+def test_an_error_is_made_again_from_the_traceback_that_shows_its_note(error_type: type[DirectKafkaError]) -> None:
+    error = sample(error_type)
+    with pytest.raises(error_type) as caught:
+        raise with_note(error)
+    told = "org.apache.spark.SparkException: ...\n" + "".join(traceback.format_exception(caught.value)) + "\tat java"
+    again = from_note(told)
+    assert type(again) is error_type
+    assert dataclasses.asdict(again) == dataclasses.asdict(error)
+
+
+@pytest.mark.parametrize("text", ["", "a traceback", "[directkafka OptionError]", '[directkafka fields {"a": 1}]'])
+def test_a_text_without_a_note_is_no_error_of_ours(text: str) -> None:
+    assert from_note(text) is None
+
+
+@pytest.mark.parametrize("error_type", LEAVES)
+def test_an_error_takes_its_fields_by_name_only(error_type: type[DirectKafkaError]) -> None:
+    with pytest.raises(TypeError):
+        error_type("some text")
+
+
+def test_an_error_is_caught_by_its_branch() -> None:
+    with pytest.raises(StoreError):
+        raise FencedError(store="s", pipeline="p", held=1, found=2)
+    with pytest.raises(KafkaError):
+        raise BrokerResponseError(api="Fetch", code=6, name="NOT_LEADER", retriable=True, subject="t-0")
+
+
+def test_an_option_error_names_its_place_only_when_there_is_one() -> None:
+    assert str(OptionError(option="a", reason="is wrong")) == "option 'a': is wrong."
+    assert str(OptionError(option="a", reason="is wrong", where="f.toml")) == "option 'a' in f.toml: is wrong."
+
+
+def test_a_data_loss_reads_like_sparks() -> None:
+    error = DataLossError(
+        condition="COULD_NOT_READ_OFFSET_RANGE", topic="t", partition=3, lost_from=5, lost_until=9, detail="aged out"
+    )
+    assert str(error) == (
+        "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] topic t, partition 3, offsets [5, 9): aged out. Some data "
+        "may have been lost because it is no longer available in Kafka; set failOnDataLoss to false to go on "
+        "without it."
+    )
+
+
+def test_two_errors_with_equal_fields_are_two_errors() -> None:
+    # contextlib and logging put errors into sets: equality by fields would fold or break them.
+    first, second = sample(OptionError), sample(OptionError)
+    assert first != second
+    assert len({first, second}) == 2

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from directkafka import faults
+from directkafka.errors import OptionError
+from directkafka.faults import FAULT_POINTS, InjectedFaultError, reach
+
+POINT = "commit.begun"
+
+
+@pytest.fixture(autouse=True)
+def _no_passes_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(faults, "_passes", Counter())
+    monkeypatch.delenv(faults.ENVIRONMENT_NAME, raising=False)
+    monkeypatch.delenv(faults.ENVIRONMENT_NAME_ONCE, raising=False)
+
+
+def arm(monkeypatch: pytest.MonkeyPatch, rules: str, *, once: Path | None = None) -> None:
+    monkeypatch.setenv(faults.ENVIRONMENT_NAME, rules)
+    if once is not None:
+        monkeypatch.setenv(faults.ENVIRONMENT_NAME_ONCE, str(once))
+
+
+def test_a_point_that_is_not_armed_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for point in FAULT_POINTS:
+        reach(point)
+    arm(monkeypatch, "batch.written=raise")
+    reach(POINT)
+
+
+def test_an_armed_point_fires_and_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    arm(monkeypatch, f"{POINT}=raise")
+    with pytest.raises(InjectedFaultError, match=POINT):
+        reach(POINT)
+
+
+def test_a_point_fires_at_the_pass_that_is_asked_for_and_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    arm(monkeypatch, f"batch.written=raise, {POINT}@3=raise")
+    reach(POINT)
+    reach(POINT)
+    with pytest.raises(InjectedFaultError):
+        reach(POINT)
+    reach(POINT)
+
+
+def test_points_are_counted_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    arm(monkeypatch, f"{POINT}@2=raise")
+    reach("batch.written")
+    reach(POINT)
+    with pytest.raises(InjectedFaultError):
+        reach(POINT)
+
+
+def test_with_a_claim_file_only_the_first_process_fires(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    arm(monkeypatch, f"{POINT}=raise", once=tmp_path / "fired")
+    with pytest.raises(InjectedFaultError):
+        reach(POINT)
+    assert (tmp_path / "fired").exists()
+    # A restarted process counts its passes from the beginning, and finds the file.
+    monkeypatch.setattr(faults, "_passes", Counter())
+    reach(POINT)
+
+
+@pytest.mark.parametrize("rule", ["commit.begun", "commit.begun=explode", "nowhere=raise", "commit.begun@x=raise", "="])
+def test_a_rule_that_cannot_be_understood_is_refused(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
+    arm(monkeypatch, rule)
+    with pytest.raises(OptionError) as caught:
+        reach(POINT)
+    assert (caught.value.option, caught.value.where) == (rule, faults.ENVIRONMENT_NAME)
+    assert "fence.done" in caught.value.reason
+
+
+def test_points_are_listed_in_the_order_of_the_commit_protocol() -> None:
+    steps = [int(text.partition(".")[0]) for text in FAULT_POINTS.values()]
+    assert steps == sorted(steps)
+    assert set(steps) == {1, 2, 3, 4, 5}
+
+
+def run(action: str) -> subprocess.Popen[bytes]:
+    code = f"from directkafka.faults import reach; reach({POINT!r}); print('passed', flush=True)"
+    environment = {**os.environ, faults.ENVIRONMENT_NAME: f"{POINT}={action}"}
+    return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
+
+
+def test_kill_ends_the_process_at_once() -> None:
+    with run("kill") as process:
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (-signal.SIGKILL, b"")
+
+
+def test_stop_holds_the_process_until_it_is_continued() -> None:
+    with run("stop") as process:
+        _, status = os.waitpid(process.pid, os.WUNTRACED)
+        assert os.WIFSTOPPED(status)
+        process.send_signal(signal.SIGCONT)
+        out, _ = process.communicate(timeout=30)
+    assert (process.returncode, out) == (0, b"passed\n")
