@@ -309,15 +309,16 @@ class KafkaBroker:
                 popen_options={"cwd": folder},
             )
         wait_until(
-            self._all_see_each_other,
+            lambda: self._all_see_each_other(at_least=set(node_ids)),
             servers=[self._nodes[node_id] for node_id in node_ids],
             timeout_s=_READY_TIMEOUT_S,
             what=f"Kafka node {', '.join(map(str, node_ids))} is not ready",
         )
 
-    def _all_see_each_other(self) -> bool:
-        running = self.pids.keys()
-        return all(
+    def _all_see_each_other(self, *, at_least: set[int]) -> bool:
+        running = set(self.pids)
+        # A node that has just died is no longer among those that are asked, and must not pass for ready.
+        return at_least <= running and all(
             running <= brokers_seen_by(LOOPBACK, self._ports[node_id].listeners[INTERNAL]) for node_id in running
         )
 
