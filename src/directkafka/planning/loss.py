@@ -9,7 +9,7 @@ found                                                next batch starts
 the partition is gone                                it is not read; its progress is kept
 the topic was made again (another topic id)          at the new topic's earliest offset
 the log ends before the pipeline's position          at that position, once the log reaches it
-the log starts behind the pipeline's position        at the earliest offset
+the log starts after the pipeline's position         at the earliest offset
 a lower leader epoch than before                     at the pipeline's position
 a new partition that does not start at 0             at the earliest offset
 a new partition whose earliest offset is not known   it is not read in this batch
@@ -52,18 +52,6 @@ class Condition(StrEnum):
     LEADER_EPOCH_WENT_BACK = "LEADER_EPOCH_WENT_BACK"
 
 
-#: What a broker that lags behind can make it look like. A new leader's high watermark is for a moment
-#: lower than its predecessor's was, and any broker may answer with old metadata (KAFKA-7703).
-_PASSING = frozenset(
-    {
-        Condition.PARTITION_DELETED,
-        Condition.PARTITION_DELETED_WITH_GROUP,
-        Condition.OFFSET_CHANGED,
-        Condition.LEADER_EPOCH_WENT_BACK,
-    }
-)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
     """One partition's loss, as a value: the caller raises it or logs it.
@@ -81,11 +69,6 @@ class Loss:
     lost_from: int
     lost_until: int
     detail: str
-
-    @property
-    def may_pass(self) -> bool:
-        """Whether a second look at the cluster may show that nothing is lost."""
-        return self.condition in _PASSING
 
     def to_error(self) -> DataLossError:
         """The loss as the error that stops a query."""

@@ -107,8 +107,9 @@ def plan(
         view: the partitions that are read, as the cluster has them now.
 
     Raises:
-        DataLossError: data is lost and the policy says to fail. When the loss ``may_pass``, a caller
-            does well to take another view first: see :func:`~directkafka.planning.loss.classify`.
+        DataLossError: data is lost and the policy says to fail. A caller does well to take a second view before
+            it believes that: a new leader's high watermark is for a moment lower than its predecessor's was,
+            and any broker may answer with old metadata (KAFKA-7703).
     """
     losses = classify(previous, view, group_id_given=policy.group_id_given)
     if policy.fail_on_data_loss:

@@ -80,15 +80,6 @@ def test_losses_come_one_per_partition_and_sorted() -> None:
     assert [loss.topic_partition for loss in losses] == [T0, T1, U0]
 
 
-def test_only_what_a_lagging_broker_can_feign_may_pass() -> None:
-    assert {condition for condition in Condition if loss_of_kind(condition).may_pass} == {
-        Condition.PARTITION_DELETED,
-        Condition.PARTITION_DELETED_WITH_GROUP,
-        Condition.OFFSET_CHANGED,
-        Condition.LEADER_EPOCH_WENT_BACK,
-    }
-
-
 def loss_of_kind(condition: Condition) -> Loss:
     return Loss(condition=condition, topic_partition=T0, lost_from=5, lost_until=8, detail="gone")
 
