@@ -7,7 +7,8 @@ A column reaches :func:`interleave` as one line of ``columns``: its fixed width 
 values, of int64 offsets (varying width only), of the validity bitmap (0 when nothing is null), and the number
 of the first bit in it. The caller keeps the buffers alive and has made room: no bound is checked here.
 
-All signatures are eager and cached on disk, so an executor compiles nothing.
+Input goes by address, because Arrow's buffers are read-only as often as not, and numba takes that for another
+type. All signatures are eager and cached on disk, so an executor compiles nothing.
 """
 
 from __future__ import annotations
@@ -135,7 +136,7 @@ def _multiply(limbs: Any, factor: Any) -> None:
         carry = part >> np.uint64(32)
 
 
-@_kernel("boolean(uint64, uint64, uint32[::1])", cache=True, nogil=True)
+@_kernel("boolean(int64, int64, uint32[::1])", cache=True, nogil=True)
 def _magnitude(low: Any, high: Any, limbs: Any) -> Any:
     """Split a two's complement 128-bit number into sign and limbs; returns whether it is negative."""
     negative = (np.uint64(high) >> np.uint64(63)) == np.uint64(1)
@@ -158,8 +159,8 @@ def _put16(out: Any, position: Any, value: Any) -> None:
     out[position + 1] = value & 0xFF
 
 
-@_kernel("void(uint64[::1], int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
-def encode_numeric(words: Any, rows: Any, scale: Any, out: Any, offsets: Any) -> None:
+@_kernel("void(int64, int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+def encode_numeric(values: Any, rows: Any, scale: Any, out: Any, offsets: Any) -> None:
     """Encode decimal128 values as ``numeric``.
 
     A ``numeric`` is: number of base-10000 digits, weight of the first one, sign, decimal places (four int16),
@@ -167,7 +168,7 @@ def encode_numeric(words: Any, rows: Any, scale: Any, out: Any, offsets: Any) ->
     filled up first.
 
     Args:
-        words: two uint64 per value, low then high (Arrow's layout on a little-endian machine).
+        values: address of two uint64 per value, low then high (Arrow's layout on a little-endian machine).
         rows: number of values.
         scale: decimal places of the Arrow type, 0 to 38.
         out: room for :data:`NUMERIC_BYTES_MAX` bytes per value.
@@ -180,7 +181,7 @@ def encode_numeric(words: Any, rows: Any, scale: Any, out: Any, offsets: Any) ->
     position = np.int64(0)
     offsets[0] = 0
     for row in range(rows):
-        negative = _magnitude(words[2 * row], words[2 * row + 1], limbs)
+        negative = _magnitude(_load64(values + row * 16), _load64(values + row * 16 + 8), limbs)
         _multiply(limbs, fill)
         count = 0
         while limbs[0] | limbs[1] | limbs[2] | limbs[3] | limbs[4]:

@@ -231,7 +231,7 @@ def _since_2000(array: pa.Array, dtype: str, epoch: int) -> _Wired:
 def _offsets(array: pa.Array) -> np.ndarray[Any, Any]:
     large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
     whole = np.frombuffer(array.buffers()[1], dtype="i8" if large else "i4")
-    return np.ascontiguousarray(whole[array.offset : array.offset + len(array) + 1], dtype=np.int64)
+    return whole[array.offset : array.offset + len(array) + 1].astype(np.int64)
 
 
 def _varying(array: pa.Array, *, is_text: bool) -> _Wired:
@@ -265,11 +265,10 @@ def _numeric(array: pa.Array) -> _Wired:
     elif not pa.types.is_decimal128(array.type):
         array = array.cast(pa.decimal128(array.type.precision, array.type.scale))
     rows = len(array)
-    words = np.frombuffer(array.buffers()[1], dtype=np.uint64)
-    words = words[2 * array.offset : 2 * (array.offset + rows)]
+    values = array.buffers()[1].address + 16 * array.offset
     out = np.empty(rows * NUMERIC_BYTES_MAX, dtype=np.uint8)
     offsets = np.empty(rows + 1, dtype=np.int64)
-    encode_numeric(words, rows, array.type.scale, out, offsets)
+    encode_numeric(values, rows, array.type.scale, out, offsets)
     validity, first_bit = _validity(array)
     line = (0, out.ctypes.data, offsets.ctypes.data, validity, first_bit)
     return _Wired(line, int(offsets[-1]), (out, offsets, array))

@@ -23,13 +23,14 @@ from directkafka.sinks.postgres_table import (
     SQL,
     Table,
     column_problems,
+    count_table,
     creation_type,
     parse_name,
     read_table,
     wire_columns,
 )
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.postgres import PostgresStore
 from directkafka.stores.postgres_session import ALREADY_THERE
 from directkafka.stores.staging import staging_name
@@ -166,6 +167,23 @@ class PostgresSink:
         # A name is forgotten only when its table is seen to be gone: this transaction may be rolled back.
         self._staging_names = drop_staging(transaction, plan, self._staging_names)
         return rows
+
+    def recount(self) -> TableCount:
+        """What the table has now: rows, records that two rows name, sums of the columns that merge adds up.
+
+        Raises:
+            SchemaMismatchError: there is no table.
+            StoreUnavailableError: the database cannot be reached.
+        """
+        address = self._store.address
+        connection = address.connect("directkafka verify")
+        try:
+            table = self._read(connection) or self._mismatch_raised("there is no such table")
+            return count_table(connection, table, self._add, is_folded=self._mode != "append")
+        except psycopg.Error as error:
+            raise address.translate(error, sink=self.name) from error
+        finally:
+            connection.close()
 
     def _prepared(self) -> SinkPlan:
         assert self._plan is not None, "prepare() comes before the first batch"

@@ -1,5 +1,6 @@
 -- What the Postgres sink asks the catalogs, and how it moves rows. {target}, {staging} and the like are
--- quoted by psycopg.sql; %(parameters)s are values.
+-- quoted by psycopg.sql; %(parameters)s are values. A statement has either names or parameters: beside a
+-- parameter, a percent sign in a column's name would be taken for one.
 
 -- name: find_table
 -- The target, if it can be seen, and what this user may do with it.
@@ -64,25 +65,25 @@ COPY {table} ({columns}) FROM STDIN (FORMAT binary);
 
 -- name: count_attempts
 -- What the staging area really holds of each attempt.
-SELECT _attempt, count(*) FROM {staging} WHERE _attempt = ANY (%(attempts)s) GROUP BY _attempt;
+SELECT _attempt, count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) GROUP BY _attempt;
 
 -- name: find_null_key
 -- Whether a row lacks its key, which a unique index that counts nulls as different would let in twice.
-SELECT count(*) FROM {staging} WHERE _attempt = ANY (%(attempts)s) AND ({is_null});
+SELECT count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) AND ({is_null});
 
 -- name: append
 -- Mode append.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY (%(attempts)s);
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY ({attempts});
 
 -- name: ignore
 -- Mode ignore. Rows go in by key where there is one, so that two transactions do not wait for each other.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY (%(attempts)s)
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY ({attempts})
 {order} ON CONFLICT {conflict} DO NOTHING;
 
 -- name: merge
 -- Mode merge: one row per key first (two rows of a key in one statement are an error), in the keys' order.
 INSERT INTO {target} AS held ({columns})
-SELECT {keys}, {sums} FROM {staging} WHERE _attempt = ANY (%(attempts)s)
+SELECT {keys}, {sums} FROM {staging} WHERE _attempt = ANY ({attempts})
  GROUP BY {keys} ORDER BY {keys}
     ON CONFLICT ({keys}) DO UPDATE SET {additions};
 
@@ -93,3 +94,15 @@ SELECT name FROM unnest(%(names)s::text[]) AS name WHERE to_regclass(name) IS NO
 -- name: drop_staging
 -- The batch has moved.
 DROP TABLE {staging};
+
+-- name: count_rows
+-- For verify: rows, rows that name a record again, and the sums of the columns that merge adds up.
+SELECT count(*), {doubled}{sums} FROM {target};
+
+-- name: count_records
+-- Rows beyond the first that name one record.
+count(*) - count(DISTINCT ({record}));
+
+-- name: sum_column
+-- One added column's sum; no rows sum up to zero.
+coalesce(sum({column}), 0);

@@ -91,8 +91,8 @@ def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence
     names = {"names": [table.as_string(cursor)]}
     found: dict[str, int] = {}
     if connection.execute(SQL["existing_staging"], names).fetchone():
-        statement = sql.SQL(SQL["count_attempts"]).format(staging=table)
-        counted = connection.execute(statement, {"attempts": _attempts(staged)}).fetchall()
+        statement = sql.SQL(SQL["count_attempts"]).format(staging=table, attempts=_attempts(staged))
+        counted = connection.execute(statement).fetchall()
         found = {attempt.hex: count for attempt, count in counted}
     for report in staged:
         check_count(
@@ -138,8 +138,8 @@ def _refuse_null_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, re
     if not plan.refuse_null_keys:
         return
     is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in plan.key)
-    statement = sql.SQL(SQL["find_null_key"]).format(staging=source, is_null=is_null)
-    found = cursor.connection.execute(statement, {"attempts": _attempts(reports)}).fetchone()
+    statement = sql.SQL(SQL["find_null_key"]).format(staging=source, is_null=is_null, attempts=_attempts(reports))
+    found = cursor.connection.execute(statement).fetchone()
     if found and found[0]:
         raise RowRejectedError(
             store=plan.store,
@@ -166,8 +166,9 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
         keys=keys,
         sums=_each(plan.add, "coalesce(sum({}), 0)"),
         additions=_each(plan.add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+        attempts=_attempts(reports),
     )
-    cursor.execute(statement, {"attempts": _attempts(reports)})
+    cursor.execute(statement)
     return cursor.rowcount
 
 
@@ -175,5 +176,5 @@ def _each(names: Sequence[str], template: str) -> sql.Composed:
     return sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name in names)
 
 
-def _attempts(reports: Sequence[TaskReport]) -> list[uuid.UUID]:
-    return [uuid.UUID(report.attempt) for report in reports]
+def _attempts(reports: Sequence[TaskReport]) -> sql.Literal:
+    return sql.Literal([uuid.UUID(report.attempt) for report in reports])

@@ -17,6 +17,7 @@ from psycopg import sql
 from psycopg.rows import dict_row
 
 from directkafka.sinks.copy_rows import Wire, WireColumn
+from directkafka.stores.base import TableCount
 from directkafka.stores.sql_blocks import load_blocks
 
 __all__ = [
@@ -305,6 +306,24 @@ def _field_problem(field: pa.Field, known: dict[str, TableColumn]) -> str:
         )
         return f"column {field.name!r} of type {field.type} does not go into {column.type_sql} unchanged: {advice}"
     return ""
+
+
+def count_table(
+    connection: psycopg.Connection[Any], table: Table, add: Sequence[str], *, is_folded: bool
+) -> TableCount:
+    """The table's rows, those that name a record which another row names too, and the sums of ``add``."""
+    record = ("topic", "partition", "offset")
+    names_records = set(record) <= {column.name for column in table.columns}
+    distinct = SQL["count_records"].format(record=", ".join(f'"{name}"' for name in record))
+    sums = [sql.SQL(SQL["sum_column"]).format(column=sql.Identifier(name)) for name in add]
+    query = sql.SQL(SQL["count_rows"]).format(
+        doubled=sql.SQL(distinct if names_records else "0"),
+        sums=sql.SQL("").join(sql.SQL(", ") + one for one in sums),
+        target=sql.Identifier(table.schema, table.name),
+    )
+    row = connection.execute(query).fetchone()
+    assert row is not None, "an aggregate without GROUP BY has one row"
+    return TableCount(rows=row[0], doubled=row[1], is_folded=is_folded, sums=dict(zip(add, row[2:], strict=True)))
 
 
 def wire_columns(schema: pa.Schema, table: Table) -> tuple[WireColumn, ...]:

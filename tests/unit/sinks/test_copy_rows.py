@@ -234,5 +234,26 @@ def test_an_instant_before_postgres_calendar_is_refused_not_wrapped() -> None:
         encode([array], Wire.TIMESTAMP)
 
 
+def test_rows_from_read_only_memory_encode_the_same() -> None:
+    """What comes over the wire as Arrow IPC lies in immutable bytes."""
+    one = uuid.uuid4()
+    values: dict[Wire, tuple[pa.Array, Any]] = {
+        Wire.INT8: (pa.array([1, None]), 1),
+        Wire.NUMERIC: (pa.array([Decimal("-1.50"), None]), Decimal("-1.50")),
+        Wire.TEXT: (pa.array(["a", None], pa.large_string()), "a"),
+        Wire.UUID: (pa.array([str(one), None], pa.large_string()), one),
+        Wire.TIMESTAMP: (pa.array([EPOCH, None], pa.timestamp("us")), EPOCH),
+        Wire.BOOL: (pa.array([True, None]), True),
+    }
+    table = pa.table({f"c{i}": array for i, (array, _) in enumerate(values.values())})
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    (batch,) = pa.ipc.open_stream(stream.getvalue().to_pybytes())
+    data = encode(batch.columns, *values)
+    wanted = tuple(value for _, value in values.values())
+    assert decode(data, *(OIDS[wire] for wire in values)) == [wanted, (None,) * len(values)]
+
+
 def test_an_empty_batch_encodes_as_nothing() -> None:
     assert encode([pa.array([], pa.int64())], Wire.INT8) == b""

@@ -1,0 +1,442 @@
+"""The Postgres sink against a real server: tables, types, rights, names, staging."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from psycopg import conninfo, sql
+
+from directkafka.errors import (
+    OptionError,
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreAccessError,
+    StoreUnavailableError,
+)
+from directkafka.sinks.postgres import PostgresSink
+from directkafka.stores.base import BatchName
+from directkafka.stores.postgres import PostgresStore
+from directkafka.testing.store_contract import Job
+
+pytestmark = pytest.mark.real
+
+SECRET = "ge'heim-1234"
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(database, autocommit=True) as connection:
+        yield connection
+
+
+@pytest.fixture
+def job(database: str) -> Iterator[Job]:
+    job = Job(PostgresStore(database)).start()
+    yield job
+    job.store.close()
+
+
+def run(job: Job, sink: PostgresSink, *tasks: pa.Table) -> None:
+    """One batch of one task per table."""
+    schema = tasks[0].schema
+    sink.prepare(schema)
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    writer = sink.task_writer(batch, schema)
+    reports = [writer(iter(table.to_batches(max_chunksize=1000))) for table in tasks]
+    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
+
+
+def problems_of(sink: PostgresSink, **types: pa.DataType) -> str:
+    with pytest.raises(SchemaMismatchError) as caught:
+        sink.prepare(pa.schema(types))
+    return caught.value.detail
+
+
+ALL_TYPES = {
+    "i16": (pa.array([1, None], pa.int16()), "smallint"),
+    "i32": (pa.array([2, None], pa.int32()), "integer"),
+    "i64": (pa.array([2**40, None]), "bigint"),
+    "f32": (pa.array([0.5, None], pa.float32()), "real"),
+    "f64": (pa.array([0.1, None]), "double precision"),
+    "flag": (pa.array([True, None]), "boolean"),
+    "word": (pa.array(["Zürich \U0001f6eb", None]), "text"),
+    "raw": (pa.array([b"\x00\xff", None]), "bytea"),
+    "fare": (pa.array([Decimal("-1234567.89"), None], pa.decimal128(20, 2)), "numeric(20,2)"),
+    "day": (pa.array([date(1969, 12, 31), None]), "date"),
+    "instant": (pa.array([datetime(2013, 1, 1, 5, tzinfo=UTC), None], pa.timestamp("us", "UTC")),
+                "timestamp with time zone"),
+    "local": (pa.array([datetime(1999, 12, 31, 23), None], pa.timestamp("us")), "timestamp without time zone"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+def test_a_table_is_made_from_the_schema_and_every_type_comes_back(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    table = pa.table({name: array for name, (array, _) in ALL_TYPES.items()})
+    run(job, PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max), table)
+    types = connection.execute(
+        "SELECT attname, format_type(atttypid, atttypmod) FROM pg_attribute "
+        "WHERE attrelid = 'flights'::regclass AND attnum > 0"
+    ).fetchall()
+    assert dict(types) == {name: kind for name, (_, kind) in ALL_TYPES.items()}
+    connection.execute("SET timezone TO 'UTC'")
+    found = connection.execute("SELECT * FROM flights").fetchall()
+    assert found == [tuple(row.values()) for row in table.to_pylist()]
+
+
+def test_values_are_widened_into_an_existing_table(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute("CREATE DOMAIN code AS varchar(3); CREATE TYPE kind AS ENUM ('jet', 'prop')")
+    connection.execute("CREATE TABLE flights (a bigint, b numeric, c double precision, d code, e kind, f uuid, g json)")
+    one = uuid.uuid4()
+    table = pa.table(
+        {
+            "a": pa.array([1], pa.int16()), "b": pa.array([2], pa.int64()), "c": pa.array([3], pa.int32()),
+            "d": ["EWR"], "e": ["jet"], "f": [str(one)], "g": ['{"x": 1}'],
+        }
+    )  # fmt: skip
+    run(job, PostgresSink(database, "flights"), table)
+    assert connection.execute("SELECT * FROM flights").fetchall() == [(1, Decimal(2), 3.0, "EWR", "jet", one, {"x": 1})]
+
+
+def test_all_that_does_not_fit_is_told_at_once(database: str, connection: psycopg.Connection[Any]) -> None:
+    connection.execute(
+        "CREATE TABLE flights (small smallint, fare numeric(6,2), at timestamptz, tags text[], body jsonb, "
+        "must integer NOT NULL, twice integer GENERATED ALWAYS AS (small * 2) STORED, carrier text)"
+    )
+    told = problems_of(
+        PostgresSink(database, "flights"),
+        small=pa.int32(), fare=pa.decimal128(8, 2), at=pa.timestamp("us"), tags=pa.list_(pa.string()),
+        body=pa.string(), twice=pa.int32(), Carrier=pa.string(), extra=pa.int8(),
+    )  # fmt: skip
+    for name in ("small", "fare", "at", "tags", "body"):
+        assert f"column '{name}' of type" in told
+    assert "column 'twice' is generated" in told
+    assert "'must' is NOT NULL without a default" in told
+    assert "no column 'Carrier' of type string (it has 'carrier': rename the DataFrame's)" in told
+    assert "no column 'extra'" in told
+
+
+def test_generated_columns_and_defaults_are_the_databases(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute(
+        "CREATE TABLE flights (id bigint GENERATED ALWAYS AS IDENTITY, n integer, "
+        "twice integer GENERATED ALWAYS AS (n * 2) STORED, source text NOT NULL DEFAULT 'kafka')"
+    )
+    for staged in (False, True):
+        run(job, PostgresSink(database, "flights", inline_bytes_max=0 if staged else 1 << 20),
+            pa.table({"n": pa.array([7], pa.int32())}))  # fmt: skip
+    assert connection.execute("SELECT * FROM flights ORDER BY id").fetchall() == [
+        (1, 7, 14, "kafka"), (2, 7, 14, "kafka"),
+    ]  # fmt: skip
+
+
+def test_a_type_without_a_column_type_is_refused_when_the_table_is_made(
+    database: str, connection: psycopg.Connection[Any]
+) -> None:
+    told = problems_of(PostgresSink(database, "flights"), tags=pa.list_(pa.string()))
+    assert "'tags'" in told
+    assert "to_json" in told
+    assert connection.execute("SELECT to_regclass('flights')").fetchone() == (None,)
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+def test_names_are_quoted_wherever_they_stand(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    connection.execute('CREATE SCHEMA "My ""S"".x"')
+    sink = PostgresSink(
+        database, '"My ""S"".x"."Sel{}ect %s"', "merge", ['k"ey'], ["a{0}%d"], inline_bytes_max=inline_bytes_max
+    )
+    run(job, sink, pa.table({'k"ey': [1, 1], "a{0}%d": [2, 3]}))
+    run(job, sink, pa.table({'k"ey': [1], "a{0}%d": [4]}))
+    target = sql.Identifier('My "S".x', "Sel{}ect %s")
+    assert connection.execute(sql.SQL("SELECT * FROM {}").format(target)).fetchall() == [(1, 9)]
+
+
+def test_add_columns_gives_the_table_what_it_lacks(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    run(job, PostgresSink(database, "flights"), pa.table({"id": [1]}))
+    wider = pa.table({"id": [2], "carrier": ["AA"]})
+    assert "carrier" in problems_of(PostgresSink(database, "flights"), id=pa.int64(), carrier=pa.string())
+    run(job, PostgresSink(database, "flights", schema_policy="add-columns"), wider)
+    assert connection.execute("SELECT * FROM flights ORDER BY id").fetchall() == [(1, None), (2, "AA")]
+
+
+def test_two_drivers_may_make_table_and_ledger_at_once(database: str) -> None:
+    from directkafka.testing.store_contract import _run_together
+
+    schema = pa.schema({"id": pa.int64()})
+    for attempt in range(5):
+        sinks = [PostgresSink(database, f"flights_{attempt}") for _ in range(4)]
+        results = _run_together(*(lambda sink=sink: sink.prepare(schema) for sink in sinks))
+        assert results == [None] * 4
+
+
+# Keys.
+
+
+def test_a_key_needs_a_unique_index_that_on_conflict_can_use(
+    database: str, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute(
+        "CREATE TABLE flights (id bigint, flights bigint); "
+        "CREATE UNIQUE INDEX ON flights (id) WHERE id > 0; CREATE UNIQUE INDEX ON flights (id, flights)"
+    )
+    for mode, add in (("ignore", None), ("merge", ["flights"])):
+        told = problems_of(PostgresSink(database, "flights", mode, ["id"], add), id=pa.int64(), flights=pa.int64())
+        assert "CREATE UNIQUE INDEX ON flights (id)" in told
+    connection.execute("CREATE UNIQUE INDEX ON flights (id) INCLUDE (flights)")
+    PostgresSink(database, "flights", "merge", ["id"], ["flights"]).prepare(
+        pa.schema({"id": pa.int64(), "flights": pa.int64()})
+    )
+
+
+def test_merge_refuses_what_it_cannot_add(database: str, connection: psycopg.Connection[Any]) -> None:
+    connection.execute("CREATE TABLE flights (id bigint UNIQUE, name text, other bigint)")
+    told = problems_of(
+        PostgresSink(database, "flights", "merge", ["id"], ["name"]),
+        id=pa.int64(), name=pa.string(), other=pa.int64(),
+    )  # fmt: skip
+    assert "'name' of type text is to be added to, and is no number" in told
+    assert "'other' is neither key nor add" in told
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+@pytest.mark.parametrize("mode", ["ignore", "merge"])
+def test_null_keys_are_refused_unless_the_index_sees_them_as_equal(
+    database: str, connection: psycopg.Connection[Any], job: Job, mode: Any, inline_bytes_max: int
+) -> None:
+    connection.execute("CREATE TABLE flights (id bigint UNIQUE, flights bigint)")
+    rows = pa.table({"id": pa.array([1, None, None], pa.int64()), "flights": [1, 2, 3]})
+    add = ["flights"] if mode == "merge" else None
+    with pytest.raises(RowRejectedError, match="null in the key id"):
+        run(job, PostgresSink(database, "flights", mode, ["id"], add, inline_bytes_max=inline_bytes_max), rows)
+    connection.execute("CREATE UNIQUE INDEX ON flights (id) NULLS NOT DISTINCT")
+    run(job, PostgresSink(database, "flights", mode, ["id"], add, inline_bytes_max=inline_bytes_max), rows)
+    found = connection.execute("SELECT flights FROM flights WHERE id IS NULL").fetchall()
+    assert found in ([(2,)], [(3,)]) if mode == "ignore" else found == [(5,)]
+
+
+def test_a_sum_that_leaves_the_type_is_refused_not_wrapped(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    sink = PostgresSink(database, "flights", "merge", ["id"], ["n"])
+    with pytest.raises(RowRejectedError, match="out of range"):
+        run(job, sink, pa.table({"id": [1, 1], "n": [2**62, 2**62]}))
+    assert connection.execute("SELECT count(*) FROM flights").fetchone() == (0,)
+
+
+def test_sums_of_decimals_and_doubles_are_exact_as_postgres_adds(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    sink = PostgresSink(database, "flights", "merge", ["id"], ["fare", "hours"])
+    fares = pa.array([Decimal("0.10"), Decimal("0.20")], pa.decimal128(5, 2))
+    for _ in range(2):
+        run(job, sink, pa.table({"id": [1, 1], "fare": fares, "hours": [0.5, 0.25]}))
+    assert connection.execute("SELECT * FROM flights").fetchall() == [(1, Decimal("0.60"), 1.5)]
+
+
+def test_the_database_refuses_a_row_and_the_batch_rolls_back(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute("CREATE TABLE flights (code varchar(2))")
+    for inline_bytes_max in (1 << 20, 0):
+        with pytest.raises(RowRejectedError, match=r"flights.*value too long.*line 2, column"):
+            run(job, PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max),
+                pa.table({"code": ["AA", "LONG"]}))  # fmt: skip
+    assert connection.execute("SELECT count(*) FROM flights").fetchone() == (0,)
+
+
+# Rights and secrets.
+
+
+@pytest.fixture
+def plain_dsn(database: str, connection: psycopg.Connection[Any]) -> Iterator[str]:
+    """A user without rights, and with a password that trust authentication never asks for."""
+    user = f"plain_{uuid.uuid4().hex[:8]}"
+    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
+    yield conninfo.make_conninfo(database, user=user, password=SECRET)
+    connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(user)))
+
+
+def test_missing_rights_are_named_with_their_grant(plain_dsn: str, connection: psycopg.Connection[Any]) -> None:
+    user = str(conninfo.conninfo_to_dict(plain_dsn)["user"])
+    who = sql.Identifier(user)
+    schema = pa.schema({"id": pa.int64(), "n": pa.int64()})
+    sink = PostgresSink(plain_dsn, "flights", "merge", ["id"], ["n"])
+    with pytest.raises(StoreAccessError, match=rf'GRANT USAGE, CREATE ON SCHEMA public TO "{user}"'):
+        sink.prepare(schema)
+    with (
+        closing(PostgresStore(plain_dsn)) as store,
+        pytest.raises(StoreAccessError, match="GRANT USAGE, CREATE ON SCHEMA public"),
+    ):
+        store.fence("flights")
+    connection.execute("CREATE TABLE flights (id bigint UNIQUE, n bigint)")
+    grants = {
+        "INSERT": 'INSERT ON "public"."flights"',
+        "SELECT": 'SELECT ON "public"."flights"',
+        "UPDATE": 'UPDATE ON "public"."flights"',
+        "CREATE": 'CREATE ON SCHEMA "public"',
+    }
+    for grant in grants.values():
+        with pytest.raises(StoreAccessError) as caught:
+            sink.prepare(schema)
+        assert caught.value.remedy == f'Run GRANT {grant} TO "{user}".'
+        assert SECRET not in str(caught.value)
+        connection.execute(sql.SQL("GRANT {} TO {}").format(sql.SQL(grant), who))
+    sink.prepare(schema)
+
+
+def test_a_user_with_just_the_documented_rights_can_run(plain_dsn: str, connection: psycopg.Connection[Any]) -> None:
+    user = sql.Identifier(str(conninfo.conninfo_to_dict(plain_dsn)["user"]))
+    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA public TO {}").format(user))
+    for mode, key, add in (("append", None, None), ("ignore", ["id"], None), ("merge", ["id"], ["n"])):
+        for inline_bytes_max in (1 << 20, 0):
+            name = f"{mode}_{inline_bytes_max}"
+            sink = PostgresSink(plain_dsn, name, mode, key, add, inline_bytes_max=inline_bytes_max)
+            job = Job(PostgresStore(plain_dsn), pipeline=name).start()
+            run(job, sink, pa.table({"id": [1], "n": [1]}))
+            job.store.close()
+
+
+def test_a_wrong_password_is_told_without_the_password(database: str) -> None:
+    """The embedded server trusts everybody, so the refusal is that of a role that does not exist."""
+    dsn = conninfo.make_conninfo(database, user="nobody-knows", password=SECRET)
+    sink = PostgresSink(dsn, "flights")
+    with pytest.raises(StoreAccessError) as caught:
+        sink.prepare(pa.schema({"id": pa.int64()}))
+    shown = " ".join([str(caught.value), repr(caught.value), repr(sink), repr(sink.store), sink.store.address.label])
+    assert SECRET not in shown
+    assert "nobody-knows" in shown
+
+
+def test_a_server_that_is_not_there_is_named_by_host_port_and_database() -> None:
+    store = PostgresStore(f"host=127.0.0.1 port=1 dbname=somewhere user=u password='{SECRET[:2]}x'")
+    with pytest.raises(StoreUnavailableError, match=r"postgres 127\.0\.0\.1:1/somewhere"):
+        store.fence("flights")
+
+
+def test_a_malformed_dsn_is_refused_without_quoting_it() -> None:
+    with pytest.raises(OptionError) as caught:
+        PostgresSink("host=a password", "flights")
+    assert "password" not in str(caught.value)
+
+
+def test_a_database_is_one_store_however_its_dsn_is_spelt(database: str, postgres: Any) -> None:
+    address = conninfo.conninfo_to_dict(database)
+    spelt = f"host=localhost hostaddr=127.0.0.1 port={address['port']} user=postgres dbname={address['dbname']}"
+    assert PostgresStore(database).identity == PostgresStore(spelt).identity
+    assert PostgresStore(database).identity != PostgresStore(postgres.dsn).identity
+
+
+# Staging.
+
+
+def test_a_large_task_streams_in_bounded_memory(database: str, connection: psycopg.Connection[Any], job: Job) -> None:
+    """Held batches are let go of as they are written; never more than the inline limit and one batch live."""
+    schema = pa.schema({"id": pa.int64(), "body": pa.string()})
+    sink = PostgresSink(database, "flights", inline_bytes_max=200_000)
+    sink.prepare(schema)
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    idle = pa.total_allocated_bytes()
+    peaks: list[int] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(100):
+            peaks.append(pa.total_allocated_bytes() - idle)
+            ids = pa.array(range(number * 1000, (number + 1) * 1000))
+            yield pa.record_batch([ids, pa.array(["x" * 100] * 1000)], schema=schema)
+
+    report = sink.task_writer(batch, schema)(batches())
+    assert (report.rows, report.staged, report.payload) == (100_000, True, b"")
+    assert max(peaks) < 1_500_000
+    job.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
+    found = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()
+    assert found == (100_000, 100_000)
+
+
+def staging_tables(connection: psycopg.Connection[Any]) -> list[str]:
+    found = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
+    return [name for (name,) in found.fetchall()]
+
+
+def test_a_zombie_task_does_not_hold_up_the_commit(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    """Its table is left, and dropped with the next batch, once the zombie is gone."""
+    schema = pa.schema({"id": pa.int64()})
+    sink = PostgresSink(database, "flights", inline_bytes_max=0)
+    sink.prepare(schema)
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    report = sink.task_writer(batch, schema)(iter(pa.table({"id": [1]}).to_batches()))
+    (staging,) = staging_tables(connection)
+    with psycopg.connect(database) as zombie:
+        zombie.execute(sql.SQL("INSERT INTO {} VALUES (9, gen_random_uuid())").format(sql.Identifier(staging)))
+        job.last = job.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
+        assert staging_tables(connection) == [staging]
+        zombie.rollback()
+    run(job, sink, pa.table({"id": [2]}))
+    assert connection.execute("SELECT id FROM flights ORDER BY id").fetchall() == [(1,), (2,)]
+    assert staging_tables(connection) == []
+
+
+def test_a_fence_drops_what_dead_drivers_staged_and_nothing_else(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    schema = pa.schema({"id": pa.int64()})
+    rows = pa.table({"id": [1]})
+    for pipeline, generation in (("flights", job.generation), ("flights", 10**6), ("weather", 1)):
+        sink = PostgresSink(database, "flights", inline_bytes_max=0)
+        sink.prepare(schema)
+        batch = BatchName(pipeline=pipeline, generation=generation, batch_id=0, attempt=uuid.uuid4().hex)
+        sink.task_writer(batch, schema)(iter(rows.to_batches()))
+    assert len(staging_tables(connection)) == 3
+    new = Job(PostgresStore(database)).start()
+    left = staging_tables(connection)
+    assert len(left) == 2
+    assert not any(f"_{job.generation}_0_" in name and "_1000000_" not in name for name in left
+                   if name.split("_")[2] == _hash_of("flights"))  # fmt: skip
+    new.store.close()
+
+
+def _hash_of(pipeline: str) -> str:
+    from directkafka.stores.staging import stale_staging_pattern
+
+    return stale_staging_pattern(pipeline).split("_")[2]
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"mode": "upsurt"}, "mode"),
+        ({"mode": "merge", "key": ["id"]}, "mode"),
+        ({"mode": "append", "key": ["id"]}, "key"),
+        ({"mode": "ignore", "add": ["n"]}, "add"),
+        ({"mode": "merge", "key": ["id"], "add": ["id"]}, "add"),
+        ({"connections_max": 0}, "connections_max"),
+        ({"schema_policy": "guess"}, "schema_policy"),
+        ({"table": "a.b.c"}, "table"),
+        ({"table": '"open'}, "table"),
+        ({"table": ""}, "table"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], named: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        PostgresSink(**({"dsn": "host=nowhere", "table": "flights"} | options))
+    assert caught.value.option == named
