@@ -70,7 +70,7 @@ clean: ## remove all that was made in this folder; the cache folder stays
 define environment
 $(1)/.stamp: requirements/common.txt $(2) pyproject.toml
 	@test -n "$$(PYTHON)" || { echo "directkafka needs Python 3.11 or later; found:" \
-		"$$$$(python3 --version 2>&1 || echo no python3 on PATH). Install one and run make again:" \
+		"$$$$(python3 --version 2>/dev/null || echo no python3 on PATH). Install one and run make again:" \
 		"apt-get install python3 python3-venv (Debian 12, Ubuntu 24.04), dnf install python3.11," \
 		"or brew install python@3.12. One that is not on PATH: make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@"$$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { echo "$$(PYTHON) cannot make virtual environments." \
