@@ -27,14 +27,11 @@
         └── RowRejectedError        a row that the store cannot hold
 
 An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes
-every error picklable. Spark brings an executor's exception to the driver as text only, so executors raise with
-the fields as a JSON note (:func:`with_note`), from which the driver makes the error again (:func:`from_note`).
+every error picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
 """
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -63,8 +60,6 @@ __all__ = [
     "StoreUnavailableError",
     "TopicNotFoundError",
     "TransformError",
-    "from_note",
-    "with_note",
 ]
 
 
@@ -92,36 +87,6 @@ class DirectKafkaError(Exception):
     def __reduce__(self) -> tuple[Any, ...]:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return _rebuild, (type(self), values)
-
-
-_NOTE = re.compile(r"^\[directkafka (\w+) (\{.*\})\]$", re.MULTILINE)
-
-
-def with_note(error: DirectKafkaError) -> DirectKafkaError:
-    """Add the error's type and fields to it as a note, which every traceback shows. Executors raise the result."""
-    values = {field.name: getattr(error, field.name) for field in fields(error)}
-    error.add_note(f"[directkafka {type(error).__name__} {json.dumps(values)}]")
-    return error
-
-
-def from_note(text: str) -> DirectKafkaError | None:
-    """The error whose note stands in a traceback's text; None when there is none.
-
-    Args:
-        text: what Spark tells of a failed task.
-    """
-    found = _NOTE.findall(text)
-    if not found:
-        return None
-    name, values = found[-1]
-    error_type = globals().get(name)
-    if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
-        return None
-    return error_type(**{key: _tuple(value) for key, value in json.loads(values).items()})
-
-
-def _tuple(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 @dataclass(kw_only=True, eq=False)

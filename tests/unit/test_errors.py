@@ -13,6 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from directkafka import errors
+from directkafka.error_notes import from_note, with_note
 from directkafka.errors import (
     BrokerResponseError,
     DataLossError,
@@ -21,8 +22,6 @@ from directkafka.errors import (
     KafkaError,
     OptionError,
     StoreError,
-    from_note,
-    with_note,
 )
 
 

@@ -268,13 +268,15 @@ def open_channel(options: ClientOptions, host: str, port: int) -> Channel:
     settings = _settings(options) | {"bootstrap_servers": [f"{host}:{port}"]}
     manager = KafkaConnectionManager(net, **settings)
     try:
-        return manager.run(_take_over, manager, options, host, port)
+        channel: Channel = manager.run(_take_over, manager, options, host, port)
     except kafka.errors.KafkaError as error:
         raise BrokerUnreachableError(
             addresses=(f"{host}:{port}",),
             timeout_ms=options.connect_timeout_ms,
             cause=str(error) or type(error).__name__,
         ) from error
+    else:
+        return channel
     finally:
         manager.close()
         net.close()
@@ -316,6 +318,9 @@ def _settings(options: ClientOptions) -> dict[str, Any]:
         "socket_connection_setup_timeout_ms": options.connect_timeout_ms,
         "security_protocol": options.security_protocol,
         "receive_message_max_bytes": 100 * 1024 * 1024,
+        "reconnect_backoff_ms": options.reconnect_backoff_ms,
+        "reconnect_backoff_max_ms": options.reconnect_backoff_max_ms,
+        "socket_options": _socket_options(options),
     }
     if options.security_protocol in ("SSL", "SASL_SSL"):
         settings |= {
@@ -332,6 +337,13 @@ def _settings(options: ClientOptions) -> dict[str, Any]:
             "sasl_plain_password": options.sasl_password and options.sasl_password.reveal(),
         }
     return settings
+
+
+def _socket_options(options: ClientOptions) -> list[tuple[int, int, int]]:
+    chosen = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+    if options.receive_buffer_bytes is not None:
+        chosen.append((socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes))
+    return chosen
 
 
 def _fill(container: Any, values: Mapping[str, Any]) -> Any:

@@ -18,7 +18,6 @@ import logging
 import queue
 import threading
 import time
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -34,13 +33,13 @@ from directkafka.errors import (
 )
 from directkafka.kafka import channels
 from directkafka.kafka.client import Channel, KafkaClient, error_name, is_retriable
-from directkafka.kafka.fetch_response import FetchResponse, ResponseError, parse_fetch_response
+from directkafka.kafka.exchange import ask
+from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.record_batch import next_offset
-from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
 
-__all__ = ["BUFFERS", "FetchedRecords", "RangeFetch", "RangeTask"]
+__all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
 
 log = logging.getLogger(__name__)
 
@@ -48,38 +47,10 @@ log = logging.getLogger(__name__)
 BUFFERS = 3
 
 _BYTES_FIRST_MAX = 1024 * 1024
-#: From 13 on a request names its topic by id alone, so a topic that was made again is never taken for the old one.
-_VERSION_BY_NAME_MAX = 12
-_NO_TOPIC_ID = str(uuid.UUID(int=0))
-
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_ID = 100
 _INCONSISTENT_TOPIC_ID = 103
 _STALE_LEADER = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RangeTask:
-    """Everything an executor needs to read one range; small and picklable.
-
-    Attributes:
-        range: the offsets to read.
-        topic_id: the topic's UUID as text when the range was planned, or empty.
-        host, port: the partition's leader when the range was planned.
-        client: addresses, security, timeouts, sizes.
-        include_headers: whether the output has a ``headers`` column.
-        fail_on_data_loss: whether a lost range is an error.
-        poll_timeout_ms: longest time without progress, in milliseconds.
-    """
-
-    range: OffsetRange
-    topic_id: str
-    host: str
-    port: int
-    client: ClientOptions
-    include_headers: bool = False
-    fail_on_data_loss: bool = True
-    poll_timeout_ms: int = 120_000
 
 
 @dataclass(slots=True, kw_only=True)
@@ -121,7 +92,7 @@ class RangeFetch:
                 tenacity.stop_after_delay(task.poll_timeout_ms / 1000),
                 tenacity.stop_when_event_set(self._stopping),
             ),
-            wait=tenacity.wait_random_exponential(multiplier=0.05, max=1.0),
+            wait=tenacity.wait_random_exponential(multiplier=task.client.retry_backoff_ms / 1000, max=1.0),
             retry=tenacity.retry_if_exception_type(_TryAgain),
             retry_error_callback=self._give_up,
             sleep=tenacity.sleep_using_event(self._stopping),
@@ -230,7 +201,8 @@ class RangeFetch:
     def _fetch_once(self, buffer: bytearray) -> FetchedRecords | None:
         try:
             self._open_channel()
-            frame, response = self._exchange(buffer)
+            assert self._channel is not None, "just opened"
+            frame, response = ask(self._channel, self._task, self._position, self._bytes_max, buffer)
         except (OSError, ResponseError, BrokerUnreachableError) as error:
             self._forget_leader()
             raise _TryAgain(f"{type(error).__name__}: {error}") from error
@@ -309,45 +281,6 @@ class RangeFetch:
         if self._position < one.until_offset:
             raise _TryAgain("went on after lost offsets")
 
-    def _exchange(self, buffer: bytearray) -> tuple[memoryview, FetchResponse]:
-        channel = self._channel
-        assert channel is not None
-        one, client = self._task.range, self._task.client
-        named = self._task.topic_id or _NO_TOPIC_ID
-        version = channel.fetch_version if self._task.topic_id else min(channel.fetch_version, _VERSION_BY_NAME_MAX)
-        correlation_id, request = channel.encode_fetch(
-            version,
-            replica_id=-1,
-            max_wait_ms=client.fetch_max_wait_ms,
-            min_bytes=client.fetch_min_bytes,
-            max_bytes=max(self._bytes_max, 1),
-            isolation_level=int(client.isolation_level == "read_committed"),
-            topics=[
-                {
-                    "topic": one.topic,
-                    "topic_id": named,
-                    "partitions": [
-                        {
-                            "partition": one.partition,
-                            "fetch_offset": self._position,
-                            "partition_max_bytes": self._bytes_max,
-                        }
-                    ],
-                }
-            ],
-            forgotten_topics_data=[],
-            rack_id=client.client_rack,
-        )
-        channel.socket.sendall(request)
-        frame = _receive(channel, buffer, client.fetch_max_bytes)
-        response = parse_fetch_response(frame, version)
-        if response.correlation_id != correlation_id or response.partition not in (-1, one.partition):
-            raise ResponseError(
-                f"asked with correlation id {correlation_id} for partition {one.partition}, got "
-                f"{response.correlation_id} and {response.partition}"
-            )
-        return frame, response
-
     def _open_channel(self) -> None:
         if self._channel is not None and time.monotonic() < self._channel.expires_at:
             return
@@ -392,35 +325,3 @@ class RangeFetch:
 
 class _TryAgain(Exception):  # noqa: N818 - control flow inside this module
     """The same position is worth another try; its text is the reason if it was the last."""
-
-
-def _receive(channel: Channel, buffer: bytearray, bytes_max: int) -> memoryview:
-    """One response without its length, in the buffer, which grows as bytes arrive.
-
-    A batch larger than what was asked for is sent whole (KIP-74), so the limit is a sanity check of the length
-    and not the size of the answer.
-    """
-    head = bytearray(4)
-    _receive_into(channel, memoryview(head))
-    length = int.from_bytes(head, "big", signed=True)
-    limit = max(4 * bytes_max, 256 * 1024 * 1024)
-    if not 8 <= length <= limit:
-        raise ResponseError(f"a response of {length} bytes; between 8 and {limit} can be")
-    received = 0
-    while received < length:
-        if len(buffer) < length:
-            # Grown in steps, so that a length that lies does not take memory before its bytes are there.
-            buffer.extend(bytes(min(length, max(2 * len(buffer), 1 << 20)) - len(buffer)))
-        with memoryview(buffer) as view:
-            part = min(length, len(buffer))
-            _receive_into(channel, view[received:part])
-        received = part
-    return memoryview(buffer)[:length]
-
-
-def _receive_into(channel: Channel, view: memoryview) -> None:
-    while view:
-        count = channel.socket.recv_into(view)
-        if count == 0:
-            raise ConnectionResetError(f"the broker {channel.host}:{channel.port} closed the connection")
-        view = view[count:]

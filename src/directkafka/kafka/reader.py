@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from directkafka.errors import RangeNotReadError
 from directkafka.kafka.decode import RecordDecoder
-from directkafka.kafka.fetch import RangeFetch, RangeTask
+from directkafka.kafka.fetch import RangeFetch
+from directkafka.kafka.range_task import RangeTask
 
 __all__ = ["read_range"]
 

@@ -105,8 +105,9 @@ class ClientOptions:
         maximum=INT_MAX,
         doc="Most bytes of one fetch response; a single larger record batch is still sent.",
     )
+    # Kafka's own default of 1 MiB is for many partitions in one response; here a response is of one.
     max_partition_fetch_bytes: int = option(
-        1_048_576,
+        8_388_608,
         name="max.partition.fetch.bytes",
         kind="integer",
         minimum=1,

@@ -16,8 +16,9 @@ from pyspark import StorageLevel
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError, from_note, with_note
-from directkafka.kafka.fetch import RangeTask
+from directkafka.error_notes import from_note, with_note
+from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError
+from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
 from directkafka.sources.frame import records_frame
 from directkafka.stores.base import BatchName, Sink, Store, TaskReport, TaskWriter

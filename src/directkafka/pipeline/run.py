@@ -254,7 +254,7 @@ class DirectEngine:
                 offsets=batch.offset_count,
                 records=written.record_count,
                 rows=rows,
-                backlog=sum(batch.behind.values()),
+                backlog=batch.backlog,
                 plan_ms=round(plan_s * 1000),
                 write_ms=round(write_s * 1000),
                 commit_ms=round(commit_s * 1000),

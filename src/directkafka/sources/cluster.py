@@ -7,8 +7,8 @@ from typing import assert_never
 
 from directkafka.errors import TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.fetch import RangeTask
 from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options import AssignedPartitions, SourceOptions, TopicNames, TopicPattern
 from directkafka.planning.starts import needed_timestamps

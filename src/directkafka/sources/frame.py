@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.kafka.fetch import RangeTask
+from directkafka.kafka.range_task import RangeTask
 from directkafka.sources.reading import Proof, ReadRanges
 
 __all__ = ["record_schema", "records_frame"]

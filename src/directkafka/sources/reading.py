@@ -10,8 +10,9 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from directkafka.errors import DirectKafkaError, with_note
-from directkafka.kafka.fetch import RangeTask
+from directkafka.error_notes import with_note
+from directkafka.errors import DirectKafkaError
+from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 
 __all__ = ["Proof", "ReadRanges", "read_for_spark"]

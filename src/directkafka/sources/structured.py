@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
-from directkafka.kafka.fetch import RangeTask
+from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
 from directkafka.planning.plan import (

@@ -86,11 +86,12 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
         kafka, dsn = _start_servers(cleaning, folder, keep=keep)
         with _progress() as bars:
             count, totals = _prepare(bars, kafka)
-            course = _Course(folder, kafka, dsn, count, bars, random.Random(seed))
+            environment = {"KAFKA": kafka, "DSN": dsn}
+            course = _Course(folder, environment, count=count, bars=bars, chance=random.Random(seed))
             cleaning.callback(course.clean_up)
             seconds = course.run(kills)
         messages.print(f"counting the tables against the CSV (kills at random moments of seed {seed})")
-        result = _count(dsn, count, totals, course.kills, kills, round(count / seconds))
+        result = _count(dsn, totals, records_in=count, kills=course.kills, kills_wanted=kills, seconds=seconds)
         if keep:
             _tell_how_to_look(kafka, dsn, folder)
         return result
@@ -133,9 +134,7 @@ def _prepare(bars: Progress, kafka: str) -> tuple[int, list[CarrierTotal]]:
 class _Course:
     """The pipeline's lives: each ends by SIGKILL while a batch is in flight, the last one by SIGTERM."""
 
-    def __init__(
-        self, folder: Path, kafka: str, dsn: str, count: int, bars: Progress, chance: random.Random
-    ) -> None:
+    def __init__(self, folder: Path, kafka: str, dsn: str, count: int, bars: Progress, chance: random.Random) -> None:
         self._file = _pipeline_file(folder)
         self._environment = {**os.environ, "KAFKA": kafka, "DSN": dsn}
         self._log = folder / "pipeline.log"
@@ -203,11 +202,12 @@ class _Course:
 
 
 def _seconds(victim: Victim) -> float:
-    return sum(one["plan_ms"] + one["write_ms"] + one["commit_ms"] for one in victim.reports) / 1000
+    milliseconds = sum(int(one["plan_ms"] + one["write_ms"] + one["commit_ms"]) for one in victim.reports)
+    return milliseconds / 1000
 
 
-def _pipeline_file(folder: Path) -> Path:
-    """The example from the source tree, or its copy in an installed package, beside its Python module."""
+def _pipeline_file() -> Path:
+    """The example in the source tree, or its copy in an installed package; its Python module lies beside it."""
     for place in (Path(__file__).parents[4] / "examples", Path(__file__).parent / "examples"):
         if (place / "flights.toml").exists():
             return place / "flights.toml"
@@ -215,33 +215,25 @@ def _pipeline_file(folder: Path) -> Path:
 
 
 def _count(
-    dsn: str, count: int, totals: list[CarrierTotal], killed: int, kills: int, records_per_second: int
+    dsn: str, totals: list[CarrierTotal], *, records_in: int, kills: int, kills_wanted: int, seconds: float
 ) -> DemoResult:
     with psycopg.connect(dsn) as connection:
-        rows, distinct = _one(connection, "SELECT count(*), count(DISTINCT id) FROM flights")
+        counted = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()
         found = connection.execute(
             "SELECT carrier, flights, distance, delay_minutes FROM carrier_totals ORDER BY carrier"
         ).fetchall()
+    assert counted is not None, "an aggregate without GROUP BY has one row"
+    rows, distinct = counted
     return DemoResult(
-        records_in=count,
+        records_in=records_in,
         rows_out=rows,
-        lost=count - distinct,
+        lost=records_in - distinct,
         doubled=rows - distinct,
-        totals_equal=[CarrierTotal(*map(_plain, row)) for row in found] == totals,
-        kills=killed,
-        kills_wanted=kills,
-        records_per_second=records_per_second,
+        totals_equal=[CarrierTotal(str(name), *map(int, sums)) for name, *sums in found] == totals,
+        kills=kills,
+        kills_wanted=kills_wanted,
+        records_per_second=round(records_in / seconds),
     )
-
-
-def _one(connection: psycopg.Connection[Any], query: str) -> tuple[Any, ...]:
-    row = connection.execute(query).fetchone()  # type: ignore[call-overload]
-    assert row is not None
-    return tuple(row)
-
-
-def _plain(value: Any) -> Any:
-    return value if isinstance(value, str) else int(value)
 
 
 def _tell_how_to_look(kafka: str, dsn: str, folder: Path) -> None:

@@ -1,0 +1,34 @@
+"""What travels from the driver to an executor: one range, and all it takes to read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from directkafka.offsets import OffsetRange
+from directkafka.options import ClientOptions
+
+__all__ = ["RangeTask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeTask:
+    """Everything an executor needs to read one range; small and picklable.
+
+    Attributes:
+        range: the offsets to read.
+        topic_id: the topic's UUID as text when the range was planned, or empty.
+        host, port: the partition's leader when the range was planned.
+        client: addresses, security, timeouts, sizes.
+        include_headers: whether the output has a ``headers`` column.
+        fail_on_data_loss: whether a lost range is an error.
+        poll_timeout_ms: longest time without progress, in milliseconds.
+    """
+
+    range: OffsetRange
+    topic_id: str
+    host: str
+    port: int
+    client: ClientOptions
+    include_headers: bool = False
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
