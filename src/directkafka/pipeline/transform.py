@@ -80,7 +80,8 @@ def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> 
 
 
 def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
-    named = dict(outputs) if isinstance(outputs, Mapping) else {DEFAULT_OUTPUT: outputs}
+    named: Mapping[str, object] = outputs if isinstance(outputs, Mapping) else {DEFAULT_OUTPUT: outputs}
+    frames = {}
     for output, frame in named.items():
         if not isinstance(frame, DataFrame):
             raise TransformError(
@@ -92,7 +93,8 @@ def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
             raise TransformError(
                 source=name, cause=f"output {output!r} is a streaming DataFrame; use the one the function is given"
             )
-    return named
+        frames[output] = frame
+    return frames
 
 
 def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str, ...]:

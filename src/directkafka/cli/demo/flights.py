@@ -74,7 +74,8 @@ def publish(bootstrap_servers: str, progress: Callable[[int], None]) -> int:
         The number of records.
     """
     from confluent_kafka import Producer
-    from confluent_kafka.admin import AdminClient, NewTopic
+    from confluent_kafka.admin import AdminClient
+    from confluent_kafka.cimpl import NewTopic
 
     admin = AdminClient({"bootstrap.servers": bootstrap_servers})
     for made in admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)]).values():

@@ -134,9 +134,11 @@ def _prepare(bars: Progress, kafka: str) -> tuple[int, list[CarrierTotal]]:
 class _Course:
     """The pipeline's lives: each ends by SIGKILL while a batch is in flight, the last one by SIGTERM."""
 
-    def __init__(self, folder: Path, kafka: str, dsn: str, count: int, bars: Progress, chance: random.Random) -> None:
-        self._file = _pipeline_file(folder)
-        self._environment = {**os.environ, "KAFKA": kafka, "DSN": dsn}
+    def __init__(
+        self, folder: Path, environment: dict[str, str], *, count: int, bars: Progress, chance: random.Random
+    ) -> None:
+        self._file = _pipeline_file()
+        self._environment = {**os.environ, **environment}
         self._log = folder / "pipeline.log"
         self._count = count
         self._bars = bars
