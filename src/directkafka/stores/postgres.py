@@ -21,13 +21,10 @@ good: the recorded server process would not be the driver's own.
 from __future__ import annotations
 
 import logging
-import os
-import socket
-import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -37,7 +34,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from directkafka.errors import (
     CommitUnknownError,
-    FencedError,
     OffsetMismatchError,
     StoreError,
     StoreUnavailableError,
@@ -53,24 +49,14 @@ from directkafka.stores.ledger import (
     progress_to_json,
     with_counts,
 )
-from directkafka.stores.postgres_session import (
-    ALREADY_THERE,
-    SQL,
-    PostgresAddress,
-    connection_is_lost,
-)
-from directkafka.stores.staging import stale_staging_pattern
+from directkafka.stores.postgres_ledger import Cursor, LedgerSession
+from directkafka.stores.postgres_session import SQL, PostgresAddress, connection_is_lost
 
 __all__ = ["PostgresStore"]
 
-T = TypeVar("T")
-Cursor = psycopg.Cursor[DictRow]
 Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 _log = logging.getLogger("directkafka.stores.postgres")
-
-#: How long a staging table's lock is waited for when old ones are dropped; the rest is done next time.
-_JANITOR_LOCK_TIMEOUT_MS: Final = 200
 
 
 class PostgresStore:
@@ -96,15 +82,10 @@ class PostgresStore:
         resolve_timeout_s: float = 30.0,
     ) -> None:
         self.address = PostgresAddress.parse(dsn)
-        self._durable = durable
-        self._fence_timeout_s = fence_timeout_s
         self._resolve_timeout_s = resolve_timeout_s
-        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
-        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._session = LedgerSession(self.address, durable=durable, lock_timeout_s=fence_timeout_s)
         self._identity: str | None = None
-        self._connection: psycopg.Connection[Any] | None = None
         self._held: dict[str, int] = {}
-        self._recorded: set[tuple[str, int]] = set()
 
     def __repr__(self) -> str:
         return f"PostgresStore({self.address.label!r})"
@@ -118,7 +99,7 @@ class PostgresStore:
         """
         if self._identity is None:
             # A session of its own: most stores are asked who they are, and then another one is used.
-            with self._guard(), closing(self.address.connect("directkafka")) as connection:
+            with self._session.guard(), closing(self.address.connect("directkafka")) as connection:
                 self._identity = "postgres/" + _identify(connection)
         return self._identity
 
@@ -131,23 +112,10 @@ class PostgresStore:
                 names who holds it.
             StoreAccessError: the ledger may not be made, written, or the older session may not be ended.
         """
-        with self._guard():
-            connection = self._session(pipeline)
-            self._ensure_ledger(connection)
-            backend = self._backend(connection)
-            parameters = backend | {
-                "pipeline": pipeline, "generation": generation, "format_version": FORMAT_VERSION,
-            }  # fmt: skip
-            row = self._past_the_lock(
-                connection, pipeline, lambda cursor: cursor.execute(SQL["fence"], parameters).fetchone()
-            )
-            if row is None:
-                found = self._read_row(connection, pipeline)
-                raise self._fenced(pipeline, generation or 0, found)
-            held = int(row["generation"])
+        with self._session.guard():
+            held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
             self._held[pipeline] = held
-            self._recorded.add((pipeline, held))
-            self._drop_stale_staging(connection, pipeline, held)
+            self._session.drop_stale_staging(pipeline, held)
         return held
 
     def read(self, pipeline: str) -> LedgerEntry | None:
@@ -157,11 +125,11 @@ class PostgresStore:
             FencedError: this store fenced the pipeline, and a newer driver has done so since.
             SchemaMismatchError: the entry is of a format newer than this program.
         """
-        with self._guard():
-            row = self._read_row(self._session(pipeline), pipeline)
+        with self._session.guard():
+            row = self._session.read_row(pipeline)
         held = self._held.get(pipeline)
         if row is not None and held is not None and row["generation"] > held:
-            raise self._fenced(pipeline, held, row)
+            raise self._session.fenced(pipeline, held, row)
         return self._entry(row)
 
     def commit(
@@ -176,8 +144,8 @@ class PostgresStore:
         An error before COMMIT was sent is a definite failure; one after it is settled by reading the row.
         """
         check_successor(entry, previous, store=self.address.label)
-        with self._guard():
-            connection = self._session(entry.pipeline, entry.generation)
+        with self._session.guard():
+            connection = self._session.recorded(entry.pipeline, entry.generation)
         commit_id = uuid.uuid4()
         committed: LedgerEntry | None = None
         try:
@@ -189,7 +157,7 @@ class PostgresStore:
                 self._end(cursor)
         except BaseException as error:
             lost = connection_is_lost(error, connection)
-            self._abandon(connection)
+            self._session.abandon()
             if lost:
                 committed = self._settle(entry, commit_id, committed, error)
             elif isinstance(error, psycopg.Error):
@@ -199,11 +167,17 @@ class PostgresStore:
         reach("commit.answered")
         return committed
 
+    def force_durable(self) -> None:
+        """Commit with ``synchronous_commit = on`` from the next statement on: several stores need it.
+
+        A store that is ahead pins the ranges of the others; what it lost in a crash, it could not pin.
+        """
+        self._session.durable = True
+        self._session.close()
+
     def close(self) -> None:
         """Give the connection back; the fence stays."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._session.close()
 
     # The committing transaction.
 
@@ -280,7 +254,7 @@ class PostgresStore:
 
     def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
         if row is not None and row["generation"] > entry.generation:
-            return self._fenced(entry.pipeline, entry.generation, row)
+            return self._session.fenced(entry.pipeline, entry.generation, row)
         found = "no row of this pipeline" if row is None else describe_entry(self._entry(row))
         if row is not None and row["generation"] < entry.generation:
             found += f", generation {row['generation']} (an older state of the ledger was restored)"
@@ -321,90 +295,19 @@ class PostgresStore:
             _log.info("batch %d: the answer to COMMIT was lost, the ledger has it", entry.batch_id)
             return committed
         if row is not None and row["generation"] > entry.generation:
-            raise self._fenced(entry.pipeline, entry.generation, row)
+            raise self._session.fenced(entry.pipeline, entry.generation, row)
         raise StoreUnavailableError(store=self.address.label, cause=said)
 
     def _read_settled(self, pipeline: str) -> DictRow | None:
-        def read(cursor: Cursor) -> DictRow | None:
-            cursor.execute(SQL["lock_row"], {"pipeline": pipeline})
-            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
-
         for attempt in Retrying(
             retry=retry_if_exception_type(StoreUnavailableError),
             wait=wait_exponential(multiplier=0.1, max=2.0),
             stop=stop_after_delay(self._resolve_timeout_s),
             reraise=True,
         ):
-            with attempt, self._guard():
-                return self._past_the_lock(self._session(pipeline), pipeline, read)
+            with attempt, self._session.guard():
+                return self._session.read_settled(pipeline)
         raise AssertionError("tenacity returns or raises")
-
-    def _past_the_lock(self, connection: psycopg.Connection[Any], pipeline: str, work: Callable[[Cursor], T]) -> T:
-        """Run ``work`` in a transaction; end the recorded session if it keeps the row locked for too long."""
-        grace_ms = max(1, int(self._fence_timeout_s * 1000 / 5))
-        deadline = time.monotonic() + self._fence_timeout_s
-        while True:
-            try:
-                with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
-                    cursor.execute(f"SET LOCAL lock_timeout = {grace_ms}")
-                    return work(cursor)
-            except psycopg.errors.LockNotAvailable as error:
-                ended = connection.execute(SQL["terminate_recorded_backend"], {"pipeline": pipeline})
-                if ended.fetchone():
-                    _log.warning("pipeline %s: ended a session that kept the ledger locked", pipeline)
-                if time.monotonic() >= deadline:
-                    who = connection.execute(SQL["describe_blockers"]).fetchone()
-                    raise StoreUnavailableError(
-                        store=self.address.label,
-                        cause=f"the ledger row of pipeline {pipeline!r} has been locked for "
-                        f"{self._fence_timeout_s:g} s by {(who and who[0]) or 'a session that is gone'}",
-                    ) from error
-
-    # Sessions and rows.
-
-    @contextmanager
-    def _guard(self) -> Iterator[None]:
-        try:
-            yield
-        except psycopg.Error as error:
-            raise self.address.translate(error) from error
-
-    def _session(self, pipeline: str, generation: int | None = None) -> psycopg.Connection[Any]:
-        """The driver's session; a new one is recorded in the row before it can hold the row's lock."""
-        if self._connection is None or self._connection.closed:
-            self._recorded.clear()
-            self._connection = self.address.connect(f"directkafka {pipeline}", durable=self._durable)
-        connection = self._connection
-        if generation is not None and (pipeline, generation) not in self._recorded:
-            parameters = self._backend(connection) | {"pipeline": pipeline, "generation": generation}
-            recorded = self._past_the_lock(
-                connection,
-                pipeline,
-                lambda cursor: cursor.execute(SQL["record_backend"], parameters).rowcount,
-            )
-            if recorded != 1:
-                raise self._fenced(pipeline, generation, self._read_row(connection, pipeline))
-            self._recorded.add((pipeline, generation))
-        return connection
-
-    def _abandon(self, connection: psycopg.Connection[Any]) -> None:
-        """Roll back; a session that cannot is closed, and the server rolls back for it."""
-        with suppress(psycopg.Error):
-            if not connection.closed:
-                connection.execute("ROLLBACK")
-                return
-        connection.close()
-
-    def _backend(self, connection: psycopg.Connection[Any]) -> dict[str, Any]:
-        row = connection.execute(SQL["backend"]).fetchone()
-        assert row is not None, "a session sees itself in pg_stat_activity"
-        return {"driver": self._driver, "backend_pid": row[0], "backend_start": row[1]}
-
-    def _read_row(self, connection: psycopg.Connection[Any], pipeline: str) -> DictRow | None:
-        with connection.cursor(row_factory=dict_row) as cursor:
-            if not _ledger_exists(connection):
-                return None
-            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
 
     def _entry(self, row: DictRow | None) -> LedgerEntry | None:
         if row is None or row["batch_id"] < 0:
@@ -421,29 +324,6 @@ class PostgresStore:
             format_version=row["format_version"],
         )
         return check_format(entry, store=self.address.label)
-
-    def _fenced(self, pipeline: str, held: int, row: DictRow | None) -> FencedError:
-        found = row["generation"] if row else 0
-        return FencedError(store=self.address.label, pipeline=pipeline, held=held, found=found)
-
-    def _ensure_ledger(self, connection: psycopg.Connection[Any]) -> None:
-        if _ledger_exists(connection):
-            return
-        with suppress(*ALREADY_THERE):
-            connection.execute(SQL["create_ledger"])
-
-    def _drop_stale_staging(self, connection: psycopg.Connection[Any], pipeline: str, generation: int) -> None:
-        """Drop what older drivers left; a table that a zombie task still writes is left to the next fence."""
-        parameters = {"pattern": stale_staging_pattern(pipeline), "generation": generation}
-        for schema, table in connection.execute(SQL["stale_staging"], parameters).fetchall():
-            with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
-                connection.execute(f"SET LOCAL lock_timeout = {_JANITOR_LOCK_TIMEOUT_MS}")
-                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, table)))
-
-
-def _ledger_exists(connection: psycopg.Connection[Any]) -> bool:
-    row = connection.execute(SQL["ledger_exists"]).fetchone()
-    return bool(row and row[0])
 
 
 def _identify(connection: psycopg.Connection[Any]) -> str:

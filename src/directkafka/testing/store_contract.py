@@ -14,11 +14,10 @@ The suite plays the pipeline's part: it fences, lets task writers consume Arrow 
 
 from __future__ import annotations
 
-import threading
-import uuid
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Protocol
+import pickle
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -29,143 +28,10 @@ from directkafka.errors import (
     RowCountError,
     SchemaMismatchError,
 )
-from directkafka.offsets import PartitionProgress
-from directkafka.stores.base import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.stores.base import LedgerEntry
+from directkafka.testing.store_driver import SCHEMA, BrokenSink, Job, StoreHarness, batches_of, run_together
 
-__all__ = ["Job", "StoreContract", "StoreHarness", "batches_of"]
-
-Rows = Sequence[tuple[Any, ...]]
-
-#: The schema of all rows in this suite.
-SCHEMA = pa.schema([("id", pa.int64()), ("flights", pa.int64())])
-
-
-class StoreHarness(Protocol):
-    """How the suite gets hold of a store. Everything one harness opens lives in one place."""
-
-    def open_store(self) -> Store:
-        """A new store object, as another driver process would make it."""
-        ...
-
-    def sink(
-        self,
-        table: str,
-        *,
-        mode: Literal["append", "ignore", "merge"] = "append",
-        staged: bool = False,
-    ) -> Sink:
-        """A sink for a table of columns ``id`` (the key of ignore and merge) and ``flights`` (added up).
-
-        With ``staged``, every task's rows take the way of large batches, however few they are.
-        """
-        ...
-
-    def rows(self, sink: Sink) -> list[tuple[Any, ...]]:
-        """What a reader sees in the sink's table, sorted; empty when there is no table."""
-        ...
-
-    def leftovers(self) -> list[str]:
-        """Names of what staging has left behind, for example tables or files."""
-        ...
-
-
-def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
-    """Rows as one record batch of the suite's schema."""
-    columns = list(zip(*rows, strict=True)) or [(), ()]
-    arrays = [pa.array(column, type=SCHEMA.field(i).type) for i, column in enumerate(columns)]
-    yield pa.record_batch(arrays, schema=SCHEMA)
-
-
-@dataclass
-class Job:
-    """A driver: one store object, the generation it took, the entry it committed last."""
-
-    store: Store
-    pipeline: str = "flights"
-    lineage: str = "lineage-1"
-    generation: int = 0
-    last: LedgerEntry | None = None
-    _prepared: set[int] = field(default_factory=set)
-
-    def start(self, generation: int | None = None) -> Job:
-        """Fence and read."""
-        self.generation = self.store.fence(self.pipeline, generation=generation)
-        self.last = self.store.read(self.pipeline)
-        return self
-
-    def next_entry(self, records: int = 10) -> LedgerEntry:
-        """The entry that follows the last one, ``records`` offsets on."""
-        start = self.last.progress[0].end if self.last else 0
-        progress = PartitionProgress(
-            topic="flights", partition=0, topic_id="id-1", start=start, end=start + records,
-            leader_epoch=0, origin=0,
-        )  # fmt: skip
-        return LedgerEntry(
-            pipeline=self.pipeline,
-            generation=self.generation,
-            lineage=self.lineage,
-            batch_id=self.last.batch_id + 1 if self.last else 0,
-            progress=(progress,),
-            committed_at_ms=1_700_000_000_123,
-        )
-
-    def batch(self, entry: LedgerEntry) -> BatchName:
-        """A try of the entry's batch."""
-        return BatchName(
-            pipeline=self.pipeline,
-            generation=self.generation,
-            batch_id=entry.batch_id,
-            attempt=uuid.uuid4().hex,
-        )
-
-    def write(self, sink: Sink, batch: BatchName, tasks: Sequence[Rows]) -> tuple[Sink, BatchName, list[TaskReport]]:
-        """Run one task per element and gather the reports."""
-        if id(sink) not in self._prepared:
-            sink.prepare(SCHEMA)
-            self._prepared.add(id(sink))
-        writer = sink.task_writer(batch, SCHEMA)
-        return sink, batch, [writer(batches_of(rows)) for rows in tasks]
-
-    def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
-        """One whole batch: write each output, commit, remember the entry."""
-        entry = self.next_entry()
-        writes = [self.write(sink, self.batch(entry), tasks) for sink, tasks in outputs]
-        self.last = self.store.commit(entry, previous=self.last, writes=writes)
-        return self.last
-
-
-class _BrokenSink:
-    """A sink whose rows arrive and which then fails, as a machine might."""
-
-    def __init__(self, inner: Sink) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
-        self._inner.apply(transaction, batch, reports)
-        raise RuntimeError("the sink broke after its rows had been moved")
-
-
-def _run_together(*calls: Any) -> list[Any]:
-    """Run the calls at one moment; results and errors in their order."""
-    barrier = threading.Barrier(len(calls))
-    results: list[Any] = [None] * len(calls)
-
-    def run(index: int, call: Any) -> None:
-        barrier.wait()
-        try:
-            results[index] = call()
-        except Exception as error:  # noqa: BLE001 - judged by the test
-            results[index] = error
-
-    threads = [threading.Thread(target=run, args=item) for item in enumerate(calls)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return results
+__all__ = ["Job", "StoreContract", "StoreHarness"]
 
 
 class StoreContract:
@@ -237,7 +103,7 @@ class StoreContract:
     def test_of_two_fences_at_once_one_wins(self, harness: StoreHarness) -> None:
         """Two drivers take the same given generation at one moment."""
         stores = [harness.open_store(), harness.open_store()]
-        results = _run_together(*(lambda s=s: s.fence("flights", generation=4) for s in stores))
+        results = run_together(*(lambda s=s: s.fence("flights", generation=4) for s in stores))
         assert sorted(map(type, results), key=str) == sorted([int, FencedError], key=str)
         for store in stores:
             store.close()
@@ -246,7 +112,7 @@ class StoreContract:
         """Both fence, then both commit batch 0 at one moment: one lands, whole."""
         sinks = [harness.sink("flights"), harness.sink("flights")]
         jobs = [Job(harness.open_store()).start(), Job(harness.open_store()).start()]
-        results = _run_together(
+        results = run_together(
             lambda: jobs[0].run((sinks[0], [[(1, 1), (2, 1)]])),
             lambda: jobs[1].run((sinks[1], [[(3, 1), (4, 1)]])),
         )
@@ -367,7 +233,7 @@ class StoreContract:
             job.store.commit(
                 entry,
                 previous=first,
-                writes=[(_BrokenSink(sink), batch, reports)],
+                writes=[(BrokenSink(sink), batch, reports)],
             )
         assert harness.rows(sink) == [(1, 1)]
         assert job.store.read("flights") == first
@@ -384,7 +250,7 @@ class StoreContract:
             job.write(flights, job.batch(entry), [[(2, 1)]]),
             job.write(late, job.batch(entry), [[(8, 8)]]),
         ]
-        broken: Any = [writes[0], (_BrokenSink(late), *writes[1][1:])]
+        broken: Any = [writes[0], (BrokenSink(late), *writes[1][1:])]
         with pytest.raises(RuntimeError, match="broke"):
             job.store.commit(entry, previous=job.last, writes=broken)
         assert (harness.rows(flights), harness.rows(late)) == ([(1, 1)], [(9, 9)])
@@ -451,10 +317,18 @@ class StoreContract:
         assert "'id'" in str(caught.value)
         assert "'weather'" in str(caught.value)
 
+    def test_a_recount_sees_what_a_reader_sees(self, harness: StoreHarness, job: Job) -> None:
+        """Without a table, without preparing, and folded."""
+        sink, merged = harness.sink("flights"), harness.sink("sums", mode="merge")
+        assert sink.recount().rows == 0
+        job.run((sink, [[(1, 5), (1, 6)]]), (merged, [[(1, 5), (1, 6)]]))
+        counted = harness.sink("flights").recount()
+        assert (counted.rows, counted.is_folded) == (2, False)
+        folded = harness.sink("sums", mode="merge").recount()
+        assert (folded.rows, folded.is_folded, dict(folded.sums)) == (1, True, {"flights": 11})
+
     def test_writers_travel(self, harness: StoreHarness, job: Job) -> None:
         """A task writer survives pickling, as on its way to an executor."""
-        import pickle
-
         sink = harness.sink("flights", staged=True)
         sink.prepare(SCHEMA)
         entry = job.next_entry()

@@ -12,7 +12,7 @@ import sys
 from directkafka.errors import DirectKafkaError
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores.postgres import PostgresStore
-from directkafka.testing.store_contract import Job
+from directkafka.testing.store_driver import Job
 
 
 def main(dsn: str, fault: str) -> None:

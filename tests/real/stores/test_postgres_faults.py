@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import psycopg
@@ -32,7 +32,7 @@ from directkafka.faults import InjectedFaultError
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores.postgres import PostgresStore
 from directkafka.testing import EmbeddedPostgres
-from directkafka.testing.store_contract import Job
+from directkafka.testing.store_driver import Job
 
 pytestmark = pytest.mark.real
 
@@ -330,3 +330,28 @@ def test_staged_rows_that_a_crash_emptied_are_missed_and_written_again() -> None
         job.run((sink, [[(2, 1)], [(3, 1)]]))
         assert rows(server.dsn) == [(1, 1), (2, 1), (3, 1)]
         job.store.close()
+
+
+def test_durable_commits_are_forced_and_otherwise_left_to_the_server(database: str, job: Job) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET synchronous_commit TO off', current_database()); END $$"
+        )
+
+    class Watch:
+        """A sink that writes nothing and looks at the session it would write with."""
+
+        name = "watch"
+        seen: ClassVar[list[str]] = []
+
+        def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+            self.seen.append(transaction.execute("SHOW synchronous_commit").fetchone()["synchronous_commit"])
+            return 0
+
+    job.store.close()
+    for force in (False, True):
+        if force:
+            job.store.force_durable()
+        entry = job.next_entry()
+        job.last = job.store.commit(entry, previous=job.last, writes=[(Watch(), job.batch(entry), [])])
+    assert Watch.seen == ["off", "on"]

@@ -1,0 +1,192 @@
+"""The driver's session with the ledger: recorded in the row it locks, and able to get past another's lock."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final, TypeVar
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+
+from directkafka.errors import FencedError, StoreUnavailableError
+from directkafka.stores.postgres_session import ALREADY_THERE, SQL, PostgresAddress
+from directkafka.stores.staging import stale_staging_pattern
+
+__all__ = ["Cursor", "LedgerSession"]
+
+T = TypeVar("T")
+Cursor = psycopg.Cursor[DictRow]
+
+_log = logging.getLogger("directkafka.stores.postgres")
+
+#: How long a staging table's lock is waited for when old ones are dropped; the rest is done next time.
+_JANITOR_LOCK_TIMEOUT_MS: Final = 200
+
+#: The recorded session is ended after this part of the bound on waiting for its lock.
+_GRACE_SHARE: Final = 5
+
+
+class LedgerSession:
+    """One driver's connection to its ledger; made when it is needed, and again when it was lost.
+
+    Args:
+        address: the database.
+        durable: force ``synchronous_commit = on``.
+        lock_timeout_s: bound on waiting for a row's lock, in seconds.
+    """
+
+    def __init__(self, address: PostgresAddress, *, durable: bool, lock_timeout_s: float) -> None:
+        self._address = address
+        self.durable = durable
+        self._lock_timeout_s = lock_timeout_s
+        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
+        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._connection: psycopg.Connection[Any] | None = None
+        self._recorded: set[tuple[str, int]] = set()
+
+    @contextmanager
+    def guard(self) -> Iterator[None]:
+        """Translate what psycopg raises inside."""
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._address.translate(error) from error
+
+    def connection(self, pipeline: str) -> psycopg.Connection[Any]:
+        """The connection, in autocommit mode."""
+        if self._connection is None or self._connection.closed:
+            self._recorded.clear()
+            self._connection = self._address.connect(f"directkafka {pipeline}", durable=self.durable)
+        return self._connection
+
+    def recorded(self, pipeline: str, generation: int) -> psycopg.Connection[Any]:
+        """The connection, once the pipeline's row names it: before it may lock the row.
+
+        Raises:
+            FencedError: the row has another generation.
+        """
+        connection = self.connection(pipeline)
+        if (pipeline, generation) not in self._recorded:
+            parameters = self._backend(connection) | {"pipeline": pipeline, "generation": generation}
+            count = self.past_the_lock(
+                pipeline, lambda cursor: cursor.execute(SQL["record_backend"], parameters).rowcount
+            )
+            if count != 1:
+                raise self.fenced(pipeline, generation, self.read_row(pipeline))
+            self._recorded.add((pipeline, generation))
+        return connection
+
+    def take_over(self, pipeline: str, generation: int | None, format_version: int) -> int:
+        """Fence, and return the generation taken; the ledger is made when there is none.
+
+        Raises:
+            FencedError: the row already has the generation given, or a higher one.
+        """
+        connection = self.connection(pipeline)
+        if not _ledger_exists(connection):
+            with suppress(*ALREADY_THERE):
+                connection.execute(SQL["create_ledger"])
+        parameters = self._backend(connection) | {
+            "pipeline": pipeline, "generation": generation, "format_version": format_version,
+        }  # fmt: skip
+        row = self.past_the_lock(pipeline, lambda cursor: cursor.execute(SQL["fence"], parameters).fetchone())
+        if row is None:
+            raise self.fenced(pipeline, generation or 0, self.read_row(pipeline))
+        held = int(row["generation"])
+        self._recorded.add((pipeline, held))
+        return held
+
+    def read_row(self, pipeline: str) -> DictRow | None:
+        """The pipeline's row as last committed; None when there is none, or no ledger."""
+        connection = self.connection(pipeline)
+        if not _ledger_exists(connection):
+            return None
+        with connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
+
+    def read_settled(self, pipeline: str) -> DictRow | None:
+        """The pipeline's row, once no other transaction is changing it."""
+
+        def read(cursor: Cursor) -> DictRow | None:
+            cursor.execute(SQL["lock_row"], {"pipeline": pipeline})
+            return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
+
+        return self.past_the_lock(pipeline, read)
+
+    def past_the_lock(self, pipeline: str, work: Callable[[Cursor], T]) -> T:
+        """Run ``work`` in a transaction; end the recorded session if it keeps the row locked for too long.
+
+        Raises:
+            StoreUnavailableError: the lock could not be had in time; names the sessions that may hold it.
+        """
+        connection = self.connection(pipeline)
+        grace_ms = max(1, int(self._lock_timeout_s * 1000 / _GRACE_SHARE))
+        deadline = time.monotonic() + self._lock_timeout_s
+        while True:
+            try:
+                with connection.transaction(), connection.cursor(row_factory=dict_row) as cursor:
+                    cursor.execute(f"SET LOCAL lock_timeout = {grace_ms}")
+                    return work(cursor)
+            except psycopg.errors.LockNotAvailable as error:
+                self._end_recorded_session(connection, pipeline)
+                if time.monotonic() >= deadline:
+                    raise self._locked(connection, pipeline) from error
+
+    def drop_stale_staging(self, pipeline: str, generation: int) -> None:
+        """Drop what older drivers staged; a table that a zombie task still writes is left to the next fence."""
+        connection = self.connection(pipeline)
+        parameters = {"pattern": stale_staging_pattern(pipeline), "generation": generation}
+        for schema, table in connection.execute(SQL["stale_staging"], parameters).fetchall():
+            with suppress(psycopg.errors.LockNotAvailable), connection.transaction():
+                connection.execute(f"SET LOCAL lock_timeout = {_JANITOR_LOCK_TIMEOUT_MS}")
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(sql.Identifier(schema, table)))
+
+    def abandon(self) -> None:
+        """Roll back; a session that cannot is closed, and the server rolls back for it."""
+        if self._connection is None:
+            return
+        with suppress(psycopg.Error):
+            if not self._connection.closed:
+                self._connection.execute("ROLLBACK")
+                return
+        self.close()
+
+    def close(self) -> None:
+        """Give the connection back."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def fenced(self, pipeline: str, held: int, row: DictRow | None) -> FencedError:
+        """The error of a driver whose generation is not the row's."""
+        found = row["generation"] if row else 0
+        return FencedError(store=self._address.label, pipeline=pipeline, held=held, found=found)
+
+    def _backend(self, connection: psycopg.Connection[Any]) -> dict[str, Any]:
+        row = connection.execute(SQL["backend"]).fetchone()
+        assert row is not None, "a session sees itself in pg_stat_activity"
+        return {"driver": self._driver, "backend_pid": row[0], "backend_start": row[1]}
+
+    def _end_recorded_session(self, connection: psycopg.Connection[Any], pipeline: str) -> None:
+        if connection.execute(SQL["terminate_recorded_backend"], {"pipeline": pipeline}).fetchone():
+            _log.warning("pipeline %s: ended a session that kept the ledger's row locked", pipeline)
+
+    def _locked(self, connection: psycopg.Connection[Any], pipeline: str) -> StoreUnavailableError:
+        row = connection.execute(SQL["describe_blockers"]).fetchone()
+        who = (row and row[0]) or "a session that is gone now"
+        return StoreUnavailableError(
+            store=self._address.label,
+            cause=f"the ledger's row of pipeline {pipeline!r} has been locked for {self._lock_timeout_s:g} s by {who}",
+        )
+
+
+def _ledger_exists(connection: psycopg.Connection[Any]) -> bool:
+    row = connection.execute(SQL["ledger_exists"]).fetchone()
+    return bool(row and row[0])

@@ -1,0 +1,150 @@
+"""What the store contract plays with: a harness, a driver without Spark, a sink that breaks."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import pyarrow as pa
+
+from directkafka.offsets import PartitionProgress
+from directkafka.stores.base import BatchName, LedgerEntry, Sink, Store, TaskReport
+
+__all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
+
+Rows = Sequence[tuple[Any, ...]]
+
+#: The schema of all rows in this suite.
+SCHEMA = pa.schema([("id", pa.int64()), ("flights", pa.int64())])
+
+
+class StoreHarness(Protocol):
+    """How the suite gets hold of a store. Everything one harness opens lives in one place."""
+
+    def open_store(self) -> Store:
+        """A new store object, as another driver process would make it."""
+        ...
+
+    def sink(
+        self,
+        table: str,
+        *,
+        mode: Literal["append", "ignore", "merge"] = "append",
+        staged: bool = False,
+    ) -> Sink:
+        """A sink for a table of columns ``id`` (the key of ignore and merge) and ``flights`` (added up).
+
+        With ``staged``, every task's rows take the way of large batches, however few they are.
+        """
+        ...
+
+    def rows(self, sink: Sink) -> list[tuple[Any, ...]]:
+        """What a reader sees in the sink's table, sorted; empty when there is no table."""
+        ...
+
+    def leftovers(self) -> list[str]:
+        """Names of what staging has left behind, for example tables or files."""
+        ...
+
+
+def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:
+    """Rows as one record batch of the suite's schema."""
+    columns = list(zip(*rows, strict=True)) or [(), ()]
+    arrays = [pa.array(column, type=SCHEMA.field(i).type) for i, column in enumerate(columns)]
+    yield pa.record_batch(arrays, schema=SCHEMA)
+
+
+@dataclass
+class Job:
+    """A driver: one store object, the generation it took, the entry it committed last."""
+
+    store: Store
+    pipeline: str = "flights"
+    lineage: str = "lineage-1"
+    generation: int = 0
+    last: LedgerEntry | None = None
+    _prepared: set[int] = field(default_factory=set)
+
+    def start(self, generation: int | None = None) -> Job:
+        """Fence and read."""
+        self.generation = self.store.fence(self.pipeline, generation=generation)
+        self.last = self.store.read(self.pipeline)
+        return self
+
+    def next_entry(self, records: int = 10) -> LedgerEntry:
+        """The entry that follows the last one, ``records`` offsets on."""
+        start = self.last.progress[0].end if self.last else 0
+        progress = PartitionProgress(
+            topic="flights", partition=0, topic_id="id-1", start=start, end=start + records,
+            leader_epoch=0, origin=0,
+        )  # fmt: skip
+        return LedgerEntry(
+            pipeline=self.pipeline,
+            generation=self.generation,
+            lineage=self.lineage,
+            batch_id=self.last.batch_id + 1 if self.last else 0,
+            progress=(progress,),
+            committed_at_ms=1_700_000_000_123,
+        )
+
+    def batch(self, entry: LedgerEntry) -> BatchName:
+        """A try of the entry's batch."""
+        return BatchName(
+            pipeline=self.pipeline,
+            generation=self.generation,
+            batch_id=entry.batch_id,
+            attempt=uuid.uuid4().hex,
+        )
+
+    def write(self, sink: Sink, batch: BatchName, tasks: Sequence[Rows]) -> tuple[Sink, BatchName, list[TaskReport]]:
+        """Run one task per element and gather the reports."""
+        if id(sink) not in self._prepared:
+            sink.prepare(SCHEMA)
+            self._prepared.add(id(sink))
+        writer = sink.task_writer(batch, SCHEMA)
+        return sink, batch, [writer(batches_of(rows)) for rows in tasks]
+
+    def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
+        """One whole batch: write each output, commit, remember the entry."""
+        entry = self.next_entry()
+        writes = [self.write(sink, self.batch(entry), tasks) for sink, tasks in outputs]
+        self.last = self.store.commit(entry, previous=self.last, writes=writes)
+        return self.last
+
+
+class BrokenSink:
+    """A sink whose rows arrive and which then fails, as a machine might."""
+
+    def __init__(self, inner: Sink) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move the rows, then fail."""
+        self._inner.apply(transaction, batch, reports)
+        raise RuntimeError("the sink broke after its rows had been moved")
+
+
+def run_together(*calls: Callable[[], Any]) -> list[Any]:
+    """Run the calls at one moment; results and errors in their order."""
+    barrier = threading.Barrier(len(calls))
+    results: list[Any] = [None] * len(calls)
+
+    def run(index: int, call: Any) -> None:
+        barrier.wait()
+        try:
+            results[index] = call()
+        except Exception as error:  # noqa: BLE001 - judged by the test
+            results[index] = error
+
+    threads = [threading.Thread(target=run, args=item) for item in enumerate(calls)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
