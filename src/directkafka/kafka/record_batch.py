@@ -31,9 +31,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel
-from directkafka.kafka.record_fault import FAULT_SIZE, Fault, report
+from directkafka.kafka.record_fault import FAULT_SIZE, Fault, describe, new_fault, report
 
-__all__ = ["HEADER_SIZE", "Batch", "index_batches", "next_offset", "readonly_bytes"]
+__all__ = ["HEADER_SIZE", "Batch", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -175,3 +175,13 @@ def next_offset(records: memoryview) -> int | None:
         The offset to fetch next, or None when no complete batch is there.
     """
     return int(_next_offset(readonly_bytes(records))) or None
+
+
+def header_fault(records: memoryview) -> str | None:
+    """What is wrong with the first batch header that is none; None when all are well up to where the bytes end.
+
+    Meant for the message when :func:`next_offset` gives nothing to go on from.
+    """
+    fault = new_fault()
+    index_batches(readonly_bytes(records), fault)
+    return describe(fault) if fault[0] else None

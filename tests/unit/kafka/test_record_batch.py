@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, seal
 
-from directkafka.kafka.record_batch import Batch, index_batches, next_offset, readonly_bytes
+from directkafka.kafka.record_batch import Batch, header_fault, index_batches, next_offset, readonly_bytes
 from directkafka.kafka.record_fault import Fault, describe, new_fault
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
@@ -63,6 +63,7 @@ def test_the_next_offset_is_one_past_the_last_complete_batch() -> None:
     assert next_offset(memoryview(TWO)) == 10
     assert next_offset(memoryview(bytearray(TWO))) == 10
     assert next_offset(memoryview(b"")) is None
+    assert header_fault(memoryview(TWO[:-1])) is None
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
@@ -90,6 +91,7 @@ def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, fault: F
     assert found[0] == fault
     assert words in describe(found)
     assert next_offset(memoryview(data)) is None
+    assert header_fault(memoryview(data)) == describe(found)
 
 
 def test_offsets_that_do_not_rise_from_batch_to_batch_are_refused() -> None:

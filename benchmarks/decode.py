@@ -1,0 +1,120 @@
+"""How fast record bytes in memory become Arrow: ``python -m benchmarks.decode [--repeat N]``.
+
+One process, no socket; the best of N runs over the same bytes. Values are text like a flight's line, batches are
+those of Java's producer (``batch.size`` 16384) or larger ones (librdkafka with linger). CPU time is measured, not wall
+time, so that other programs on the machine disturb less.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.record_encoder import CODECS, Record, decoder, encode_batch
+
+from directkafka.kafka.record_batch import next_offset
+
+RESPONSE_BYTES = 16 * 1024 * 1024
+HEADERS = ((b"trace", b"0123456789abcdef"), (b"source", None))
+
+
+class Case(NamedTuple):
+    """What is decoded: sizes in bytes."""
+
+    codec: str
+    value_bytes: int
+    records_per_batch: int
+    with_headers: bool
+
+
+class Result(NamedTuple):
+    """What one case took."""
+
+    records: int
+    seconds: float
+    bytes: int
+
+
+def cases() -> Iterator[Case]:
+    """Every codec, small and large values and batches, with and without headers."""
+    for codec in CODECS:
+        for value_bytes, records_per_batch in ((87, 170), (87, 10_000), (1000, 16), (1000, 1000)):
+            for with_headers in (False, True):
+                yield Case(codec, value_bytes, records_per_batch, with_headers)
+
+
+def text(size: int, chance: random.Random) -> bytes:
+    """Comma-separated fields of a flight, cut at this size; it compresses by about 3."""
+    fields = []
+    while sum(map(len, fields)) < size:
+        fields.append(
+            f"{chance.choice(('UA', 'AA', 'DL', 'B6'))},{chance.randrange(9999)},N{chance.randrange(99999)},EWR,"
+            f"{chance.choice(('IAH', 'MIA', 'ORD', 'ATL'))},{chance.randrange(-20, 200)},{chance.randrange(30, 600)},"
+            f"2013-01-{chance.randrange(1, 32):02d}T{chance.randrange(24):02d}:00:00Z,"
+        )
+    return "".join(fields).encode()[:size]
+
+
+def response(case: Case) -> tuple[bytearray, int]:
+    """Record bytes of about 16 MiB before compression, and how many records they are."""
+    chance = random.Random(1)
+    values = [text(case.value_bytes, chance) for _ in range(5000)]
+    batches = max(1, RESPONSE_BYTES // ((case.value_bytes + 20) * case.records_per_batch))
+    made = bytearray()
+    for first in range(0, batches * case.records_per_batch, case.records_per_batch):
+        records = [
+            Record(
+                offset=offset,
+                value=values[offset % len(values)],
+                headers=HEADERS * case.with_headers,
+                timestamp_ms=1_700_000_000_000 + offset,
+            )
+            for offset in range(first, first + case.records_per_batch)
+        ]
+        made += encode_batch(records, codec=case.codec)
+    return made, batches * case.records_per_batch
+
+
+def measured(case: Case, repeat: int) -> Result:
+    """The best of several runs; batches are let go as soon as they are there, as Spark's writer does."""
+    data, count = response(case)
+    assert next_offset(memoryview(data)) == count
+    best = float("inf")
+    for _ in range(repeat):
+        using = decoder(include_headers=case.with_headers, read_committed=False)
+        started = time.thread_time()
+        decoded = sum(batch.num_rows for batch in using.decode(memoryview(data), ()))
+        best = min(best, time.thread_time() - started)
+        assert decoded == count
+    return Result(count, best, len(data))
+
+
+def line(case: Case, result: Result) -> str:
+    """One line of the table."""
+    rate, each = result.records / result.seconds / 1e6, result.seconds / result.records * 1e9
+    volume = result.records * case.value_bytes / result.seconds / 1e9
+    headers = "yes" if case.with_headers else "no"
+    return (
+        f"{case.codec:7} {case.value_bytes:5}  {case.records_per_batch:9}  {headers:7}"
+        f"  {rate:11.1f}  {each:9.1f}  {volume:14.2f}"
+    )
+
+
+def main() -> None:
+    """Print one line a case."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeat", type=int, default=9)
+    parser.add_argument("--codec", choices=list(CODECS), help="only this one")
+    arguments = parser.parse_args()
+    print("codec   value  per batch  headers  M records/s  ns/record  GB/s of values")
+    for case in cases():
+        if arguments.codec in (None, case.codec):
+            result = measured(case, arguments.repeat)
+            print(line(case, result))
+
+
+if __name__ == "__main__":
+    main()
