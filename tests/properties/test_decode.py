@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.record_encoder import (
     CODECS,
@@ -32,6 +32,8 @@ from directkafka.errors import MalformedBatchError
 from directkafka.kafka.record_batch import next_offset
 
 UNTIL = 2**62
+#: How long an example takes says more about the machine than about the decoder.
+calm = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 small_bytes = st.binary(max_size=40)
 perhaps_bytes = st.none() | small_bytes | st.binary(min_size=120, max_size=300)
@@ -74,6 +76,7 @@ def rows_and_times(data: bytes, **options: object) -> list[tuple[dict[str, objec
     return found
 
 
+@calm
 @given(logs(), st.lists(codecs, min_size=5, max_size=5), st.integers(1, 20), st.integers(1, 1000))
 def test_what_is_encoded_is_decoded_whatever_the_limits(
     log: list[list[Record]], with_codecs: list[str], rows_max: int, bytes_max: int
@@ -84,6 +87,7 @@ def test_what_is_encoded_is_decoded_whatever_the_limits(
     assert next_offset(memoryview(data)) == log[-1][-1].offset + 1
 
 
+@calm
 @given(logs(), codecs, st.data())
 def test_exactly_the_wanted_offsets_are_decoded(log: list[list[Record]], codec: str, data: st.DataObject) -> None:
     records = [one for batch in log for one in batch]
@@ -95,6 +99,7 @@ def test_exactly_the_wanted_offsets_are_decoded(log: list[list[Record]], codec: 
     assert using.position == max(lower, min(upper, records[-1].offset + 1))
 
 
+@calm
 @given(logs(), codecs, st.data())
 def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
     log: list[list[Record]], codec: str, data: st.DataObject
@@ -108,7 +113,7 @@ def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
     assert [row["offset"] for row in rows] == [one.offset for batch in log for one in batch]
 
 
-@settings(max_examples=300)
+@settings(calm, max_examples=300)
 @given(logs(), codecs, st.randoms(use_true_random=False), st.booleans())
 def test_hostile_bytes_give_rows_or_one_error(
     log: list[list[Record]], codec: str, chance: random.Random, fixed: bool
@@ -116,6 +121,7 @@ def test_hostile_bytes_give_rows_or_one_error(
     hostile(mutated([encode_batch(batch, codec=codec) for batch in log], chance, fix_checksums=fixed), chance)
 
 
+@calm
 @given(st.binary(max_size=300))
 def test_noise_gives_rows_or_one_error(noise: bytes) -> None:
     hostile(noise, random.Random(0))
