@@ -30,15 +30,18 @@ from rich.table import Table
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
-from directkafka.testing.maven import fetch_jars
+from directkafka.testing.maven_jars import Module, fetch_jars
 
 #: The newest connector that resolves, each jar by itself: the published dependencies ask for other versions.
-CONNECTOR = (
-    ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-    ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-    ("org.apache.kafka", "kafka-clients", "3.9.1"),
-    ("org.apache.commons", "commons-pool2", "2.13.1"),
-    ("org.postgresql", "postgresql", "42.7.7"),
+CONNECTOR = tuple(
+    Module(organisation=organisation, name=name, revision=revision, transitive=False)
+    for organisation, name, revision in (
+        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
+        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
+        ("org.apache.kafka", "kafka-clients", "3.9.1"),
+        ("org.apache.commons", "commons-pool2", "2.13.1"),
+        ("org.postgresql", "postgresql", "42.7.7"),
+    )
 )
 
 console = Console(stderr=True)
@@ -67,11 +70,12 @@ def main() -> int:
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker and a database")
-        jars = fetch_jars("jvm-connector-4.2.0", CONNECTOR, transitive=False, progress=console.print)
+        what = "Spark's JVM connector and Postgres' JDBC driver"
+        folder = fetch_jars("benchmark/jvm-connector-4.2.0", CONNECTOR, what=what, progress=console.print)
         # A benchmark's servers are tuned like servers, not for a quick start.
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         broker = running.enter_context(KafkaBroker(jvm_options=options, config={"log.retention.ms": "-1"}))
-        spark = _spark(jars)
+        spark = _spark(sorted(folder.glob("*.jar")))
         running.callback(spark.stop)
         measures = []
         if "read" in arguments.only:

@@ -14,6 +14,7 @@
     ├── DataLossError               records of the plan are no longer in Kafka
     ├── TransformError              the user's SQL or Python failed
     ├── RangeNotReadError           a task ended before the end of its range
+    ├── WorkerLostError             a Python worker or an executor died under a task
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
         ├── StoreAccessError        a wrong password, a missing right
@@ -60,6 +61,7 @@ __all__ = [
     "StoreUnavailableError",
     "TopicNotFoundError",
     "TransformError",
+    "WorkerLostError",
 ]
 
 
@@ -248,6 +250,17 @@ class RangeNotReadError(DirectKafkaError):
     template = (
         "the batch ended before {ranges} was read to the end. A transform that stops early (LIMIT, a filter "
         "that Spark proves empty) would drop records without a trace; remove it. Nothing was committed."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class WorkerLostError(DirectKafkaError):
+    """A Python worker or an executor died while it ran a task, and Spark's own retries did not help."""
+
+    cause: str
+    template = (
+        "a Python worker or an executor was lost while it ran a task: {cause}. Nothing was committed; the batch "
+        "is done again. If it goes on, look for the kernel's out-of-memory killer in the executors' logs."
     )
 
 

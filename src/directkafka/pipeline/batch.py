@@ -17,7 +17,7 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.error_notes import from_note, with_note
-from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError
+from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError, WorkerLostError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
 from directkafka.sources.frame import records_frame
@@ -179,11 +179,18 @@ def _arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
+#: What Spark says when a task did not fail but lost the process that ran it.
+_LOST_SIGNS = ("Python worker exited unexpectedly", "ExecutorLostFailure", "worker was lost", "FetchFailed")
+
+
 def _from_executor(error: Exception) -> DirectKafkaError:
-    """What a task raised, if it was one of ours, else the transform's failure with the task's last line."""
+    """What a task raised, if it was one of ours; a lost process; else the transform's failure."""
     text = str(error)
     ours = from_note(text)
     if ours is not None:
         return ours
-    lines = [line for line in text.partition("\n\nJVM stacktrace")[0].strip().splitlines() if line.strip()]
-    return TransformError(source="on an executor", cause=lines[-1].strip() if lines else type(error).__name__)
+    lines = [line.strip() for line in text.partition("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
+    lost = next((line for line in text.splitlines() for sign in _LOST_SIGNS if sign in line), None)
+    if lost is not None:
+        return WorkerLostError(cause=lost.strip())
+    return TransformError(source="on an executor", cause=lines[-1] if lines else type(error).__name__)

@@ -41,6 +41,8 @@ class Pipeline:
         checkpoint: not used by the direct engine; must be None.
         master, spark_conf: used only when no Spark session exists.
         report: told of each committed batch; one log line each by default.
+        retry_ms_max: how long a failure that may pass (a database that restarts) is met with another try, in
+            milliseconds.
 
     Raises:
         OptionError: an option is wrong.
@@ -59,6 +61,7 @@ class Pipeline:
         master: str = "local[*]",
         spark_conf: Mapping[str, object] | None = None,
         report: Reporter = log_report,
+        retry_ms_max: int = 60_000,
     ) -> None:
         if engine != "direct" or checkpoint is not None:
             raise OptionError(
@@ -73,6 +76,7 @@ class Pipeline:
         self._trigger = parse_trigger(trigger)
         self._master = master
         self._spark_conf = dict(spark_conf or {})
+        self._retry_ms_max = retry_ms_max
         self._folder = Path.cwd()
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -162,6 +166,7 @@ class Pipeline:
             trigger=self._trigger,
             session=session,
             report=self.report,
+            retry_ms_max=self._retry_ms_max,
         )
         engine.run(self._stop)
 

@@ -35,6 +35,7 @@ from directkafka.errors import (
     FetchTimeoutError,
     RowCountError,
     StoreUnavailableError,
+    WorkerLostError,
 )
 from directkafka.faults import reach
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
@@ -54,7 +55,7 @@ __all__ = ["DirectEngine"]
 log = logging.getLogger("directkafka.pipeline")
 
 #: What may pass by itself; anything else stops the pipeline at once.
-_PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchTimeoutError)
+_PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchTimeoutError, WorkerLostError)
 
 _SECOND_LOOK_S = 0.5
 

@@ -9,6 +9,9 @@ import pytest
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing import broker_jars as subject
+from directkafka.testing import maven_jars
+
+_FETCHED = ["kafka_2.13-4.3.0.jar", "slf4j-simple-1.7.36.jar"]
 
 _IVY = """\
 #!/bin/sh
@@ -16,7 +19,7 @@ echo run >> '{runs}'
 echo 'downloading https://example.invalid/maven2/kafka_2.13-4.3.0.jar ...'
 while [ "$1" != -retrieve ]; do shift; done
 folder=${{2%/*}}
-mkdir "$folder" && echo jar > "$folder/{jar}"
+mkdir "$folder" && echo jar > "$folder/{jar}" && echo jar > "$folder/slf4j-simple-1.7.36.jar"
 echo 'the last words of Ivy'
 exit {code}
 """
@@ -25,7 +28,7 @@ exit {code}
 @pytest.fixture
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("DIRECTKAFKA_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(subject, "java_home", lambda: tmp_path / "java")
+    monkeypatch.setattr(maven_jars, "java_home", lambda: tmp_path / "java")
     _make_ivy(tmp_path)
     return tmp_path / "runs"
 
@@ -40,7 +43,7 @@ def _make_ivy(tmp_path: Path, *, jar: str = "kafka_2.13-4.3.0.jar", code: int = 
 def test_jars_are_fetched_once_and_progress_is_told(runs: Path) -> None:
     told: list[str] = []
     folder = subject.broker_jars("4.3.0", progress=told.append)
-    assert [jar.name for jar in folder.iterdir()] == ["kafka_2.13-4.3.0.jar"]
+    assert sorted(jar.name for jar in folder.iterdir()) == _FETCHED
     assert told[-1] == "kafka_2.13-4.3.0.jar"
     told.clear()
     assert subject.broker_jars("4.3.0", progress=told.append) == folder
@@ -76,4 +79,4 @@ def test_what_a_killed_fetch_left_is_not_taken_for_the_jars(runs: Path, tmp_path
     half = tmp_path / "cache" / "kafka" / "4.3.0.draft" / "jars"
     half.mkdir(parents=True)
     (half / "half.jar").write_text("half")
-    assert [jar.name for jar in subject.broker_jars("4.3.0").iterdir()] == ["kafka_2.13-4.3.0.jar"]
+    assert sorted(jar.name for jar in subject.broker_jars("4.3.0").iterdir()) == _FETCHED

@@ -1,0 +1,161 @@
+"""Jars from Maven Central, fetched once into the cache by the Ivy that PySpark's wheel contains."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.testing.cache import cache_folder
+from directkafka.testing.java import java_home, network_options
+
+__all__ = ["Module", "fetch_jars", "silent"]
+
+_ERROR_LINES = 15
+
+_IVY_FILE = """\
+<ivy-module version="2.0">
+  <info organisation="directkafka" module="fetched"/>
+  <dependencies>
+{dependencies}
+  </dependencies>
+</ivy-module>
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Module:
+    """One published artifact; with ``transitive``, also what it depends on."""
+
+    organisation: str
+    name: str
+    revision: str
+    transitive: bool = True
+
+    @property
+    def jar(self) -> str:
+        """Its file name."""
+        return f"{self.name}-{self.revision}.jar"
+
+    def __str__(self) -> str:
+        return f"{self.organisation}:{self.name}:{self.revision}"
+
+
+def silent(message: str) -> None:
+    """Where nobody listens to the progress."""
+
+
+def fetch_jars(place: str, modules: Sequence[Module], *, what: str, progress: Callable[[str], None] = silent) -> Path:
+    """The folder with the modules' jars; fetches them when the cache has none.
+
+    Several processes may call this at once: one fetches, the others wait for it.
+
+    Args:
+        place: where in the cache, for example ``kafka/4.3.0``; must be another one when the modules change.
+        modules: what to fetch.
+        what: the same in words, for messages.
+        progress: is told in a short sentence what is being fetched; not called when all is in the cache.
+
+    Raises:
+        EnvironmentFaultError: PySpark or Java is missing, or Ivy failed; carries Ivy's last lines.
+    """
+    jars = cache_folder() / place
+    if jars.is_dir():
+        return jars
+    jars.parent.mkdir(parents=True, exist_ok=True)
+    with _locked(jars.with_name(f"{jars.name}.lock")):
+        if not jars.is_dir():
+            progress(f"fetching {what}")
+            _fetch(jars, modules, what, progress)
+    return jars
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    # The kernel gives the lock back when its holder dies, so a killed download blocks nobody.
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _fetch(jars: Path, modules: Sequence[Module], what: str, progress: Callable[[str], None]) -> None:
+    draft = jars.with_name(f"{jars.name}.draft")
+    shutil.rmtree(draft, ignore_errors=True)  # what a killed download left
+    draft.mkdir()
+    try:
+        ivy_file = draft / "ivy.xml"
+        ivy_file.write_text(_IVY_FILE.format(dependencies="\n".join(map(_dependency, modules))))
+        code, lines = _run_ivy(ivy_file, draft / "jars", progress)
+        if code != 0 or not all((draft / "jars" / module.jar).exists() for module in modules):
+            raise _failure(code, lines, jars, what)
+        # Only a complete folder ever has the final name.
+        (draft / "jars").rename(jars)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _dependency(module: Module) -> str:
+    transitive = str(module.transitive).lower()
+    return (
+        f'    <dependency org="{module.organisation}" name="{module.name}" rev="{module.revision}" '
+        f'conf="default" transitive="{transitive}"/>'
+    )
+
+
+def _run_ivy(ivy_file: Path, into: Path, progress: Callable[[str], None]) -> tuple[int, list[str]]:
+    """Ivy's exit code and what it said."""
+    ivy_home = cache_folder() / "ivy"
+    java = java_home()
+    command = [
+        str(java / "bin" / "java"),
+        "-XX:-UsePerfData",
+        *network_options(java),
+        f"-Divy.default.ivy.user.dir={ivy_home}",
+        f"-Djava.io.tmpdir={ivy_file.parent}",
+        *("-cp", str(_ivy_jar()), "org.apache.ivy.Main"),
+        *("-ivy", str(ivy_file)),
+        *("-cache", str(ivy_home / "cache")),
+        *("-retrieve", f"{into}/[artifact]-[revision].[ext]"),
+        *("-confs", "default"),
+    ]
+    lines = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
+        assert ivy.stdout is not None
+        for line in map(str.strip, ivy.stdout):
+            lines.append(line)
+            if line.startswith("downloading "):
+                progress(line.split()[1].rsplit("/", 1)[-1])
+    return ivy.returncode, lines
+
+
+def _failure(code: int, lines: Sequence[str], jars: Path, what: str) -> EnvironmentFaultError:
+    return EnvironmentFaultError(
+        what=f"Ivy could not fetch {what} (exit code {code}). Its last lines:\n"
+        + "\n".join(lines[-_ERROR_LINES:])
+        + "\n",
+        remedy="It reads Maven Central: check the network or the JVM's proxy settings (JAVA_TOOL_OPTIONS="
+        f"-Dhttps.proxyHost=... -Dhttps.proxyPort=...), or put the jars into {jars} by hand.",
+    )
+
+
+def _ivy_jar() -> Path:
+    """The Ivy in PySpark's wheel, found without importing PySpark."""
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise EnvironmentFaultError(
+            what="PySpark is not installed; jars are fetched by the Ivy in its wheel",
+            remedy="Install it: pip install 'directkafka[demo]'.",
+        )
+    found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
+    if not found:
+        raise EnvironmentFaultError(
+            what=f"PySpark at {Path(spec.origin).parent} has no jars/ivy-*.jar",
+            remedy="Install PySpark from its published wheel or source archive: pip install 'pyspark>=4.2,<4.4'.",
+        )
+    return found[-1]
