@@ -19,7 +19,6 @@ from psycopg import sql
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
 from directkafka.sinks.postgres_plan import Mode, SinkPlan, identifiers
-from directkafka.sinks.postgres_recount import recount
 from directkafka.sinks.postgres_table import (
     SQL,
     Table,
@@ -183,23 +182,6 @@ class PostgresSink:
             return count_table(connection, table, self._add, is_folded=self._mode != "append")
         except psycopg.Error as error:
             raise address.translate(error, sink=self.name) from error
-        finally:
-            connection.close()
-
-    def recount(self) -> TableCount:
-        """What the table has now; needs no :meth:`prepare`. A table that is not there has no rows.
-
-        Raises:
-            StoreUnavailableError, StoreAccessError: the table cannot be read.
-        """
-        connection = self._store.address.connect("directkafka verify")
-        try:
-            table = self._read(connection)
-            if table is None:
-                return TableCount(rows=0, is_folded=self._mode != "append")
-            return recount(connection, table, self._mode, self._add)
-        except psycopg.Error as error:
-            raise self._store.address.translate(error, sink=self.name) from error
         finally:
             connection.close()
 

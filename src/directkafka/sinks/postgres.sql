@@ -106,16 +106,3 @@ count(*) - count(DISTINCT ({record}));
 -- name: sum_column
 -- One added column's sum; no rows sum up to zero.
 coalesce(sum({column}), 0);
-
--- name: count_target
--- For verify: all rows.
-SELECT count(*) FROM {target};
-
--- name: count_doubled
--- For verify: rows that name a record which another row names too, beyond the first of each.
-SELECT coalesce(sum(named - 1), 0)::bigint
-  FROM (SELECT count(*) AS named FROM {target} GROUP BY {record} HAVING count(*) > 1) AS doubled;
-
--- name: sum_target
--- For verify: the sum of a column that merge adds to.
-SELECT coalesce(sum({column}), 0) FROM {target};

@@ -154,6 +154,27 @@ def test_a_process_id_that_is_used_again_is_not_hit(database: str, job: Job) -> 
         stranger.rollback()
 
 
+def test_a_driver_that_reconnected_can_still_be_passed(database: str, job: Job) -> None:
+    """Its new session must be the recorded one, or the fence could not get past its lock."""
+    job.run()
+    job.store.close()
+    newer = PostgresStore(database, fence_timeout_s=2.0)
+
+    class TakenOver:
+        """A sink during whose work, with the row locked, a newer driver comes."""
+
+        name = "taken over"
+
+        def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+            assert newer.fence("flights") == 2
+            transaction.execute("SELECT 1")
+            return 0
+
+    entry = job.next_entry()
+    with closing(newer), pytest.raises(FencedError):
+        job.store.commit(entry, previous=job.last, writes=[(TakenOver(), job.batch(entry), [])])
+
+
 # A lost COMMIT.
 
 
