@@ -134,7 +134,8 @@ def mutated(batches: Sequence[bytes], chance: random.Random, *, fix_checksums: b
         data = bytearray(batch)
         for _ in range(chance.choice((0, 1, 1, 2, 5))):
             # The leading header fields are easy to refuse; most changes go where records are.
-            position = chance.randrange(len(data)) if chance.random() < 0.3 else chance.randrange(57, len(data) + 1)
+            first = 0 if chance.random() < 0.3 else min(57, len(data))
+            position = chance.randrange(first, len(data) + 1)
             width = chance.choice((1, 1, 1, 2, 4))
             action = chance.random()
             if action < 0.7:

@@ -38,11 +38,13 @@ _LZ4_PLAIN_FRAMES = {
     b"\x04\x22\x4d\x18\x60\x60\x51": 1024 * 1024,
     b"\x04\x22\x4d\x18\x60\x70\x73": 4 * 1024 * 1024,
 }
-_LZ4_HEADER_SIZE = 7
+_LZ4_START = struct.Struct("<7sI")
+_LZ4_LENGTH = struct.Struct("<I")
 _LZ4_STORED = 1 << 31
 
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_HEADER_SIZE = 16
+_XERIAL_LENGTH = struct.Struct(">I")
 
 #: What cramjam's stream decoders say when the target is full before the source is read.
 _TARGET_FULL = "failed to write whole buffer"
@@ -147,30 +149,30 @@ def _zstd(source: Bytes, target: Bytes) -> int:
 
 
 def _lz4(source: Bytes, target: Bytes) -> int:
-    block_size_max = _LZ4_PLAIN_FRAMES.get(source[:_LZ4_HEADER_SIZE].tobytes())
+    start, length = _unpack(_LZ4_START, source, 0)
+    block_size_max = _LZ4_PLAIN_FRAMES.get(start)
     if block_size_max is None:
         return int(cramjam.lz4.decompress_into(source, target))
-    return _lz4_blocks(source, target, block_size_max)
+    return _lz4_blocks(source, target, length, block_size_max)
 
 
-def _lz4_blocks(source: Bytes, target: Bytes, block_size_max: int) -> int:
-    """The blocks of one plain frame: length uint32 little-endian (top bit: stored as it is), bytes; length 0 ends."""
-    at, written = _LZ4_HEADER_SIZE, 0
-    while True:
-        length = _length(source, at, "<I")
-        at += 4
-        if length == 0:
-            break
+def _lz4_blocks(source: Bytes, target: Bytes, length: int, block_size_max: int) -> int:
+    """The blocks of one plain frame: length uint32 little-endian (top bit: stored as it is), bytes; length 0 ends.
+
+    ``length`` is that of the first block, which was read together with what the frame starts with.
+    """
+    at, written = _LZ4_START.size, 0
+    while length:
         stored = length & _LZ4_STORED
-        length &= ~_LZ4_STORED
-        if length > min(block_size_max, source.size - at):
+        end = at + (length & ~_LZ4_STORED)
+        if end > source.size or end - at > block_size_max:
             raise CorruptDataError(
-                f"lz4: a block of {length} bytes at byte {at}, {source.size - at} remain, {block_size_max} allowed"
+                f"lz4: a block of {end - at} bytes at byte {at}, {source.size - at} remain, {block_size_max} allowed"
             )
-        block = source[at : at + length]
         room = target[written : written + block_size_max]
-        written += _store(block, room) if stored else _lz4_block(block, room, block_size_max)
-        at += length
+        written += _store(source[at:end], room) if stored else _lz4_block(source[at:end], room, block_size_max)
+        (length,) = _unpack(_LZ4_LENGTH, source, end)
+        at = end + _LZ4_LENGTH.size
     if at != source.size:
         raise CorruptDataError(f"lz4: {source.size - at} bytes after the end of the frame")
     return written
@@ -193,8 +195,8 @@ def _snappy(source: Bytes, target: Bytes) -> int:
         raise CorruptDataError(f"snappy: {source.size} bytes are less than the stream's header")
     at, written = _XERIAL_HEADER_SIZE, 0
     while at < source.size:
-        length = _length(source, at, ">I")
-        at += 4
+        (length,) = _unpack(_XERIAL_LENGTH, source, at)
+        at += _XERIAL_LENGTH.size
         if length > source.size - at:
             raise CorruptDataError(f"snappy: a chunk of {length} bytes, {source.size - at} remain")
         written += _snappy_raw(source[at : at + length], target[written:])
@@ -209,9 +211,9 @@ def _snappy_raw(source: Bytes, target: Bytes) -> int:
     return int(cramjam.snappy.decompress_raw_into(source, target))
 
 
-def _length(source: Bytes, at: int, layout: str) -> int:
+def _unpack(layout: struct.Struct, source: Bytes, at: int) -> tuple[Any, ...]:
     try:
-        return int(struct.unpack_from(layout, source, at)[0])
+        return layout.unpack_from(source, at)
     except struct.error:
         raise CorruptDataError(f"the compressed bytes end at {source.size}, inside a length at {at}") from None
 

@@ -97,25 +97,27 @@ class _Group:
 
     def try_add(self, row: int, batch: Batch) -> bool:
         """Add a batch, the index's ``row``; False when the group must be emitted first."""
+        start, end = batch.start + HEADER_SIZE, batch.end
         codec = batch.attributes & _CODEC_MASK
         if codec == codecs.NO_COMPRESSION:
-            member = Member(row, 0, batch.start + HEADER_SIZE, batch.end)
+            member = Member(row, 0, start, end)
         else:
-            placed = self._scratch.append(codec, self._data[batch.start + HEADER_SIZE : batch.end])
+            placed = self._scratch.append(codec, self._data[start:end])
             if placed is None:
                 self._refused = None
                 return False
             member = Member(row, 1, *placed)
-        if self.members and not self._fits(batch.record_count, member.end - member.start):
+        rows, size = self._rows + batch.record_count, self._bytes + member.end - member.start
+        if self.members and (rows > self._rows_max or size > self._bytes_max):
             self._refused = member
             return False
-        self._add(member, batch.record_count)
+        self.members.append(member)
+        self._rows, self._bytes = rows, size
         return True
 
     def start_with(self, row: int, batch: Batch) -> None:
         """Begin anew with the batch that :meth:`try_add` has just refused, whatever its size."""
         self.members.clear()
-        self._rows = self._bytes = 0
         member = self._refused
         if member is None:
             codec = batch.attributes & _CODEC_MASK
@@ -125,15 +127,8 @@ class _Group:
             member = Member(row, 1, *self._scratch.keep_only(member.start, member.end))
         else:
             self._scratch.clear()
-        self._add(member, batch.record_count)
-
-    def _fits(self, rows: int, size: int) -> bool:
-        return self._rows + rows <= self._rows_max and self._bytes + size <= self._bytes_max
-
-    def _add(self, member: Member, rows: int) -> None:
         self.members.append(member)
-        self._rows += rows
-        self._bytes += member.end - member.start
+        self._rows, self._bytes = batch.record_count, member.end - member.start
 
 
 class RecordDecoder:

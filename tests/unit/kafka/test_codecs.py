@@ -77,7 +77,8 @@ def test_nonsense_is_corrupt(codec: int) -> None:
     [
         (LZ4_FRAME + struct.pack("<I", 65_537) + bytes(70_000), "block of 65537 bytes"),
         (LZ4_FRAME + struct.pack("<I", 2**31 | 9) + bytes(8), "block of 9 bytes at byte 11, 8 remain"),
-        (LZ4_FRAME + b"\x01\x00", "inside a length at 7"),
+        (LZ4_FRAME + b"\x01\x00", "end at 9, inside a length"),
+        (lz4_frame(b"data")[:-2], "inside a length at 15"),
         (lz4_frame(b"data") + b"junk", "4 bytes after the end of the frame"),
         (LZ4_FRAME + struct.pack("<I", 4) + b"\xff\xff\xff\xff" + bytes(4), "Decompression failed"),
     ],
