@@ -185,10 +185,10 @@ def _writes(spark, servers: str, postgres: EmbeddedPostgres, arguments: argparse
     runs = iter(range(1_000_000))
 
     def ours() -> None:
-        direct_engine(servers, "write", postgres.dsn, f"ours_{next(runs)}", arguments.rows)
+        direct_engine(servers, "write", dsn=postgres.dsn, table=f"ours_{next(runs)}", rows=arguments.rows)
 
     def theirs() -> None:
-        foreach_batch(spark, servers, "write", postgres.dsn, f"theirs_{next(runs)}", arguments.rows)
+        foreach_batch(spark, servers, "write", dsn=postgres.dsn, table=f"theirs_{next(runs)}", rows=arguments.rows)
 
     times = _paired(ours, theirs, arguments.repeat)
     return _measure("Kafka to Postgres, rows", arguments.rows, times, required=1.5)

@@ -16,7 +16,7 @@ BATCH = 250_000
 QUERY = "SELECT topic, partition, offset, CAST(value AS STRING) AS value FROM source"
 
 
-def direct_engine(servers: str, topic: str, dsn: str, table: str, rows: int) -> None:
+def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
     """Exactly once: rows and offsets in one transaction."""
     Pipeline(
         table,
@@ -34,7 +34,7 @@ def direct_engine(servers: str, topic: str, dsn: str, table: str, rows: int) -> 
     _check(dsn, table, rows)
 
 
-def foreach_batch(spark, servers: str, topic: str, dsn: str, table: str, rows: int) -> None:  # noqa: ANN001
+def foreach_batch(spark, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:  # noqa: ANN001
     """At least once: foreachBatch with Spark's JDBC writer, with the driver's fastest settings."""
     parts = urlsplit(dsn)
     url = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?reWriteBatchedInserts=true"

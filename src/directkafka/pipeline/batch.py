@@ -99,7 +99,7 @@ class BatchWriter:
         with ExitStack() as persisted:
             outputs = self._outputs(tasks, name.attempt, persisted)
             reports = tuple(
-                (binding.sink, self._write_one(outputs[binding.output], binding.sink, name))
+                (binding.sink, self._write_one(outputs[binding.output], binding.sink, name, len(tasks)))
                 for binding in self._bindings
             )
         proven = {place: count for (attempt, place), count in self._proofs.value.items() if attempt == name.attempt}
@@ -128,11 +128,15 @@ class BatchWriter:
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
 
-    def _write_one(self, output: DataFrame, sink: Sink, name: BatchName) -> tuple[TaskReport, ...]:
+    def _task_count(self, range_count: int) -> int:
+        """At most so many tasks write, unless the transform asks Spark for more by itself."""
+        return max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
+
+    def _write_one(self, output: DataFrame, sink: Sink, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
         writers_max = getattr(sink, "writers_max", None)
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
             output = output.coalesce(writers_max)
-        writer = sink.task_writer(name, _arrow_schema(output))
+        writer = sink.task_writer(name, _arrow_schema(output), task_count=self._task_count(range_count))
         try:
             rows = output.mapInArrow(_WriteTask(writer), "report binary").collect()
         except Exception as error:

@@ -60,15 +60,22 @@ def is_classic(frame: DataFrame) -> bool:
     return hasattr(frame, "_jdf")
 
 
+#: Spark applications whose executors are known to be right; a job costs a few hundred milliseconds.
+_checked: set[str] = set()
+
+
 def check_executors(session: SparkSession) -> None:
-    """Run a tiny job that imports this package on the executors.
+    """Run a tiny job that imports this package on the executors, once for each Spark application.
 
     Raises:
         EnvironmentFaultError: no Python there, another Python, no directkafka, or another version of it.
     """
+    application = session.sparkContext.applicationId
+    if application in _checked:
+        return
     slots = session.sparkContext.defaultParallelism
     try:
-        rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").distinct().collect()
+        rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").collect()
     except Exception as error:
         raise _explain(str(error)) from error
     others = sorted({str(row.version) for row in rows} - {__version__})
@@ -77,6 +84,7 @@ def check_executors(session: SparkSession) -> None:
             what=f"the driver has directkafka {__version__}, executors have {', '.join(others)}",
             remedy="Install the same version on both, or ship the driver's environment with the job.",
         )
+    _checked.add(application)
 
 
 def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -63,8 +63,9 @@ class PostgresSink:
             key, to which numbers are added).
         key: columns with a unique index: needed by ``merge``, optional for ``ignore`` (any unique index).
         add: numeric columns of ``merge``; a null counts as zero.
-        inline_bytes_max: a task with up to this many bytes of Arrow data hands them to the driver, which
-            writes them once; a larger one stages them in the database itself.
+        inline_bytes_max: up to about this many bytes of Arrow data of a batch go through the driver, which writes
+            them once; the tasks share it. A task with more than its share stages its rows in the database itself,
+            where they are written twice.
         connections_max: how many tasks may write at a time; see :attr:`writers_max`.
         schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
         staging_schema: where staging tables are made; None: the table's own schema.
@@ -81,7 +82,7 @@ class PostgresSink:
         key: Sequence[str] | None = None,
         add: Sequence[str] | None = None,
         *,
-        inline_bytes_max: int = 4 * 1024 * 1024,
+        inline_bytes_max: int = 64 * 1024 * 1024,
         connections_max: int = 8,
         schema_policy: SchemaPolicy = "fail",
         staging_schema: str | None = None,
@@ -139,15 +140,21 @@ class PostgresSink:
         finally:
             connection.close()
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema) -> PostgresTaskWriter:
-        """What each task of this batch runs; ``schema`` is the one the sink was prepared with."""
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PostgresTaskWriter:
+        """What each task of this batch runs.
+
+        Args:
+            batch: which try of which batch.
+            schema: the one the sink was prepared with.
+            task_count: how many tasks share ``inline_bytes_max``.
+        """
         staging = staging_name(batch, self.name)
         self._staging_names.add(staging)
         return PostgresTaskWriter(
             address=self._store.address,
             plan=self._prepared(),
             staging=staging,
-            inline_bytes_max=self._inline_bytes_max,
+            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
         )
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:

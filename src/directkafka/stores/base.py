@@ -208,8 +208,14 @@ class Sink(Protocol):
         """
         ...
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema) -> TaskWriter:
-        """What each task of this batch runs on its rows."""
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
+        """What each task of this batch runs on its rows.
+
+        Args:
+            batch: which try of which batch.
+            schema: of the rows, the one the sink was prepared with.
+            task_count: about how many tasks will run it, so that a limit on the batch can be shared.
+        """
         ...
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
