@@ -29,7 +29,7 @@ in_temporary_folder = folder=$$(mktemp -d "$${TMPDIR:-/tmp}/directkafka-make-XXX
 	export TMPDIR="$$folder" SPARK_LAUNCHER_OPTS="-XX:-UsePerfData" \
 	SPARK_SUBMIT_OPTS="-XX:-UsePerfData -Djava.io.tmpdir=$$folder" &&
 
-.PHONY: help setup demo test test-all bench lint format clean
+.PHONY: help setup demo test test-all bench lint format docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -60,6 +60,9 @@ lint: .venv/.stamp ## ruff, mypy, import contracts
 format: .venv/.stamp ## format, and correct what ruff can correct
 	$(VENV_PYTHON) -m ruff check --fix .
 	$(VENV_PYTHON) -m ruff format .
+
+docs: .venv/.stamp ## write the reference pages anew, and the parts of docs/DESIGN.md that are made from the code
+	@$(VENV_PYTHON) tools/reference.py
 
 clean: ## remove all that was made in this folder; the cache folder stays
 	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

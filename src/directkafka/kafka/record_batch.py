@@ -1,4 +1,4 @@
-"""Record batches (message format v2, magic 2) their headers as compiled kernels over bytes.
+"""Record batches (message format v2, magic 2): their headers as compiled kernels over bytes.
 
 A fetch response's ``records`` field is a run of batches, the last of which may be cut off::
 

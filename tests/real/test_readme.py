@@ -1,0 +1,128 @@
+"""The README and the guides at work: their Python, pipeline file and commands, just as they stand there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from directkafka.testing import KafkaBroker
+
+pytestmark = pytest.mark.real
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+GUIDES = [ROOT / "docs" / "guide" / name for name in ("getting-started.md", "pipelines.md", "source.md")]
+PATIENCE_S = 300
+
+#: What a reader does with a page: paste its Python, piece by piece, into one program; then run its commands.
+READER = """
+import shlex
+from pathlib import Path
+from directkafka.cli import commands
+from directkafka.cli.app import app
+from directkafka.testing.java import use_java
+
+use_java()
+names = {"__name__": "page"}
+for path in sorted(Path().glob("block-*.py")):
+    exec(compile(path.read_text(), str(path), "exec"), names)
+for line in Path("commands.sh").read_text().splitlines():
+    program, *arguments = shlex.split(line, comments=True)
+    assert program == "directkafka"
+    assert not app(arguments, standalone_mode=False), line
+"""
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+@pytest.fixture
+def clicks() -> Iterator[KafkaBroker]:
+    """A broker of its own, since the pages name their topic: ``clicks``, with 1000 records in 2 partitions."""
+    from confluent_kafka import Producer
+    from confluent_kafka.admin import AdminClient, NewTopic
+
+    with KafkaBroker() as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        admin.create_topics([NewTopic("clicks", 2, 1)])["clicks"].result(30)
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        for number in range(1000):
+            producer.produce("clicks", f'{{"page": "/{number % 3}"}}'.encode(), partition=number % 2)
+        assert producer.flush(30) == 0
+        yield broker
+
+
+def read_along(folder: Path, programs: list[str], commands: str, broker: KafkaBroker, database: str) -> str:
+    for number, program in enumerate(programs):
+        (folder / f"block-{number}.py").write_text(program)
+    (folder / "commands.sh").write_text(commands)
+    done = subprocess.run(
+        [sys.executable, "-c", READER],
+        cwd=folder,
+        env={**os.environ, "KAFKA": broker.bootstrap_servers, "DSN": database, "TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    return done.stdout
+
+
+def test_the_readme_works_as_pasted(clicks: KafkaBroker, database: str, tmp_path: Path) -> None:
+    (tmp_path / "clicks.toml").write_text(blocks(README, "toml")[0])
+    commands = next(block for block in blocks(README, "sh") if block.startswith("directkafka"))
+    # The last piece is a test; it is run as one below.
+    *programs, as_test = blocks(README, "python")
+    assert as_test.startswith("def test_")
+    printed = read_along(tmp_path, programs, commands, clicks, database)
+    assert printed.startswith(blocks(README, "text")[0])
+    assert printed.splitlines()[1:3] == ["1000", "1000"]
+    with psycopg.connect(database) as connection:
+        rows = connection.execute("SELECT page, views FROM page_views ORDER BY page").fetchall()
+    assert rows == [("/0", 334), ("/1", 333), ("/2", 333)]
+    names: dict[str, object] = {}
+    exec(compile(as_test, "README.md", "exec"), names)
+    names["test_my_job_reads_what_was_sent"](clicks)  # type: ignore[operator]
+
+
+def test_the_first_example_is_short() -> None:
+    assert len(blocks(README, "python")[0].splitlines()) == 15
+
+
+@pytest.mark.slow
+def test_the_guides_work_as_pasted(clicks: KafkaBroker, database: str, tmp_path: Path) -> None:
+    programs = [block for page in GUIDES for block in blocks(page, "python")]
+    read_along(tmp_path, programs, "", clicks, database)
+    with psycopg.connect(database) as connection:
+        first = connection.execute(
+            'SELECT count(*), count(DISTINCT (partition, "offset")) FROM first_clicks'
+        ).fetchone()
+        clicked = connection.execute("SELECT count(*) FROM clicks").fetchone()
+        totals = connection.execute("SELECT count(*), sum(clicks) FROM click_totals").fetchone()
+    assert (first, clicked, totals) == ((1000, 1000), (1000,), (3, 1000))
+
+
+@pytest.mark.slow
+def test_the_tests_of_the_testing_guide_pass(tmp_path: Path) -> None:
+    guide = ROOT / "docs" / "guide" / "testing.md"
+    tests = [block for block in blocks(guide, "python") if block.startswith("def test_")]
+    assert len(tests) == 3
+    (tmp_path / "test_guide.py").write_text("\n\n".join(tests))
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_guide.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-6000:]

@@ -1,0 +1,154 @@
+"""The documents against the code: generated pages, the crash table, names, links, examples."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import directkafka
+from directkafka.errors import DirectKafkaError
+from directkafka.faults import FAULT_POINTS
+from directkafka.pipeline import session, spec
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")]
+DESIGN = (DOCS / "DESIGN.md").read_text()
+COLUMNS_MAX = 120
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def each_page(function: object) -> object:
+    return pytest.mark.parametrize("page", PAGES, ids=name_of)(function)
+
+
+def load_tool() -> ModuleType:
+    place = importlib.util.spec_from_file_location("reference", ROOT / "tools" / "reference.py")
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    return module
+
+
+def fences(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def prose(text: str) -> str:
+    return re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE)
+
+
+def section(title: str) -> str:
+    return DESIGN.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def first_cells(table: str) -> list[str]:
+    return re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)
+
+
+MADE = load_tool().pages()
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_generated_page_is_what_the_code_says(name: str) -> None:
+    assert (DOCS / name).read_text() == MADE[name], "run `make docs`"
+
+
+def test_the_reference_has_no_page_that_nothing_makes() -> None:
+    there = {str(path.relative_to(DOCS)) for path in (DOCS / "reference").iterdir()}
+    assert there == {name for name in MADE if name.startswith("reference/")}
+
+
+def test_every_public_name_is_documented() -> None:
+    api = MADE["reference/api.md"]
+    assert [name for name in directkafka.__all__ if f"`dk.{name}`" not in api] == []
+
+
+def test_every_error_is_documented() -> None:
+    errors = importlib.import_module("directkafka.errors")
+    names = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, DirectKafkaError)]
+    assert [name for name in names if f"## `{name}`" not in MADE["reference/errors.md"]] == []
+
+
+def test_the_crash_table_has_a_row_for_each_fault_point() -> None:
+    assert first_cells(section("Crash table")) == list(FAULT_POINTS)
+
+
+def test_the_design_names_every_spark_setting_that_is_set() -> None:
+    named = first_cells(section("Spark settings that we set, and why"))
+    source = Path(session.__file__).read_text()
+    assert sorted(named) == sorted(set(re.findall(r'"(spark\.[\w.]+)"', source)))
+
+
+def test_the_layers_are_those_of_the_import_contract() -> None:
+    tidy = section("Layers")
+    for package in (path.name for path in (ROOT / "src" / "directkafka").iterdir() if path.is_dir()):
+        assert package.startswith("__") or re.search(rf"\b{package}\b", tidy), package
+
+
+@each_page
+def test_what_a_page_links_to_is_there(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", prose(page.read_text()))
+    here = [link for link in links if "://" not in link]
+    assert [link for link in here if not (page.parent / link).exists()] == []
+
+
+@each_page
+def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
+    text = page.read_text()
+    files = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", text)
+    assert [name for name in files if not (ROOT / name).exists()] == []
+    sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in sources] == []
+
+
+@each_page
+def test_a_page_fits_a_terminal(page: Path) -> None:
+    lines = enumerate(page.read_text().splitlines(), start=1)
+    assert [number for number, line in lines if len(line) > COLUMNS_MAX] == []
+
+
+@each_page
+def test_the_pipeline_files_of_a_page_are_valid(page: Path, tmp_path: Path) -> None:
+    world = {"KAFKA": "localhost:9092", "DSN": "postgresql://localhost/air"}
+    for text in fences(page.read_text(), "toml"):
+        if "[pipeline]" in text:
+            (tmp_path / "pipeline.toml").write_text(text)
+            spec.load(tmp_path / "pipeline.toml", world)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "reference"], ids=name_of)
+def test_the_python_of_a_page_compiles_and_names_what_exists(page: Path) -> None:
+    for text in fences(page.read_text(), "python"):
+        tree = ast.parse(text)
+        assert [name for name in used_names(tree) if not hasattr(directkafka, name)] == []
+
+
+def used_names(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "dk":
+            yield node.attr
+
+
+def test_decisions_are_numbered_without_a_gap_and_say_why() -> None:
+    records = sorted((DOCS / "adr").glob("[0-9]*.md"))
+    assert [int(path.name[:4]) for path in records] == list(range(1, len(records) + 1))
+    for path in records:
+        text = path.read_text()
+        assert text.startswith(f"# {int(path.name[:4])}. "), path.name
+        assert [part for part in ("Context", "Decision", "Consequences") if f"\n## {part}\n" not in text] == []
+        assert f"({path.name})" in (DOCS / "adr" / "README.md").read_text()
+
+
+def test_the_changelog_tells_of_this_version() -> None:
+    assert f"## [{directkafka.__version__}]" in (ROOT / "CHANGELOG.md").read_text()

@@ -1,0 +1,432 @@
+"""Writes ``docs/reference/`` and parts of ``docs/DESIGN.md`` from the code, so that they cannot say something else.
+
+``make docs`` runs this file; ``tests/unit/test_docs.py`` makes the pages anew in memory and compares. Each page
+is a pure function of the package: the option table, the models of the pipeline file, the commands' annotations,
+the error classes, the docstrings of the public names.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import enum
+import importlib
+import inspect
+import re
+import sys
+import textwrap
+import tomllib
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "directkafka"
+WIDTH = 110
+
+_MADE_BY = "<!-- Made by tools/reference.py from the code: change that, and run `make docs`. -->"
+_ROLE = re.compile(r":(?:class|func|meth|mod|data|attr|exc):`~?([^`]+)`")
+_SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
+_ITEM = re.compile(r"^(\S.*?)(?: \(([^()]+)\))?:(?:\s+(.*))?$")
+
+
+def main() -> None:
+    """Write every page."""
+    (DOCS / "reference").mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+        print(f"docs/{name}")
+
+
+def pages() -> dict[str, str]:
+    """Text of every page by its path below ``docs``."""
+    makers: dict[str, Callable[[], Iterator[str]]] = {
+        "api.md": api,
+        "cli.md": command_line,
+        "errors.md": errors,
+        "faults.md": faults,
+        "options.md": options,
+        "pipeline-file.md": pipeline_file,
+    }
+    made = {f"reference/{name}": "\n\n".join((_MADE_BY, *maker())) + "\n" for name, maker in makers.items()}
+    return made | {"DESIGN.md": design((DOCS / "DESIGN.md").read_text(encoding="utf-8"))}
+
+
+# The design document ----------------------------------------------------------------------------------------
+
+
+def design(text: str) -> str:
+    """The design document with its layers and its file map made anew."""
+    return _between("file map", _between("layers", text, layers()), "\n".join(file_map()))
+
+
+def layers() -> str:
+    """The import contract of ``pyproject.toml`` as a drawing: a line imports only from those below it."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    lines = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
+    return "```text\n" + "\n  ↓\n".join(line.replace("directkafka.", "") for line in lines) + "\n```"
+
+
+def file_map() -> Iterator[str]:
+    """Every module, with the first sentence of its own text."""
+    for path in sorted(SOURCE.rglob("*"), key=lambda one: (one.parent != SOURCE, one)):
+        if path.suffix in (".py", ".sql"):
+            yield _items([(f"`{path.relative_to(SOURCE)}`", _first_sentence(path))])
+
+
+def _first_sentence(path: Path) -> str:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".sql":
+        said = " ".join(line.lstrip("- ") for line in text.partition("\n\n")[0].splitlines())
+    else:
+        said = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+    return _prose(re.split(r"(?<=\w[.])\s", said)[0])
+
+
+def _between(name: str, text: str, content: str) -> str:
+    head, _, rest = text.partition(f"<!-- {name} -->")
+    _, _, tail = rest.partition(f"<!-- /{name} -->")
+    return f"{head}<!-- {name} -->\n\n{content}\n\n<!-- /{name} -->{tail}"
+
+
+# Options ----------------------------------------------------------------------------------------------------
+
+
+def options() -> Iterator[str]:
+    """The options of the source, and what becomes of the names that it does not read."""
+    from directkafka.options import option_table
+    from directkafka.options.client import client_specs
+    from directkafka.options.names import LATER_SOURCE_NAMES
+
+    yield "# Options of the source"
+    yield _filled(
+        'For `spark.read.format("directkafka")`, `spark.readStream.format("directkafka")` and the section '
+        "`[source]` of a pipeline file. The names are those of Spark's own `kafka` format; their case does not matter."
+    )
+    client = set(client_specs())
+    yield "## The source's own"
+    for spec in option_table():
+        if spec not in client:
+            yield _option(spec, "")
+    yield "## The client's"
+    yield _filled(
+        "Written behind `kafka.`. A pipeline reads with `kafka.isolation.level` = `read_committed` where nothing else "
+        "is said; a plain read with Kafka's own default."
+    )
+    for spec in option_table():
+        if spec in client:
+            yield _option(spec, "kafka.")
+    yield "## Refused, because the job would run otherwise than it did"
+    yield _items((f"`{name}`", f"{reason}.") for name, reason in LATER_SOURCE_NAMES.items())
+    yield from _client_names()
+
+
+def _option(spec: Any, prefix: str) -> str:
+    facts = [_sentence(_expected(spec))]
+    if spec.default:
+        facts.append(f"Default: `{spec.default}`." if "(" not in spec.default else f"Default: {spec.default}.")
+    if spec.scope != "streaming and batch":
+        facts.append(f"Only for {spec.scope} reads.")
+    if spec.aliases:
+        facts.append("Also: " + ", ".join(f"`{prefix}{alias}`" for alias in spec.aliases) + ".")
+    return f"### `{prefix}{spec.name}`\n\n{_filled(' '.join(facts))}\n\n{_filled(spec.doc)}"
+
+
+def _expected(spec: Any) -> str:
+    from directkafka.options.spec import INT_MAX, LONG_MAX
+
+    if spec.kind == "integer" and spec.maximum in (INT_MAX, LONG_MAX):
+        return f"a whole number, {spec.minimum} or more"
+    # Spark's two words are texts beside the JSON.
+    words = "`earliest`, `latest`, or " * (spec.kind == "json" and "earliest, latest, or" in spec.doc)
+    return words + spec.expected()
+
+
+def _client_names() -> Iterator[str]:
+    from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, REFUSED_SOURCE_CLIENT_NAMES
+
+    refused = REFUSED_SOURCE_CLIENT_NAMES | REFUSED_CLIENT_NAMES
+    yield _items((f"`kafka.{name}`", f"{reason}.") for name, reason in refused.items())
+    yield "## Accepted with one warning, because they mean nothing here"
+    names_by_reason: dict[str, list[str]] = {}
+    for name, reason in IGNORED_CLIENT_NAMES.items():
+        if name not in refused:
+            names_by_reason.setdefault(reason, []).append(f"`{name}`")
+    yield _items((f"**{reason}**", ", ".join(names)) for reason, names in names_by_reason.items())
+    yield "Any other name is an error that names the nearest one that is known."
+
+
+# The pipeline file ------------------------------------------------------------------------------------------
+
+
+def pipeline_file() -> Iterator[str]:
+    """The sections of the pipeline file, from their models."""
+    from directkafka.pipeline import spec
+
+    yield "# The pipeline file"
+    yield _filled(
+        "TOML. Any text may hold `${NAME}`, which is taken from the environment; one that is not set is an error "
+        "that names it and its place. A name that is not listed here is an error that names the nearest one."
+    )
+    sections = {
+        "[pipeline]": spec.PipelineSection,
+        "[spark]": spec.SparkSection,
+        "[transform]": spec.TransformSection,
+        "[[sink]]": spec.SinkSpec,
+    }
+    for header, model in sections.items():
+        yield f"## `{header}`"
+        yield _filled(_prose(model.__doc__ or "").partition(": ")[2].capitalize())
+        yield _items(_model_items(model))
+        if header == "[spark]":
+            yield "## `[source]`"
+            yield "The data source's own options, verbatim: see [options.md](options.md). Required."
+
+
+def _model_items(model: Any) -> Iterator[tuple[str, str]]:
+    hints = typing.get_type_hints(model)
+    for name, field in model.model_fields.items():
+        default = field.get_default(call_default_factory=True)
+        state = "required" if field.is_required() else f"default `{_toml(default)}`" if default else "optional"
+        yield f"`{field.alias or name}` ({_type(hints[name])}, {state})", field.description or ""
+
+
+def _toml(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+# The command line -------------------------------------------------------------------------------------------
+
+
+def command_line() -> Iterator[str]:
+    """Every command with its arguments, from the annotations that make its ``--help``."""
+    import directkafka.cli.commands  # noqa: F401 - registers the commands with the app
+    from directkafka.cli import app as module
+
+    yield "# The command line"
+    yield "`directkafka COMMAND` and `python -m directkafka COMMAND` are the same."
+    yield _filled(
+        "Data goes to stdout, as text or with `--format json` as one JSON object a line; messages, progress and "
+        "errors go to stderr."
+    )
+    codes = " ".join(inspect.getdoc(module).partition("\n\n")[2].split())  # type: ignore[union-attr]
+    yield "Exit codes:"
+    yield _items(("", code) for code in codes.split(" · "))
+    for command in module.app.registered_commands:
+        assert command.callback is not None
+        name = command.name or command.callback.__name__
+        yield f"## `directkafka {name}`"
+        yield _filled(inspect.getdoc(command.callback) or "")
+        yield _items(_parameters(command.callback))
+        yield "```sh\n" + "\n".join(re.findall(r"directkafka .*", command.epilog or "")) + "\n```"
+
+
+def _parameters(callback: Callable[..., Any]) -> Iterator[tuple[str, str]]:
+    hints = typing.get_type_hints(callback, include_extras=True)
+    for name, parameter in inspect.signature(callback).parameters.items():
+        info, kind = hints[name].__metadata__[0], typing.get_args(hints[name])[0]
+        # Inside Annotated typer takes the first text of Option("--keep", ...) for the default.
+        flags = [one for one in (info.default, *(info.param_decls or ())) if isinstance(one, str)]
+        shown = ", ".join(f"`{flag}`" for flag in flags) or f"`{info.metavar or name.upper()}`"
+        yield f"{shown}{_values(kind, parameter.default)}", info.help or ""
+
+
+def _values(kind: Any, default: Any) -> str:
+    if isinstance(kind, type) and issubclass(kind, enum.Enum):
+        return f" (one of {', '.join(f'`{one.value}`' for one in kind)}; default `{default.value}`)"
+    if kind is bool or default in (inspect.Parameter.empty, None):
+        return "" if kind in (bool, Path) else " (a whole number)"
+    return f" (default `{default}`)"
+
+
+# Errors and fault points ------------------------------------------------------------------------------------
+
+
+def errors() -> Iterator[str]:
+    """The tree of errors, with fields and messages."""
+    from directkafka import errors as module
+
+    tree = inspect.getdoc(module).split("::\n\n")[1].split("\n\nAn error is")[0]  # type: ignore[union-attr]
+    yield "# Errors"
+    yield _filled(
+        "One tree. Every error has its numbers as fields, survives pickling, and says what happened, where, the "
+        "numbers and what to do. Those listed in `directkafka.__all__` are importable from `directkafka`; all of them "
+        "from `directkafka.errors`."
+    )
+    yield "```text\n" + textwrap.dedent(tree) + "\n```"
+    for name, found in vars(module).items():
+        if inspect.isclass(found) and issubclass(found, module.DirectKafkaError):
+            yield f"## `{name}`"
+            yield from _markdown(inspect.getdoc(found) or "")
+            own = [field.name for field in dataclasses.fields(found)]
+            if own:
+                yield "Fields: " + ", ".join(f"`{field}`" for field in own) + "."
+                yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
+                                                     subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
+
+
+def _message(error: Any) -> str:
+    # The one error that makes its message by itself; see its __str__.
+    return error.template if "__str__" not in vars(error) else "option {option} in {where}: {reason}."
+
+
+def faults() -> Iterator[str]:
+    """The fault points."""
+    from directkafka import faults as module
+
+    yield "# Fault points"
+    yield _filled(
+        "Places where a test can kill, stop or fail the process; no-ops unless the environment arms one. What each "
+        "leaves behind, and what a restart makes of it, is in the crash table of [DESIGN.md](../DESIGN.md)."
+    )
+    yield from _markdown(inspect.getdoc(module).partition("\n\n")[2])  # type: ignore[union-attr]
+    yield _items((f"`{point}`", _sentence(what)) for point, what in module.FAULT_POINTS.items())
+
+
+# Public names -----------------------------------------------------------------------------------------------
+
+
+def api() -> Iterator[str]:
+    """Every public name with its signature and docstring."""
+    import directkafka
+
+    yield "# Public names"
+    yield "`import directkafka as dk`. Names that are not on this page may change at any time."
+    for name in sorted(directkafka.__all__, key=str.lower):
+        if name != "__version__":
+            yield from _documented(f"dk.{name}", getattr(directkafka, name))
+    yield "## `dk.__version__`"
+    yield "The version, as text."
+    yield "## Tests: `directkafka.testing`"
+    testing = importlib.import_module("directkafka.testing")
+    for name in testing.__all__:
+        yield from _documented(f"dk.testing.{name}", getattr(testing, name))
+    plugin = importlib.import_module("directkafka.testing.pytest_plugin")
+    yield "## Fixtures of pytest"
+    yield "They are there wherever directkafka is installed; nothing is to be imported."
+    yield _items((f"`{name}`", _prose(inspect.getdoc(getattr(plugin, name)) or "")) for name in plugin.__all__)
+
+
+def _documented(name: str, found: Any) -> Iterator[str]:
+    yield f"## `{name}`"
+    is_error = inspect.isclass(found) and issubclass(found, Exception)
+    is_protocol = getattr(found, "_is_protocol", False)
+    if not is_error and not is_protocol:
+        yield _signature(name, found)
+    yield from _markdown(inspect.getdoc(found) or "")
+    if is_error:
+        yield f"Fields and message: [errors.md](errors.md#{name.rpartition('.')[2].lower()})."
+    elif inspect.isclass(found):
+        for member, value in vars(found).items():
+            if not member.startswith("_"):
+                yield from _member(member, value)
+
+
+def _member(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, property):
+        yield f"### `{name}`"
+        yield from _markdown(inspect.getdoc(value.fget) or "")
+    elif callable(value) or isinstance(value, classmethod | staticmethod):
+        function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+        yield f"### `{name}()`"
+        yield _signature(name, function)
+        yield from _markdown(inspect.getdoc(function) or "")
+
+
+def _signature(name: str, found: Any) -> str:
+    signature = inspect.signature(found)
+    parameters = [_parameter(one) for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    keyword_only = [one.kind is inspect.Parameter.KEYWORD_ONLY for one in signature.parameters.values()]
+    if any(keyword_only):
+        parameters.insert(len(parameters) - sum(keyword_only), "*")
+    returns = "" if inspect.isclass(found) else f" -> {signature.return_annotation}"
+    shown = f"{name}({', '.join(parameters)}){returns}"
+    # Short enough for a line, or one parameter on each.
+    if len(shown) > WIDTH:
+        shown = f"{name}(\n    " + ",\n    ".join(parameters) + f",\n){returns}"
+    return f"```python\n{shown}\n```"
+
+
+def _parameter(one: inspect.Parameter) -> str:
+    shown = f"{one.name}: {one.annotation}"
+    if one.default is inspect.Parameter.empty:
+        return shown
+    default = getattr(one.default, "__name__", None) or _toml(one.default)
+    return f"{shown} = {default}"
+
+
+# Text -------------------------------------------------------------------------------------------------------
+
+
+def _markdown(docstring: str) -> Iterator[str]:
+    """A docstring as Markdown: sections become lists, roles become code, ``::`` blocks become fences."""
+    is_code = False
+    for block in docstring.split("\n\n"):
+        lines = block.splitlines()
+        head = lines[0].strip() if lines else ""
+        if is_code:
+            yield "```text\n" + textwrap.dedent(block) + "\n```"
+        elif head.rstrip(":") in _SECTIONS and head.endswith(":"):
+            yield f"**{head.rstrip(':')}**"
+            yield _section(lines[1:])
+        elif head != "::":
+            yield "\n".join(map(_code, lines)) if head.startswith("- ") else _filled(_prose(block).replace("::", ":"))
+        is_code = block.rstrip().endswith("::")
+
+
+def _section(lines: list[str]) -> str:
+    items: list[str] = []
+    for line in textwrap.dedent("\n".join(lines)).splitlines():
+        if line.startswith(" ") and items:
+            items[-1] += " " + line.strip()
+        else:
+            items.append(line)
+    return _items(_parted(item) for item in items)
+
+
+def _parted(item: str) -> tuple[str, str]:
+    found = _ITEM.match(item)
+    if found is None or " " in found[1].replace(", ", ","):
+        return "", _code(item)
+    names = ", ".join(f"`{name}`" for name in found[1].split(", "))
+    return names + (f" ({found[2]})" if found[2] else ""), _code(found[3] or "")
+
+
+def _items(pairs: Iterable[tuple[str, str]]) -> str:
+    lines = [f"{head}: {text}" if head and text else head or text for head, text in pairs]
+    return "\n".join(
+        textwrap.fill(line, WIDTH, initial_indent="- ", subsequent_indent="  ", break_long_words=False,
+                      break_on_hyphens=False)
+        for line in lines
+    )  # fmt: skip
+
+
+def _filled(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def _prose(docstring: str) -> str:
+    return _code(" ".join(docstring.split()))
+
+
+def _code(text: str) -> str:
+    """Roles and double backticks of a docstring as Markdown's code."""
+    return _ROLE.sub(lambda found: f"`{found[1].rpartition('.')[2]}`", text).replace("``", "`")
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + "." * (not text.endswith("."))
+
+
+def _type(hint: Any) -> str:
+    text = str(hint) if typing.get_args(hint) else getattr(hint, "__name__", str(hint))
+    text = re.sub(r"typing\.|directkafka\.[\w.]+\.", "", text)
+    text = re.sub(r"Literal\[([^\]]+)\]", lambda found: found[1].replace("'", '"').replace(",", " or"), text)
+    text = text.replace("dict[str, Any]", "table").replace("list[str]", "list of texts").replace(" | None", "")
+    return re.sub(r"dict\[str, .*\]", "table", text).replace("str", "text").replace(" | ", " or ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
