@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib.util
+import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 import directkafka
 from directkafka.errors import DirectKafkaError
 from directkafka.faults import FAULT_POINTS
+from directkafka.kafka import decode, fetch
 from directkafka.pipeline import session, spec
+from directkafka.sinks import copy_rows
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -88,6 +91,16 @@ def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells(section("Spark settings that we set, and why"))
     source = Path(session.__file__).read_text()
     assert sorted(named) == sorted(set(re.findall(r'"(spark\.[\w.]+)"', source)))
+
+
+def test_the_memory_bounds_are_those_of_the_code() -> None:
+    bounds = section("Memory bounds")
+    inline = inspect.signature(directkafka.PostgresSink).parameters["inline_bytes_max"].default
+    assert bounds.count(f"{inline >> 20} MiB of Arrow") == 1
+    assert f"holds at most |\n|---|---|\n| a task's fetch | {fetch.BUFFERS} responses" in bounds
+    assert f"{decode.BATCH_ROWS_MAX:,} rows or {decode.BATCH_BYTES_MAX >> 20} MiB" in bounds
+    assert f"decompressed | {decode.DECOMPRESSED_BYTES_MAX >> 30} GiB" in bounds
+    assert f"COPY chunks of {copy_rows.CHUNK_BYTES >> 10} KiB" in bounds
 
 
 def test_the_layers_are_those_of_the_import_contract() -> None:
