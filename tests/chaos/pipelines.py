@@ -53,6 +53,7 @@ type = "postgres"
 dsn = "${{DSN}}"
 table = "records"
 from = "records"
+inline_bytes_max = {inline_bytes_max}
 
 [[sink]]
 type = "postgres"
@@ -96,6 +97,8 @@ class Job:
     batch: int = 100
     trigger: str = "100ms"
     master: str = "local[2]"
+    #: 0 makes every task stage its rows.
+    inline_bytes_max: int = 64 * 1024 * 1024
     environment: dict[str, str] = field(default_factory=dict)
 
     def write_file(self, *, trigger: str | None = None) -> Path:
@@ -109,6 +112,7 @@ class Job:
                 folder=self.folder,
                 topic=self.topic,
                 batch=self.batch,
+                inline_bytes_max=self.inline_bytes_max,
             )
         )
         return path

@@ -222,4 +222,13 @@ def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:
 
 
 def _sink(spec: SinkSpec) -> Sink:
-    return PostgresSink(spec.dsn, spec.table, spec.mode, key=spec.key, add=spec.add, schema_policy=spec.schema_policy)
+    return PostgresSink(
+        spec.dsn,
+        spec.table,
+        spec.mode,
+        key=spec.key,
+        add=spec.add,
+        schema_policy=spec.schema_policy,
+        inline_bytes_max=spec.inline_bytes_max,
+        connections_max=spec.connections_max,
+    )

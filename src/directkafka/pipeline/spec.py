@@ -78,6 +78,10 @@ class SinkSpec(_Section):
     schema_policy: Literal["fail", "add-columns"] = Field(
         default="fail", description="What to do with a column that the table lacks."
     )
+    inline_bytes_max: int = Field(
+        default=64 * 1024 * 1024, ge=0, description="Bytes of a batch that go through the driver; more is staged."
+    )
+    connections_max: int = Field(default=8, ge=1, description="How many tasks may write at a time.")
     source_output: str = Field(default="default", alias="from", description="Which of the transform's named outputs.")
 
 
