@@ -425,7 +425,8 @@ def _type(hint: Any) -> str:
     text = re.sub(r"typing\.|directkafka\.[\w.]+\.", "", text)
     text = re.sub(r"Literal\[([^\]]+)\]", lambda found: found[1].replace("'", '"').replace(",", " or"), text)
     text = text.replace("dict[str, Any]", "table").replace("list[str]", "list of texts").replace(" | None", "")
-    return re.sub(r"dict\[str, .*\]", "table", text).replace("str", "text").replace(" | ", " or ")
+    text = re.sub(r"dict\[str, .*\]", "table", text).replace("str", "text").replace(" | ", " or ")
+    return re.sub(r"\bint\b", "whole number", text)
 
 
 if __name__ == "__main__":

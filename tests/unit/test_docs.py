@@ -87,6 +87,17 @@ def test_the_crash_table_has_a_row_for_each_fault_point() -> None:
     assert first_cells(section("Crash table")) == list(FAULT_POINTS)
 
 
+def test_the_crash_table_names_a_test_for_each_row() -> None:
+    table = section("Crash table")
+    named = dict(re.findall(r"^- \*\*(\w)\*\*: `(tests/chaos/\w+\.py)`", table, re.MULTILINE))
+    used = dict(re.findall(r"^\| `([\w.]+)` \|.*\| (\w) \|$", table, re.MULTILINE))
+    assert set(used) == set(FAULT_POINTS)
+    assert set(used.values()) == set(named)
+    for point, test in used.items():
+        text = (ROOT / named[test]).read_text()
+        assert point in text or "for point in FAULT_POINTS" in text
+
+
 def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells(section("Spark settings that we set, and why"))
     source = Path(session.__file__).read_text()
