@@ -63,7 +63,7 @@ def _run_until_signal(pipeline: Pipeline) -> None:
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
 def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
-    """Check a pipeline without starting it: the file, the topics, the transform, the tables, the executors."""
+    """Check a pipeline without starting it: the file, the transform, the tables, the executors."""
     from directkafka.pipeline.pipeline import Pipeline
 
     set_up_logging(verbose=verbose)

@@ -171,7 +171,11 @@ class Pipeline:
         engine.run(self._stop)
 
     def start(self) -> None:
-        """Run in a thread of its own; several pipelines may run in one process."""
+        """Run in a thread of its own; several pipelines may run in one process.
+
+        Raises:
+            DirectKafkaError: it is running already.
+        """
         if self._thread is not None and self._thread.is_alive():
             raise DirectKafkaError()
         self._stop.clear()
