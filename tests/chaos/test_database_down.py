@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.chaos.pipelines import PARTITIONS, State, produce_numbers
 
 from directkafka import Pipeline, PostgresSink
 from directkafka.errors import StoreUnavailableError
 from directkafka.pipeline.progress import BatchReport
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
-from tests.chaos.pipelines import PARTITIONS, State, produce_numbers
 
 pytestmark = pytest.mark.real
 

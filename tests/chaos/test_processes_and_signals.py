@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
 
 from directkafka.testing import KafkaBroker
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
 
 pytestmark = pytest.mark.real
 

@@ -1,0 +1,156 @@
+"""What a pipeline says when something is wrong, each against the real thing; nothing is ever lost by it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from pyspark.sql import functions as f
+from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers
+from tests.real.pipeline.conftest import COUNT, World
+
+from directkafka import PostgresSink
+from directkafka.errors import (
+    BrokerUnreachableError,
+    DataLossError,
+    OptionError,
+    RangeNotReadError,
+    SchemaMismatchError,
+    TopicNotFoundError,
+    TransformError,
+)
+
+pytestmark = pytest.mark.real
+
+
+def test_a_broker_that_is_not_there_is_an_error_within_bounded_time(world: World) -> None:
+    began = time.monotonic()
+    nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.socket.connection.setup.timeout.ms": "1000"}
+    with pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"):
+        world.pipeline(source=nobody).run()
+    assert time.monotonic() - began < 20
+
+
+def test_a_topic_that_is_not_there_is_named(world: World) -> None:
+    with pytest.raises(TopicNotFoundError, match="no-such-topic"):
+        world.pipeline(source={"subscribe": "no-such-topic"}).run()
+
+
+def test_a_query_that_does_not_compile_stops_before_any_batch(world: World) -> None:
+    with pytest.raises(TransformError, match="nonsense"):
+        world.pipeline("SELECT nonsense FROM source").run()
+    assert world.query("SELECT count(*) FROM pg_class WHERE relname = 'records'") == [(0,)]
+
+
+def test_a_function_that_raises_says_what_it_raised(world: World) -> None:
+    def broken(source: Any) -> Any:
+        raise LookupError("no such carrier")
+
+    with pytest.raises(TransformError, match="LookupError: no such carrier"):
+        world.pipeline(broken).run()
+
+
+def test_a_transform_that_raises_on_an_executor_reaches_the_caller_and_stops_the_pipeline(world: World) -> None:
+    def picky(source: Any) -> Any:
+        def number(value: Any) -> int:
+            if value == b"45":
+                raise ArithmeticError("45 is not allowed")
+            return int(value)
+
+        parsed = f.udf(number, "long", useArrow=False)("value")
+        return source.select("topic", "partition", "offset", parsed.alias("number"))
+
+    with pytest.raises(TransformError, match="45 is not allowed"):
+        world.pipeline(picky).run()
+    done = world.batch_id()
+    assert 45 not in world.numbers()
+    world.pipeline().run()
+    assert world.numbers() == list(range(COUNT))
+    assert world.batch_id() > done
+
+
+def test_a_transform_that_stops_early_is_refused_before_it_drops_records(world: World) -> None:
+    with pytest.raises(RangeNotReadError, match="before"):
+        world.pipeline("SELECT topic, partition, offset, 1 AS number FROM source LIMIT 1").run()
+    assert world.batch_id() == 0
+
+
+def test_a_table_whose_columns_do_not_fit_is_told_column_by_column(world: World) -> None:
+    world.query('CREATE TABLE records (topic text, partition int, "offset" int, amount numeric NOT NULL)')
+    with pytest.raises(SchemaMismatchError) as raised:
+        world.pipeline().run()
+    for column in ("number", "offset", "amount"):
+        assert column in str(raised.value)
+    assert world.query("SELECT count(*) FROM records") == [(0,)]
+
+
+def test_an_output_that_the_transform_does_not_give_is_named(world: World) -> None:
+    with pytest.raises(OptionError, match="totals"):
+        world.pipeline(sinks={"totals": PostgresSink(world.dsn, "records")}).run()
+
+
+def test_offsets_that_retention_took_are_named(world: World) -> None:
+    world.pipeline(source={"maxOffsetsPerTrigger": "1000"}).run()
+    produce_numbers(world.kafka, world.topic, 30, first=COUNT)
+    ends = [TopicPartition(world.topic, one, COUNT // PARTITIONS + 4) for one in range(PARTITIONS)]
+    admin = AdminClient({"bootstrap.servers": world.kafka})
+    for deleted in admin.delete_records(ends).values():
+        deleted.result(30)
+    with pytest.raises(DataLossError) as raised:
+        world.pipeline().run()
+    loss = raised.value
+    assert (loss.lost_from, loss.lost_until) == (COUNT // PARTITIONS, COUNT // PARTITIONS + 4)
+    world.pipeline(source={"failOnDataLoss": "false"}).run()
+    # Of each partition's ten new numbers, four are gone.
+    assert len(world.numbers()) == COUNT + 30 - 4 * PARTITIONS
+
+
+def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world: World) -> None:
+    world.pipeline().run()
+    admin = AdminClient({"bootstrap.servers": world.kafka})
+    admin.delete_topics([world.topic])[world.topic].result(30)
+    make_again(admin, world.topic)
+    produce_numbers(world.kafka, world.topic, 2 * COUNT, first=1000)
+    with pytest.raises(DataLossError, match="made again"):
+        world.pipeline().run()
+    assert world.numbers() == list(range(COUNT))
+    world.pipeline(source={"failOnDataLoss": "false"}).run()
+    assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
+
+
+def make_again(admin: AdminClient, topic: str) -> None:
+    """Create a topic whose deletion may still be under way."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(30)
+            return
+        except Exception as error:
+            if "already exists" not in str(error) or time.monotonic() > deadline:
+                raise
+
+
+def test_a_wrong_python_for_the_executors_is_named_with_the_remedy(world: World, tmp_path: Path) -> None:
+    job = Job(folder=tmp_path, name="numbers", kafka=world.kafka, dsn=world.dsn, topic=world.topic)
+    environment = {**os.environ, "KAFKA": world.kafka, "DSN": world.dsn, "PYSPARK_PYTHON": "/nowhere/python"}
+    found = subprocess.run(
+        [sys.executable, "-m", "directkafka", "run", str(job.write_file())],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert found.returncode == 1, found.stderr
+    assert "cannot start the Python interpreter '/nowhere/python'" in found.stderr
+    assert "Set PYSPARK_PYTHON" in found.stderr
+    assert found.stdout == ""
