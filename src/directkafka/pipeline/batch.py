@@ -20,6 +20,7 @@ from directkafka.error_notes import from_note, with_note
 from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError, WorkerLostError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
+from directkafka.python_worker import freeze_imports
 from directkafka.sources.frame import records_frame
 from directkafka.stores.base import BatchName, Sink, Store, TaskReport, TaskWriter
 
@@ -151,6 +152,7 @@ class _WriteTask:
         self._writer = writer
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        freeze_imports("write")
         try:
             report = self._writer(batches)
         except DirectKafkaError as error:

@@ -14,6 +14,7 @@ from directkafka.error_notes import with_note
 from directkafka.errors import DirectKafkaError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
+from directkafka.python_worker import freeze_imports
 
 __all__ = ["Proof", "ReadRanges", "read_for_spark"]
 
@@ -28,6 +29,7 @@ class Proof(Protocol):
 
 def read_for_spark(task: RangeTask) -> Iterator[pa.RecordBatch]:
     """:func:`~directkafka.kafka.reader.read_range`, with errors that keep their fields on the way to the driver."""
+    freeze_imports("read")
     try:
         yield from read_range(task)
     except DirectKafkaError as error:

@@ -1,0 +1,109 @@
+"""A pipeline into two databases, killed between their two commits: the one that is behind catches up exactly."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from tests.chaos.pipelines import PARTITIONS, PipelineProcess, State, produce_numbers, running
+
+from directkafka import Pipeline
+from directkafka.testing import EmbeddedPostgres, KafkaBroker
+
+pytestmark = pytest.mark.real
+
+COUNT = 300
+
+FILE = """
+[pipeline]
+name = "numbers"
+trigger = "{trigger}"
+
+[spark]
+master = "local[2]"
+conf."spark.ui.enabled" = "false"
+conf."spark.driver.bindAddress" = "127.0.0.1"
+conf."spark.driver.host" = "127.0.0.1"
+conf."spark.local.dir" = "{folder}/local"
+
+[source]
+"kafka.bootstrap.servers" = "${{KAFKA}}"
+subscribe = "{topic}"
+startingOffsets = "earliest"
+maxOffsetsPerTrigger = 60
+
+[transform]
+sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
+
+[[sink]]
+type = "postgres"
+dsn = "${{FIRST}}"
+table = "records"
+
+[[sink]]
+type = "postgres"
+dsn = "${{SECOND}}"
+table = "records"
+"""
+
+
+@pytest.fixture
+def second_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    name = f"second_{os.urandom(4).hex()}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)
+
+
+def rows(dsn: str) -> list[tuple[str, int, int, int]]:
+    return State.read(dsn, "numbers").rows
+
+
+def batch_id(dsn: str) -> int:
+    ledger = State.read(dsn, "numbers").ledger
+    return int(ledger["batch_id"]) if ledger else -1
+
+
+@pytest.mark.parametrize(
+    ("point", "first_ahead"),
+    [
+        # Each batch passes twice, once for each database; batch 0 as well.
+        ("commit.answered@1", 1),
+        ("commit.answered@5", 1),
+        ("commit.rows_moved@6", 1),
+        ("commit.answered@6", 0),
+    ],
+)
+def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
+    point: str,
+    first_ahead: int,
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    second_database: str,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = create_topic(partitions=PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
+    world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
+    file = tmp_path / "two.toml"
+    file.write_text(FILE.format(trigger="100ms", folder=tmp_path, topic=topic))
+    with running(
+        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
+    ) as one:
+        assert one.wait() == -signal.SIGKILL, one.messages()
+    assert batch_id(database) - batch_id(second_database) == first_ahead
+    assert len(rows(database)) < COUNT
+
+    for name, value in world.items():
+        monkeypatch.setenv(name, value)
+    file.write_text(FILE.format(trigger="available-now", folder=tmp_path, topic=topic))
+    Pipeline.from_toml(file).run()
+    assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
+    assert rows(second_database) == rows(database)
+    assert batch_id(second_database) == batch_id(database)
