@@ -1,8 +1,8 @@
-"""Idle fetch connections of this process, kept from task to task.
+"""What this process keeps from one range to the next: idle fetch connections and receive buffers.
 
-A Python worker of Spark runs many tasks one after the other; a new connection for each costs a TCP and TLS
-handshake, version negotiation and SASL. A channel is borrowed by one range at a time and given back only when
-no answer is on its way.
+A Python worker of Spark runs many tasks one after the other. A new connection for each costs a TCP and TLS
+handshake, version negotiation and SASL; a new buffer costs the page faults of its first use. A channel is borrowed
+by one range at a time and given back only when no answer is on its way.
 """
 
 from __future__ import annotations
@@ -14,49 +14,86 @@ import time
 from directkafka.kafka.client import Channel, open_channel
 from directkafka.options import ClientOptions
 
-__all__ = ["borrow", "give_back"]
+__all__ = ["borrow", "borrow_buffers", "give_back", "give_back_buffers"]
 
 #: Brokers close connections after 10 idle minutes (connections.max.idle.ms); we do it well before.
 _IDLE_SECONDS_MAX = 120.0
 _IDLE_CHANNELS_MAX = 16
+_IDLE_BUFFERS_MAX = 3
+#: A buffer that a huge record batch has grown is not kept.
+_IDLE_BUFFER_BYTES_MAX = 16 * 1024 * 1024
 
 _lock = threading.Lock()
-_idle: dict[tuple[ClientOptions, str, int], list[Channel]] = {}
-_owner = os.getpid()
+#: Oldest first.
+_idle: list[tuple[ClientOptions, Channel]] = []
+_buffers: list[bytearray] = []
 
 
-def borrow(options: ClientOptions, host: str, port: int) -> Channel:
+def borrow(options: ClientOptions, host: str, port: int, *, timeout_ms: int | None = None) -> Channel:
     """An idle channel to this broker, or a new one.
+
+    Args:
+        options: the connection's; a channel is lent only for the very options it was opened with.
+        host, port: the broker.
+        timeout_ms: longest time for a new one, if less than the connection timeout of the options.
 
     Raises:
         BrokerUnreachableError: a new one is needed and the broker cannot be reached.
     """
-    now = time.monotonic()
-    with _lock:
-        _forget_parents_channels()
-        waiting = _idle.get((options, host, port), [])
-        while waiting:
-            channel = waiting.pop()
-            if now < channel.expires_at and now - channel.used_at < _IDLE_SECONDS_MAX:
-                return channel
-            channel.close()
-    return open_channel(options, host, port)
+    while (channel := _take(options, host, port)) is not None:
+        now = time.monotonic()
+        if now < channel.expires_at and now - channel.used_at < _IDLE_SECONDS_MAX and channel.is_quiet():
+            return channel
+        channel.close()
+    return open_channel(options, host, port, timeout_ms=timeout_ms)
 
 
 def give_back(options: ClientOptions, channel: Channel) -> None:
-    """Keep a channel on which no answer is outstanding for the next range."""
+    """Keep a channel on which no answer is outstanding for the next range; the oldest idle one may have to go."""
     channel.used_at = time.monotonic()
     with _lock:
-        _forget_parents_channels()
-        if sum(map(len, _idle.values())) >= _IDLE_CHANNELS_MAX:
-            channel.close()
-        else:
-            _idle.setdefault((options, channel.host, channel.port), []).append(channel)
+        _idle.append((options, channel))
+        surplus = _idle.pop(0)[1] if len(_idle) > _IDLE_CHANNELS_MAX else None
+    if surplus is not None:
+        surplus.close()
+
+
+def borrow_buffers(count: int) -> list[bytearray]:
+    """Receive buffers that have their size from earlier use, as far as there are any, and empty ones."""
+    with _lock:
+        kept = _buffers[:count]
+        del _buffers[:count]
+    return kept + [bytearray() for _ in range(count - len(kept))]
+
+
+def give_back_buffers(buffers: list[bytearray]) -> None:
+    """Keep buffers that nobody looks into any more for the next range."""
+    useful = [one for one in buffers if 0 < len(one) <= _IDLE_BUFFER_BYTES_MAX]
+    with _lock:
+        _buffers.extend(useful[: _IDLE_BUFFERS_MAX - len(_buffers)])
+
+
+def _take(options: ClientOptions, host: str, port: int) -> Channel | None:
+    """The idle channel to this broker that was used last."""
+    with _lock:
+        for index in reversed(range(len(_idle))):
+            opened_with, channel = _idle[index]
+            if (channel.host, channel.port) == (host, port) and opened_with == options:
+                del _idle[index]
+                return channel
+    return None
 
 
 def _forget_parents_channels() -> None:
-    """A forked process shares its parent's sockets; two readers on one socket would take each other's bytes."""
-    global _owner  # noqa: PLW0603 - the process that the idle channels belong to
-    if _owner != os.getpid():
-        _owner = os.getpid()
-        _idle.clear()
+    """In a forked child: two readers on one socket would take each other's bytes.
+
+    The child closes its copies only; ending the connections would end them for the parent.
+    """
+    global _lock  # noqa: PLW0603 - another thread of the parent may have held it in the moment of the fork
+    _lock = threading.Lock()
+    for _, channel in _idle:
+        channel.socket.close()
+    _idle.clear()
+
+
+os.register_at_fork(after_in_child=_forget_parents_channels)

@@ -4,9 +4,11 @@ kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer 
 is the only one that may import it (a lint contract), and ``tests/real/kafka/test_client.py`` holds it to what
 is relied on:
 
-- ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; an awaited
-  connection is ready or raises;
-- ``manager.send(request, node_id)`` sends any request and resolves to its response;
+- ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; a connection's
+  ``init_future`` resolves when it is ready, or fails; its TLS handshake has no time limit of its own, so it is
+  awaited with ``manager.wait_for``;
+- ``connection.send_request(request)`` sends any request and resolves to its response;
+- ``net.poll(timeout_ms=0)`` lets it notice what happened since it was last asked;
 - ``cluster.update_metadata(response)`` teaches it the brokers' addresses;
 - a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered.
 
@@ -18,12 +20,13 @@ copies there hold it to 0.5 GB/s).
 from __future__ import annotations
 
 import logging
+import select
 import selectors
 import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import kafka.errors
@@ -40,7 +43,7 @@ from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, Met
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.options import ClientOptions
 
-__all__ = ["Channel", "KafkaClient", "error_name", "is_retriable", "open_channel"]
+__all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
 
 log = logging.getLogger(__name__)
 
@@ -66,6 +69,11 @@ _VERSION_MAX = {
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
 
+#: What a connection can fail with: kafka-python's own errors; a certificate file that is not there is an OSError.
+_FAILURES = (kafka.errors.KafkaError, OSError)
+_BOOTSTRAP_PAUSE_S = 0.1
+
+#: The kind of coordinator that keeps a consumer group's offsets.
 GROUP = CoordinatorType.GROUP
 
 
@@ -133,10 +141,15 @@ class KafkaClient:
             BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``.
         """
         with self._lock:
+            # Nobody drives the connections between two calls: a broker that hung up meanwhile is noticed now, and
+            # not by a request that fails.
+            self._net.poll(timeout_ms=0)
             self._bootstrap()
             try:
                 response = self._manager.run(self._send, api, node_id, values)
-            except kafka.errors.KafkaError as error:
+            except _FAILURES as error:
+                # All the brokers that were known may have moved; the bootstrap addresses lead to them again.
+                self._bootstrapped = False
                 raise self._unreachable(node_id, error) from error
             if api == "Metadata":
                 self._manager.cluster.update_metadata(response)
@@ -156,7 +169,8 @@ class KafkaClient:
     async def _send(self, api: str, node_id: int | None, values: Mapping[str, Any]) -> Any:
         if node_id is None:
             node_id = self._manager.least_loaded_node()
-        connection = await self._manager.get_connection(node_id)
+        connection = self._manager.get_connection(node_id)
+        await _ready(self._manager, connection, self._options.connect_timeout_ms)
         request = _fill(_REQUESTS[api], values)
         request._max_version = _VERSION_MAX[api]
         return await connection.send_request(request)
@@ -165,7 +179,7 @@ class KafkaClient:
         """Learn the cluster from the first address that answers, within the connection timeout.
 
         The manager's own bootstrap hides why an address failed; ours tries each address itself and keeps the
-        last reason for the error.
+        last reason for the error. An address that never answers may use up only its share of the time.
         """
         if self._bootstrapped:
             return
@@ -173,25 +187,26 @@ class KafkaClient:
         deadline = time.monotonic() + timeout_ms / 1000
         cause: Exception = TimeoutError("no address given")
         while time.monotonic() < deadline:
-            for broker in self._manager.cluster.bootstrap_brokers():
+            brokers = self._manager.cluster.bootstrap_brokers()
+            for tried, broker in enumerate(brokers):
+                share_ms = (deadline - time.monotonic()) * 1000 / (len(brokers) - tried)
                 try:
-                    self._manager.run(self._learn_from, broker.node_id, deadline)
+                    self._manager.run(self._learn_from, broker.node_id, max(1.0, share_ms))
                 except kafka.errors.SaslAuthenticationFailedError as error:
-                    raise self._unreachable(None, error) from error
-                except kafka.errors.KafkaError as error:
+                    raise self._unreachable(None, error, timeout_ms) from error
+                except _FAILURES as error:
                     cause = error
                 else:
                     self._bootstrapped = True
                     return
-            time.sleep(min(0.1, max(0.0, deadline - time.monotonic())))
+            time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
         raise self._unreachable(None, cause, timeout_ms) from cause
 
-    async def _learn_from(self, node_id: str, deadline: float) -> None:
-        timeout_ms = max(1.0, (deadline - time.monotonic()) * 1000)
+    async def _learn_from(self, node_id: str, timeout_ms: float) -> None:
         self._manager.reset_backoff(node_id)
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
-            await connection
+            await _ready(self._manager, connection, timeout_ms)
             request = MetadataRequest(topics=[], max_version=_VERSION_MAX["Metadata"])
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
@@ -218,7 +233,8 @@ class Channel:
         fetch_version: the Fetch version that both sides speak.
         expires_at: ``time.monotonic()`` at which the SASL session ends, or infinity. The broker cuts a session
             that goes on past its end (KIP-368): the owner opens a new channel before.
-        buffers: reused receive buffers, kept with the connection.
+        client_id: the name under which the requests go.
+        used_at: ``time.monotonic()`` at which it was last given back.
     """
 
     socket: socket.socket
@@ -228,7 +244,6 @@ class Channel:
     expires_at: float
     client_id: str
     used_at: float = 0.0
-    buffers: list[bytearray] = field(default_factory=list)
     _correlation_id: int = 0
 
     def encode_fetch(self, version: int, **values: Any) -> tuple[int, bytes]:
@@ -244,36 +259,50 @@ class Channel:
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         return self._correlation_id, bytes(request.encode(framed=True, header=True))
 
-    def close(self) -> None:
-        """Close the socket; a thread that waits in it is woken with an error."""
+    def is_quiet(self) -> bool:
+        """Whether nothing has arrived: on an idle channel, anything is the broker hanging up."""
+        poll = select.poll()
+        poll.register(self.socket, select.POLLIN)
+        return not poll.poll(0)
+
+    def interrupt(self) -> None:
+        """End the connection, so that a thread that waits in it is woken with an error; it is still to be closed.
+
+        Only the thread that uses a socket may close it: the number of a closed one goes to the next that is opened,
+        while that thread may be about to read from it.
+        """
         try:
             self.socket.shutdown(socket.SHUT_RDWR)
         except OSError:
-            log.debug("channel to %s:%d was closed by the other side", self.host, self.port)
+            log.debug("the channel to %s:%d was closed by the other side", self.host, self.port)
+
+    def close(self) -> None:
+        """End the connection and close the socket."""
+        self.interrupt()
         self.socket.close()
 
 
-def open_channel(options: ClientOptions, host: str, port: int) -> Channel:
+def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: int | None = None) -> Channel:
     """Connect to one broker and take the socket over.
 
     Args:
         options: security and timeouts; its bootstrap addresses are not used.
         host, port: the broker's advertised address.
+        timeout_ms: longest time for it, if less than the connection timeout of the options.
 
     Raises:
         BrokerUnreachableError: no connection, a failed TLS handshake or authentication, or a broker that
             speaks no Fetch version this library knows.
     """
+    timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
     net = NetworkSelector(client_id=options.client_id)
-    settings = _settings(options) | {"bootstrap_servers": [f"{host}:{port}"]}
-    manager = KafkaConnectionManager(net, **settings)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    manager = KafkaConnectionManager(net, **_settings(options) | {"bootstrap_servers": [address]})
     try:
-        channel: Channel = manager.run(_take_over, manager, options, host, port)
-    except kafka.errors.KafkaError as error:
+        channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
+    except _FAILURES as error:
         raise BrokerUnreachableError(
-            addresses=(f"{host}:{port}",),
-            timeout_ms=options.connect_timeout_ms,
-            cause=str(error) or type(error).__name__,
+            addresses=(address,), timeout_ms=timeout_ms, cause=str(error) or type(error).__name__
         ) from error
     else:
         return channel
@@ -282,10 +311,10 @@ def open_channel(options: ClientOptions, host: str, port: int) -> Channel:
         net.close()
 
 
-async def _take_over(manager: Any, options: ClientOptions, host: str, port: int) -> Channel:
+async def _take_over(manager: Any, options: ClientOptions, host: str, port: int, timeout_ms: int) -> Channel:
     node_id = manager.cluster.bootstrap_brokers()[0].node_id
-    connection = manager.get_connection(node_id, timeout_ms=options.connect_timeout_ms, refresh_metadata_on_err=False)
-    await connection
+    connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
+    await _ready(manager, connection, timeout_ms)
     version = connection.broker_version_data.api_version(
         FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_VERSION_MAX["Fetch"]
     )
@@ -307,6 +336,19 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int)
         expires_at=time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf"),
         client_id=options.client_id,
     )
+
+
+async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
+    """Wait for a connection to be made, TLS and login included; it is closed when it takes too long.
+
+    Raises:
+        kafka.errors.KafkaError, OSError: why there is none.
+    """
+    try:
+        await manager.wait_for(connection.init_future, timeout_ms)
+    except kafka.errors.KafkaTimeoutError:
+        connection.close()
+        raise
 
 
 def _settings(options: ClientOptions) -> dict[str, Any]:

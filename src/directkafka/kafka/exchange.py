@@ -7,6 +7,7 @@ topic id, version 12 is the highest.
 
 from __future__ import annotations
 
+import time
 import uuid
 
 from directkafka.kafka.client import Channel
@@ -18,24 +19,29 @@ __all__ = ["ask"]
 _VERSION_BY_NAME_MAX = 12
 _NO_TOPIC_ID = str(uuid.UUID(int=0))
 
+#: A response may be this long whatever ``fetch.max.bytes`` says: one batch that is larger comes whole (KIP-74).
+_RESPONSE_BYTES_MAX = 256 * 1024 * 1024
+_GROWTH_BYTES_MIN = 1024 * 1024
+
 
 def ask(
-    channel: Channel, task: RangeTask, position: int, bytes_max: int, buffer: bytearray
-) -> tuple[memoryview, FetchResponse]:
+    channel: Channel, task: RangeTask, position: int, *, bytes_max: int, buffer: bytearray, timeout_ms: int
+) -> FetchResponse:
     """Fetch from a position on.
 
     Args:
-        channel: the partition's leader.
+        channel: the partition's leader, or a replica that it refers to.
         task: which partition, and how to ask.
         position: the first offset wanted.
         bytes_max: about how many bytes of records to send; a first batch that is larger comes whole (KIP-74).
-        buffer: receives the response, and grows if it must.
+        buffer: receives the response, and grows if it must; nobody else may hold a view of it.
+        timeout_ms: longest time until the whole response is there.
 
     Returns:
-        The response's bytes in ``buffer``, and where its parts lie in them.
+        Where the response's parts lie in ``buffer``.
 
     Raises:
-        OSError: the connection is lost, or no answer came within ``request.timeout.ms``.
+        OSError: the connection is lost, or the response is not there in time.
         ResponseError: the answer is not one to this request; the channel is of no more use.
     """
     one, client = task.range, task.client
@@ -44,7 +50,8 @@ def ask(
     correlation_id, request = channel.encode_fetch(
         version,
         replica_id=-1,
-        max_wait_ms=client.fetch_max_wait_ms,
+        # An answer without records shall come before the time is over: it says more than silence.
+        max_wait_ms=min(client.fetch_max_wait_ms, timeout_ms // 2),
         min_bytes=client.fetch_min_bytes,
         max_bytes=bytes_max,
         isolation_level=int(client.isolation_level == "read_committed"),
@@ -52,44 +59,52 @@ def ask(
         forgotten_topics_data=[],
         rack_id=client.client_rack,
     )
+    deadline = time.monotonic() + timeout_ms / 1000
+    channel.socket.settimeout(timeout_ms / 1000)
     channel.socket.sendall(request)
-    frame = _receive(channel, buffer, client.fetch_max_bytes)
-    response = parse_fetch_response(frame, version)
+    length = _receive(channel, buffer, client.fetch_max_bytes, deadline)
+    # Released whatever happens: a view that an error's traceback holds would forbid the buffer to grow.
+    with memoryview(buffer) as whole, whole[:length] as frame:
+        response = parse_fetch_response(frame, version)
     if response.correlation_id != correlation_id or response.partition not in (-1, one.partition):
         raise ResponseError(
             f"asked with correlation id {correlation_id} for partition {one.partition}, got "
             f"{response.correlation_id} and {response.partition}"
         )
-    return frame, response
+    return response
 
 
-def _receive(channel: Channel, buffer: bytearray, bytes_max: int) -> memoryview:
-    """One response without its length, in the buffer, which grows as bytes arrive.
-
-    A batch larger than what was asked for is sent whole (KIP-74), so the limit is a sanity check of the length
-    and not the size of the answer.
-    """
+def _receive(channel: Channel, buffer: bytearray, bytes_max: int, deadline: float) -> int:
+    """One response without its length into the buffer, which grows as bytes arrive; returns how long it is."""
     head = bytearray(4)
-    _receive_into(channel, memoryview(head))
+    _receive_into(channel, head, 0, deadline)
     length = int.from_bytes(head, "big", signed=True)
-    limit = max(4 * bytes_max, 256 * 1024 * 1024)
+    limit = max(4 * bytes_max, _RESPONSE_BYTES_MAX)
     if not 8 <= length <= limit:
-        raise ResponseError(f"a response of {length} bytes; between 8 and {limit} can be")
+        raise ResponseError(
+            f"a response of {length} bytes; between 8 and {limit} can be (raise fetch.max.bytes if a record batch is "
+            "as large as that)"
+        )
     received = 0
     while received < length:
         if len(buffer) < length:
             # Grown in steps, so that a length that lies does not take memory before its bytes are there.
-            buffer.extend(bytes(min(length, max(2 * len(buffer), 1 << 20)) - len(buffer)))
-        with memoryview(buffer) as view:
-            part = min(length, len(buffer))
-            _receive_into(channel, view[received:part])
-        received = part
-    return memoryview(buffer)[:length]
+            buffer.extend(bytes(min(length, max(2 * len(buffer), _GROWTH_BYTES_MIN)) - len(buffer)))
+        received = _receive_into(channel, buffer, received, deadline, end=length)
+    return length
 
 
-def _receive_into(channel: Channel, view: memoryview) -> None:
-    while view:
-        count = channel.socket.recv_into(view)
-        if count == 0:
-            raise ConnectionResetError(f"the broker {channel.host}:{channel.port} closed the connection")
-        view = view[count:]
+def _receive_into(channel: Channel, buffer: bytearray, start: int, deadline: float, end: int | None = None) -> int:
+    """Fill the buffer from ``start`` to its end, or to ``end`` if that comes first; returns where it is filled to."""
+    end = min(len(buffer), end) if end is not None else len(buffer)
+    with memoryview(buffer) as whole:
+        while start < end:
+            with whole[start:end] as rest:
+                count = channel.socket.recv_into(rest)
+            if count == 0:
+                raise ConnectionResetError(f"the broker {channel.host}:{channel.port} closed the connection")
+            start += count
+            if start < end and time.monotonic() > deadline:
+                # The socket's own limit starts anew with each byte.
+                raise TimeoutError(f"only {start} of at least {end} bytes came in time")
+    return start

@@ -8,12 +8,13 @@ What the thread decides by itself:
 
 - a lost connection or a new leader: look the leader up, connect, ask again for the same position, with backoff,
   until ``poll_timeout_ms`` passed without progress;
-- an offset that the log no longer has: data loss, an error or a jump (``fail_on_data_loss``).
+- a leader that refers to another replica (``client.rack``, KIP-392): go on there;
+- offsets that the log no longer has, a topic that was made again: data loss, an error or a jump
+  (``fail_on_data_loss``).
 """
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import queue
 import threading
@@ -23,21 +24,14 @@ from dataclasses import dataclass
 
 import tenacity
 
-from directkafka.errors import (
-    BrokerResponseError,
-    BrokerUnreachableError,
-    DataLossError,
-    FetchTimeoutError,
-    KafkaError,
-    MalformedBatchError,
-)
+from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import channels
-from directkafka.kafka.client import Channel, KafkaClient, error_name, is_retriable
+from directkafka.kafka.client import error_name, is_retriable
 from directkafka.kafka.exchange import ask
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError
-from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.partition_link import PartitionLink, TopicChanged, TryAgain
 from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.record_batch import next_offset
+from directkafka.kafka.record_batch import header_fault, next_offset
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
 
@@ -47,10 +41,15 @@ log = logging.getLogger(__name__)
 BUFFERS = 3
 
 _BYTES_FIRST_MAX = 1024 * 1024
+_BYTES_SPARE = 64 * 1024
+_BACKOFF_MAX_S = 1.0
+#: Even when the time is almost over, a try gets as much as a quick answer takes.
+_TRY_MS_MIN = 50
+
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_ID = 100
 _INCONSISTENT_TOPIC_ID = 103
-_STALE_LEADER = frozenset({3, 5, 6, 9, 56, 74, 75, 78})
+_STALE_LEADER = frozenset({3, 5, 6, 9, 56, 74, 75, 78, _UNKNOWN_TOPIC_ID, _INCONSISTENT_TOPIC_ID})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,11 +59,15 @@ class FetchedRecords:
     Attributes:
         records: the bytes, from the first batch on; may end in the middle of a batch.
         aborted: ``(producer id, first offset)`` of aborted transactions.
+        from_offset: the offset that was asked for; the first batch may begin before it.
+        next_offset: one past the last offset of the last complete batch.
         buffer: what the bytes lie in.
     """
 
     records: memoryview
     aborted: tuple[tuple[int, int], ...]
+    from_offset: int
+    next_offset: int
     buffer: bytearray
 
 
@@ -80,27 +83,33 @@ class RangeFetch:
     def __init__(self, task: RangeTask) -> None:
         self._task = task
         self._position = task.range.from_offset
-        self._address = (task.host, task.port)
-        self._channel: Channel | None = None
-        self._bytes_per_offset = 0.0
-        self._bytes_max = min(_BYTES_FIRST_MAX, task.client.max_partition_fetch_bytes)
+        self._link = PartitionLink(task)
+        self._bytes_limit = min(task.client.max_partition_fetch_bytes, task.client.fetch_max_bytes)
+        self._bytes_max = min(_BYTES_FIRST_MAX, self._bytes_limit)
+        self._deadline = 0.0
+        self._quiet_until = 0.0
         self._free: queue.SimpleQueue[bytearray | None] = queue.SimpleQueue()
         self._full: queue.SimpleQueue[FetchedRecords | BaseException | None] = queue.SimpleQueue()
         self._stopping = threading.Event()
         self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_any(
-                tenacity.stop_after_delay(task.poll_timeout_ms / 1000),
-                tenacity.stop_when_event_set(self._stopping),
-            ),
-            wait=tenacity.wait_random_exponential(multiplier=task.client.retry_backoff_ms / 1000, max=1.0),
-            retry=tenacity.retry_if_exception_type(_TryAgain),
+            stop=self._is_over,
+            wait=tenacity.wait_random_exponential(multiplier=task.client.retry_backoff_ms / 1000, max=_BACKOFF_MAX_S),
+            retry=tenacity.retry_if_exception_type(TryAgain),
             retry_error_callback=self._give_up,
             sleep=tenacity.sleep_using_event(self._stopping),
         )
         self._thread = threading.Thread(target=self._run, name=f"fetch {task.range}", daemon=True)
         self._started = False
+        self._complete = False
+
+    @property
+    def position(self) -> int:
+        """The next offset to ask for; past the range's end once all of it is received or known to be lost."""
+        return self._position
 
     def __iter__(self) -> Iterator[FetchedRecords]:
+        for buffer in channels.borrow_buffers(BUFFERS):
+            self._free.put(buffer)
         self._started = True
         self._thread.start()
         while (item := self._full.get()) is not None:
@@ -110,22 +119,41 @@ class RangeFetch:
 
     def recycle(self, fetched: FetchedRecords) -> None:
         """Give a response's buffer back; its bytes may be overwritten from now on."""
-        fetched.records.release()
-        self._free.put(fetched.buffer)
+        try:
+            fetched.records.release()
+        except BufferError:
+            # Somebody still looks at the bytes (a debugger, a traceback): they are left alone.
+            self._free.put(bytearray())
+        else:
+            self._free.put(fetched.buffer)
 
     def close(self) -> None:
-        """Stop the thread and give the connection back, or drop it when an answer is on its way."""
+        """Stop the thread, wait for its end, and keep or drop its connection.
+
+        The connection is kept for the next range unless an answer is on its way. The wait is short, except that an
+        attempt to connect is not cut off: it ends after ``socket.connection.setup.timeout.ms``.
+        """
         self._stopping.set()
         self._free.put(None)
-        if self._started:
-            channel = self._channel
-            if channel is not None and self._thread.is_alive():
-                channel.close()
-            self._thread.join()
+        if not self._started:
+            return
+        if not self._complete:
+            self._link.interrupt()
+        self._thread.join()
+        if self._complete:
+            self._link.keep()
+        else:
+            self._link.drop()
+        channels.give_back_buffers(self._drain_free())
+
+    def _drain_free(self) -> list[bytearray]:
+        drained = []
+        while not self._free.empty():
+            drained.append(self._free.get())
+        return [buffer for buffer in drained if buffer is not None]
 
     def _run(self) -> None:
         try:
-            self._lend_buffers()
             while self._position < self._task.range.until_offset:
                 buffer = self._free.get()
                 if buffer is None or self._stopping.is_set():
@@ -135,54 +163,27 @@ class RangeFetch:
                     self._full.put(fetched)
                 else:
                     self._free.put(buffer)
-            self._keep_channel()
+            self._complete = True
             self._full.put(None)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the reader raises it
             self._full.put(error)
-        finally:
-            self._drop_channel()
-
-    @property
-    def position(self) -> int:
-        """The next offset to ask for; past the range's end once all of it is received or known to be lost."""
-        return self._position
-
-    def _lend_buffers(self) -> None:
-        """Start with the buffers that the last range left with the connection; they have their size already."""
-        if self._address[0]:
-            with contextlib.suppress(BrokerUnreachableError):
-                self._open_channel()
-        kept = self._channel.buffers if self._channel is not None else []
-        for _ in range(BUFFERS):
-            self._free.put(kept.pop() if kept else bytearray())
-
-    def _keep_channel(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is None:
-            return
-        channel.buffers = [buffer for buffer in self._drain_free() if buffer is not None]
-        channels.give_back(self._task.client, channel)
-
-    def _drain_free(self) -> list[bytearray | None]:
-        drained = []
-        while not self._free.empty():
-            drained.append(self._free.get())
-        return drained
 
     def _fetch(self, buffer: bytearray) -> FetchedRecords | None:
         """Records from the position on, and the position moved over them; waits until there are some.
 
         Returns:
-            None when what is left of the range is lost and that is no error, or when the reader has closed.
+            None when the position was moved over lost offsets instead, or when the reader has closed.
 
         Raises:
             FetchTimeoutError: no progress within the limit.
             DataLossError: the position is not in the log any more.
         """
-        try:
-            return self._fetch_once(buffer)
-        except _TryAgain:
-            return self._retrying(self._fetch_once, buffer)
+        self._stopping.wait(max(0.0, self._quiet_until - time.monotonic()))
+        self._deadline = time.monotonic() + self._task.poll_timeout_ms / 1000
+        return self._retrying(self._fetch_once, buffer)
+
+    def _is_over(self, _: tenacity.RetryCallState) -> bool:
+        return self._stopping.is_set() or time.monotonic() >= self._deadline
 
     def _give_up(self, state: tenacity.RetryCallState) -> None:
         if self._stopping.is_set():
@@ -195,60 +196,90 @@ class RangeFetch:
             offset=self._position,
             until_offset=self._task.range.until_offset,
             timeout_ms=self._task.poll_timeout_ms,
-            cause=str(cause),
+            cause=str(cause).rstrip("."),
         ) from cause
+
+    def _left_ms(self) -> int:
+        """How long one step may take: what is left until the deadline, as far as one request may take."""
+        left_ms = int((self._deadline - time.monotonic()) * 1000)
+        return max(_TRY_MS_MIN, min(left_ms, self._task.client.request_timeout_ms))
 
     def _fetch_once(self, buffer: bytearray) -> FetchedRecords | None:
         try:
-            self._open_channel()
-            assert self._channel is not None, "just opened"
-            frame, response = ask(self._channel, self._task, self._position, self._bytes_max, buffer)
-        except (OSError, ResponseError, BrokerUnreachableError) as error:
-            self._forget_leader()
-            raise _TryAgain(f"{type(error).__name__}: {error}") from error
-        if response.throttle_ms:
-            self._stopping.wait(response.throttle_ms / 1000)
-        if response.error_code:
-            self._react(response)
+            response = self._ask(buffer)
+            self._quiet_until = time.monotonic() + response.throttle_ms / 1000
+            if response.error_code:
+                self._react(response.error_code)
+                return None
+            return self._accept(response, buffer)
+        except TopicChanged as changed:
+            self._lose("TOPIC_RECREATED", self._task.range.until_offset, str(changed))
             return None
-        return self._accept(frame, response, buffer)
 
-    def _accept(self, frame: memoryview, response: FetchResponse, buffer: bytearray) -> FetchedRecords:
-        records = frame[response.records_start : response.records_end]
+    def _ask(self, buffer: bytearray) -> FetchResponse:
+        channel = self._link.open(self._left_ms())
+        try:
+            return ask(
+                channel,
+                self._task,
+                self._position,
+                bytes_max=self._bytes_max,
+                buffer=buffer,
+                timeout_ms=self._left_ms(),
+            )
+        except (OSError, ResponseError) as error:
+            self._link.forget()
+            raise TryAgain(f"{channel.host}:{channel.port}: {error or type(error).__name__}") from error
+
+    def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords:
+        if response.records_start == response.records_end:
+            self._wait_for_records(response)
+        with memoryview(buffer) as whole:
+            records = whole[response.records_start : response.records_end]
         following = next_offset(records)
         if following is None or following <= self._position:
-            if records:
-                raise MalformedBatchError(
-                    topic=self._task.range.topic,
-                    partition=self._task.range.partition,
-                    offset=self._position,
-                    position=0,
-                    reason=f"{len(records)} bytes of records hold no complete batch that goes on from this offset",
-                )
-            # An empty answer within the high watermark: a new leader that still learns it, or a slow log.
-            raise _TryAgain(
-                f"the broker has no records at offset {self._position} (high watermark "
-                f"{response.high_watermark}, last stable offset {response.last_stable_offset})"
+            reason = header_fault(records) or (
+                f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
+            )
+            records.release()
+            raise MalformedBatchError(
+                topic=self._task.range.topic,
+                partition=self._task.range.partition,
+                offset=self._position,
+                position=0,
+                reason=reason,
             )
         self._learn_size(len(records), following - self._position)
-        self._position = following
-        return FetchedRecords(records=records, aborted=response.aborted, buffer=buffer)
+        asked, self._position = self._position, following
+        return FetchedRecords(
+            records=records, aborted=response.aborted, from_offset=asked, next_offset=following, buffer=buffer
+        )
+
+    def _wait_for_records(self, response: FetchResponse) -> None:
+        """Act on an answer without records, and try again."""
+        if response.preferred_read_replica >= 0:
+            self._link.move_to(response.preferred_read_replica, self._left_ms())
+            raise TryAgain(f"the leader refers to replica {response.preferred_read_replica}")
+        # Within the planned range: a new leader that still learns its high watermark, a throttled client.
+        raise TryAgain(
+            f"the broker has no records at offset {self._position} (high watermark {response.high_watermark}, "
+            f"last stable offset {response.last_stable_offset})"
+        )
 
     def _learn_size(self, byte_count: int, offset_count: int) -> None:
         """Ask for as much as the rest of the range needs, by what the last response needed for each offset."""
-        rest = self._task.range.until_offset - self._position - offset_count
-        expected = int(rest * byte_count / offset_count * 1.1) + 64 * 1024
-        self._bytes_max = max(64 * 1024, min(self._task.client.max_partition_fetch_bytes, expected))
+        rest = max(0, self._task.range.until_offset - self._position - offset_count)
+        expected = int(rest * byte_count / offset_count * 1.1) + _BYTES_SPARE
+        self._bytes_max = min(self._bytes_limit, expected)
 
-    def _react(self, response: FetchResponse) -> None:
+    def _react(self, code: int) -> None:
         """Act on an error code: raise, try again elsewhere, or move the position over what is lost."""
-        code = response.error_code
         if code == _OFFSET_OUT_OF_RANGE:
-            self._on_out_of_range(response)
+            self._on_out_of_range()
             return
-        if code in (_UNKNOWN_TOPIC_ID, _INCONSISTENT_TOPIC_ID) or code in _STALE_LEADER or is_retriable(code):
-            self._forget_leader()
-            raise _TryAgain(f"the broker answered {error_name(code)}")
+        if code in _STALE_LEADER or is_retriable(code):
+            self._link.forget()
+            raise TryAgain(f"the broker answered {error_name(code)}")
         raise BrokerResponseError(
             api="Fetch",
             code=code,
@@ -257,71 +288,36 @@ class RangeFetch:
             subject=f"topic {self._task.range.topic}, partition {self._task.range.partition}",
         )
 
-    def _on_out_of_range(self, response: FetchResponse) -> None:
-        one = self._task.range
-        earliest = response.log_start_offset
+    def _on_out_of_range(self) -> None:
+        # The response that says so has neither end of the log: the broker leaves them at -1.
+        self._link.forget()
+        earliest, latest = self._link.log_bounds(self._left_ms())
+        until_offset = self._task.range.until_offset
         if self._position < earliest:
-            lost_until = min(earliest, one.until_offset)
-            detail = f"the log starts at offset {earliest} now: the records were deleted by retention"
+            detail = f"the log starts at offset {earliest} now: the records were deleted"
+            self._lose("COULD_NOT_READ_OFFSET_RANGE", min(earliest, until_offset), detail)
+        elif self._position > latest:
+            detail = f"the log ends at offset {latest} now: it was truncated or made again"
+            self._lose("COULD_NOT_READ_OFFSET_RANGE", until_offset, detail)
         else:
-            lost_until = one.until_offset
-            detail = f"the log ends at offset {response.high_watermark} now: it was truncated or made again"
+            # A replica that is behind its leader, or a log that has just moved.
+            raise TryAgain(f"offset {self._position} is out of range, and the log is [{earliest}, {latest})")
+
+    def _lose(self, condition: str, lost_until: int, detail: str) -> None:
+        """Raise what is lost, or move over it.
+
+        Raises:
+            DataLossError: losses are errors.
+        """
         loss = DataLossError(
-            condition="COULD_NOT_READ_OFFSET_RANGE",
-            topic=one.topic,
-            partition=one.partition,
+            condition=condition,
+            topic=self._task.range.topic,
+            partition=self._task.range.partition,
             lost_from=self._position,
             lost_until=lost_until,
             detail=detail,
         )
         if self._task.fail_on_data_loss:
             raise loss
-        log.warning("%s", loss)
+        log.warning("going on without what is lost: %s", loss)
         self._position = lost_until
-        if self._position < one.until_offset:
-            raise _TryAgain("went on after lost offsets")
-
-    def _open_channel(self) -> None:
-        if self._channel is not None and time.monotonic() < self._channel.expires_at:
-            return
-        self._drop_channel()
-        if not self._address[0]:
-            self._address = self._look_up_leader()
-        self._channel = channels.borrow(self._task.client, *self._address)
-
-    def _drop_channel(self) -> None:
-        channel, self._channel = self._channel, None
-        if channel is not None:
-            channel.close()
-
-    def _forget_leader(self) -> None:
-        self._drop_channel()
-        self._address = ("", 0)
-
-    def _look_up_leader(self) -> tuple[str, int]:
-        one = self._task.range
-        client = KafkaClient(self._task.client)
-        try:
-            topics = Metadata(client, retries=0).topics([one.topic])
-        except KafkaError as error:
-            raise _TryAgain(str(error)) from error
-        finally:
-            client.close()
-        topic = topics.get(one.topic)
-        if topic is not None and self._task.topic_id and topic.topic_id != self._task.topic_id:
-            raise DataLossError(
-                condition="PARTITION_OFFSET_CHANGED",
-                topic=one.topic,
-                partition=one.partition,
-                lost_from=self._position,
-                lost_until=one.until_offset,
-                detail=f"the topic was deleted and made again (topic id {self._task.topic_id}, now {topic.topic_id})",
-            )
-        leader = topic.leaders.get(one.partition) if topic is not None else None
-        if leader is None or leader.node_id is None:
-            raise _TryAgain(f"{one.topic_partition} has no leader")
-        return leader.host, leader.port
-
-
-class _TryAgain(Exception):  # noqa: N818 - control flow inside this module
-    """The same position is worth another try; its text is the reason if it was the last."""

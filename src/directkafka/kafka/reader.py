@@ -46,9 +46,14 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
     fetch = RangeFetch(task)
     try:
         for fetched in fetch:
+            # Past offsets that are lost: the batch that is cut by the log's new start may still hold some of them.
+            decoder.position = max(decoder.position, fetched.from_offset)
             yield from decoder.decode(fetched.records, fetched.aborted)
+            # The thread has gone on from its own reading of the batch headers: the decoder must agree with it.
+            if decoder.position < min(fetched.next_offset, task.range.until_offset):
+                raise RangeNotReadError(ranges=(str(task.range),))
             fetch.recycle(fetched)
     finally:
         fetch.close()
-    if max(decoder.position, fetch.position) < task.range.until_offset:
+    if fetch.position < task.range.until_offset:
         raise RangeNotReadError(ranges=(str(task.range),))

@@ -1,0 +1,168 @@
+"""The connection to whoever serves one partition: found, kept, and dropped when it is of no more use."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka import channels
+from directkafka.kafka.client import Channel, KafkaClient
+from directkafka.kafka.metadata import Metadata, TopicDescription
+from directkafka.kafka.range_task import RangeTask
+
+__all__ = ["PartitionLink", "TopicChanged", "TryAgain"]
+
+_UNKNOWN = ("", 0)
+
+Answer = TypeVar("Answer")
+
+
+class TryAgain(Exception):  # noqa: N818 - control flow inside the fetch path
+    """The same position is worth another try; its text is the reason if it was the last."""
+
+
+class TopicChanged(Exception):  # noqa: N818 - control flow inside the fetch path
+    """The topic was deleted and made again since the range was planned: its offsets mean other records now."""
+
+
+class PartitionLink:
+    """A channel to one partition's leader, or to the replica that the leader refers to.
+
+    Used by one thread; only :meth:`interrupt` may be called from another.
+
+    Args:
+        task: which partition, and where its leader was when the range was planned.
+    """
+
+    def __init__(self, task: RangeTask) -> None:
+        self._task = task
+        self._address = (task.host, task.port)
+        self._channel: Channel | None = None
+        self._lock = threading.Lock()
+        self._interrupted = False
+
+    def open(self, timeout_ms: int) -> Channel:
+        """The channel; connected now when there is none, or when its SASL session is about to end.
+
+        Raises:
+            TryAgain: the leader is not known or cannot be reached now.
+            TopicChanged: the topic was made again.
+        """
+        channel = self._channel
+        if channel is not None and time.monotonic() < channel.expires_at:
+            return channel
+        self.drop()
+        if self._address == _UNKNOWN:
+            self._address = self._ask(timeout_ms, self._find_leader)
+        try:
+            channel = channels.borrow(self._task.client, *self._address, timeout_ms=timeout_ms)
+        except BrokerUnreachableError as error:
+            self._address = _UNKNOWN
+            raise TryAgain(str(error)) from error
+        with self._lock:
+            self._channel = channel
+            if self._interrupted:
+                channel.interrupt()
+        return channel
+
+    def forget(self) -> None:
+        """Drop the channel and look the leader up before the next one is opened."""
+        self.drop()
+        self._address = _UNKNOWN
+
+    def move_to(self, node_id: int, timeout_ms: int) -> None:
+        """Go on at another replica (KIP-392).
+
+        Raises:
+            TryAgain: its address cannot be learnt now.
+        """
+        self.drop()
+        self._address = self._ask(timeout_ms, lambda client: self._find_node(client, node_id))
+
+    def log_bounds(self, timeout_ms: int) -> tuple[int, int]:
+        """The earliest and the latest offset that the leader has now.
+
+        Raises:
+            TryAgain: the leader does not answer now.
+            TopicChanged: the topic was made again.
+        """
+        return self._ask(timeout_ms, self._find_bounds)
+
+    def interrupt(self) -> None:
+        """Wake the thread that waits in the channel with an error, now and in any later channel."""
+        with self._lock:
+            self._interrupted = True
+            if self._channel is not None:
+                self._channel.interrupt()
+
+    def keep(self) -> None:
+        """Give the channel back for the next range; no answer may be on its way."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None and self._interrupted:
+            channel.close()
+        elif channel is not None:
+            channels.give_back(self._task.client, channel)
+
+    def drop(self) -> None:
+        """Close the channel, if there is one."""
+        with self._lock:
+            channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def _ask(self, timeout_ms: int, question: Callable[[KafkaClient], Answer]) -> Answer:
+        options = self._task.client
+        client = KafkaClient(
+            replace(
+                options,
+                connect_timeout_ms=min(options.connect_timeout_ms, timeout_ms),
+                request_timeout_ms=min(options.request_timeout_ms, timeout_ms),
+            )
+        )
+        try:
+            return question(client)
+        except BrokerUnreachableError as error:
+            raise TryAgain(str(error)) from error
+        except BrokerResponseError as error:
+            if not error.retriable:
+                raise
+            raise TryAgain(str(error)) from error
+        finally:
+            client.close()
+
+    def _describe(self, client: KafkaClient) -> dict[str, TopicDescription]:
+        """The topic, if it is there and still the same."""
+        name = self._task.range.topic
+        topics = Metadata(client, retries=0).topics([name])
+        if name not in topics:
+            raise TryAgain(f"the topic {name} is not there")
+        topic_id = topics[name].topic_id
+        if self._task.topic_id and topic_id != self._task.topic_id:
+            raise TopicChanged(f"the topic was deleted and made again (topic id {self._task.topic_id}, now {topic_id})")
+        return topics
+
+    def _find_leader(self, client: KafkaClient) -> tuple[str, int]:
+        one = self._task.range
+        leader = self._describe(client)[one.topic].leaders.get(one.partition)
+        if leader is None or leader.node_id is None:
+            raise TryAgain(f"{one.topic_partition} has no leader")
+        return leader.host, leader.port
+
+    def _find_node(self, client: KafkaClient, node_id: int) -> tuple[str, int]:
+        self._describe(client)
+        address = client.address(node_id)
+        if address == _UNKNOWN:
+            raise TryAgain(f"the leader refers to replica {node_id}, which no broker knows")
+        return address
+
+    def _find_bounds(self, client: KafkaClient) -> tuple[int, int]:
+        place = self._task.range.topic_partition
+        seen = Metadata(client, retries=0).view([place], self._describe(client)).partitions.get(place)
+        if seen is None:
+            raise TryAgain(f"{place} is not there")
+        return seen.earliest, seen.latest

@@ -1,0 +1,198 @@
+"""Writing to real topics, and reading them with confluent-kafka, the independent oracle."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import confluent_kafka
+import pyarrow as pa
+from confluent_kafka import Consumer, Producer
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.reader import read_range
+from directkafka.offsets import OffsetRange
+from directkafka.options import ClientOptions
+
+WAIT_S = 60.0
+
+#: Offset, key, value, timestamp in milliseconds, timestamp type, headers.
+Row = tuple[int, bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]
+
+
+def until(condition: Callable[[], Any], what: str, timeout_s: float = WAIT_S) -> Any:
+    """Wait for a condition and return what it gave."""
+    deadline = time.monotonic() + timeout_s
+    while not (found := condition()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+def options(servers: str, **params: object) -> ClientOptions:
+    """Client options; underscores in names stand for dots."""
+    named = {name.replace("_", "."): value for name, value in params.items()}
+    return ClientOptions.from_kafka_params({"bootstrap.servers": servers, **named})
+
+
+def produce(
+    servers: str,
+    topic: str,
+    values: Iterable[bytes | None],
+    *,
+    partition: int = 0,
+    batch_every: int = 100,
+    **settings: object,
+) -> None:
+    """Produce values with keys and now and then headers, a new record batch at least every ``batch_every``."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, **settings})
+    for number, value in enumerate(values):
+        headers: list[tuple[str, Any]] = [("n", b"%d" % number), ("null", None)] if number % 3 == 0 else []
+        key = None if number % 5 == 0 else b"key-%d" % number
+        producer.produce(topic, value=value, key=key, headers=headers, partition=partition)
+        if number % batch_every == batch_every - 1:
+            assert producer.flush(WAIT_S) == 0
+    assert producer.flush(WAIT_S) == 0
+
+
+def transactional(servers: str, transactional_id: str) -> Producer:
+    """A producer that is ready to begin a transaction."""
+    producer = Producer({"bootstrap.servers": servers, "transactional.id": transactional_id, "linger.ms": 5})
+    producer.init_transactions(WAIT_S)
+    return producer
+
+
+def consume(servers: str, topic: str, *, isolation_level: str = "read_uncommitted", partition: int = 0) -> list[Row]:
+    """All records of a partition, as confluent-kafka reads them."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "oracle",
+            "enable.auto.commit": False,
+            "isolation.level": isolation_level,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([Place(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
+    rows: list[Row] = []
+    while True:
+        message = consumer.poll(WAIT_S)
+        assert message is not None, "no end of the partition"
+        if message.error():
+            assert message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF, message.error()
+            break
+        kind, timestamp_ms = message.timestamp()
+        rows.append(
+            (message.offset(), message.key(), message.value(), timestamp_ms, kind - 1, message.headers() or None)
+        )
+    consumer.close()
+    return rows
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> list[Row]:
+    """What we read, in the oracle's form."""
+    rows: list[Row] = []
+    for batch in batches:
+        times = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        for row, micros in zip(batch.drop_columns(["timestamp"]).to_pylist(), times, strict=True):
+            headers = row.get("headers")
+            rows.append(
+                (
+                    row["offset"],
+                    row["key"],
+                    row["value"],
+                    micros // 1000,
+                    row["timestampType"],
+                    [(one["key"], one["value"]) for one in headers] if headers else None,
+                )
+            )
+    return rows
+
+
+def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: Any) -> RangeTask:
+    """A task for a range of partition 0 (or ``partition``), planned as a driver does."""
+    partition = fields.pop("partition", 0)
+    asking = KafkaClient(client)
+    try:
+        described = Metadata(asking).topics([topic])[topic]
+    finally:
+        asking.close()
+    leader = described.leaders[partition]
+    known = {"topic_id": described.topic_id, "host": leader.host, "port": leader.port, "include_headers": True}
+    return RangeTask(range=OffsetRange(topic, partition, start, end), client=client, **{**known, **fields})
+
+
+def read(task: RangeTask) -> list[Row]:
+    """Every record of a range."""
+    return rows_of(read_range(task))
+
+
+def admin(servers: str) -> AdminClient:
+    """An administrator of confluent-kafka's; an answer comes only while somebody holds it."""
+    return AdminClient({"bootstrap.servers": servers})
+
+
+def end_offset(servers: str, topic: str, partition: int = 0) -> int:
+    """The high watermark, as confluent-kafka sees it."""
+    administrator, place = admin(servers), Place(topic, partition)
+    return int(administrator.list_offsets({place: OffsetSpec.latest()})[place].result(WAIT_S).offset)
+
+
+def delete_records(servers: str, topic: str, before: int, partition: int = 0) -> None:
+    """Move the log's start, and wait until it has moved."""
+    administrator, place = admin(servers), Place(topic, partition, before)
+    administrator.delete_records([place])[place].result(WAIT_S)
+    plain = Place(topic, partition)
+    until(
+        lambda: administrator.list_offsets({plain: OffsetSpec.earliest()})[plain].result(WAIT_S).offset == before,
+        "the log's start did not move",
+    )
+
+
+def delete_topic(servers: str, topic: str) -> None:
+    """Delete a topic, and wait until no broker knows it any more."""
+    administrator = admin(servers)
+    administrator.delete_topics([topic])[topic].result(WAIT_S)
+    until(lambda: topic not in administrator.list_topics(timeout=WAIT_S).topics, "the topic is still there")
+
+
+def create_topic_again(
+    servers: str, topic: str, partitions: int = 1, *, replicas: int = 1, config: Mapping[str, str] | None = None
+) -> None:
+    """Create a topic by a name of the test's choice, and wait until it has leaders."""
+    administrator = admin(servers)
+    made = administrator.create_topics([NewTopic(topic, partitions, replicas, config=dict(config or {}))])
+    made[topic].result(WAIT_S)
+
+    def is_led() -> bool:
+        seen = administrator.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
+        return len(seen) == partitions and all(one.leader >= 0 for one in seen.values())
+
+    until(is_led, "the topic has no leaders")
+
+
+def add_partitions(servers: str, topic: str, total: int) -> None:
+    """Give a topic more partitions, and wait until they have leaders."""
+    administrator = admin(servers)
+    administrator.create_partitions([NewPartitions(topic, total)])[topic].result(WAIT_S)
+    until(
+        lambda: len(administrator.list_topics(topic, timeout=WAIT_S).topics[topic].partitions) == total,
+        "the partitions did not come",
+    )
+
+
+def set_topic_config(servers: str, topic: str, config: Mapping[str, str]) -> None:
+    """Set a topic's configuration to exactly this."""
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(config))
+    administrator = admin(servers)
+    administrator.alter_configs([resource])[resource].result(WAIT_S)
+
+
+def offsets_of(rows: Sequence[Row]) -> list[int]:
+    """Only the offsets."""
+    return [row[0] for row in rows]

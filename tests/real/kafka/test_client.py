@@ -1,0 +1,317 @@
+"""The client against a real broker and against none; and what it relies on in kafka-python's private parts."""
+
+from __future__ import annotations
+
+import gc
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+
+import kafka.net.connection
+import pytest
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from tests.real.kafka.logs import options, until
+from tests.real.kafka.proxy import KafkaProxy, advertise
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.client import Channel, KafkaClient, error_name, is_retriable, open_channel, raise_for
+from directkafka.testing import KafkaBroker
+
+pytestmark = pytest.mark.real
+
+# kafka-python leaves the socket of a connection whose TLS cannot be set up to the garbage collector.
+leaks_sockets = pytest.mark.filterwarnings("ignore:unclosed <(socket.socket|ssl.SSLSocket):ResourceWarning")
+
+
+@pytest.fixture
+def servers(kafka_broker: KafkaBroker) -> str:
+    return kafka_broker.bootstrap_servers
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return f"127.0.0.1:{port}"
+
+
+@pytest.fixture
+def silent() -> Iterator[str]:
+    """An address where connections are accepted by the kernel, and nobody ever answers."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.fixture
+def collected() -> Iterator[None]:
+    """What a test leaves to the garbage collector goes while its own filters of warnings are set."""
+    yield
+    gc.collect()
+
+
+def host_and_port(servers: str) -> tuple[str, int]:
+    host, _, port = servers.partition(":")
+    return host, int(port)
+
+
+def broker_count(client: KafkaClient) -> int:
+    return len(client.call("Metadata", topics=[]).brokers)
+
+
+# Reaching a broker.
+
+
+def test_an_address_where_nobody_listens_is_named_in_bounded_time(nobody: str) -> None:
+    client = KafkaClient(options(nobody, socket_connection_setup_timeout_ms=700))
+    begun = time.monotonic()
+    with closing(client), pytest.raises(BrokerUnreachableError, match=nobody) as caught:
+        broker_count(client)
+    assert time.monotonic() - begun < 3.0
+    assert caught.value.addresses == (nobody,)
+    assert caught.value.timeout_ms == 700
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_an_address_that_never_answers_is_named_in_bounded_time(silent: str, protocol: str) -> None:
+    """With TLS, it is the handshake that would wait for ever."""
+    client = KafkaClient(options(silent, socket_connection_setup_timeout_ms=700, security_protocol=protocol))
+    begun = time.monotonic()
+    with closing(client), pytest.raises(BrokerUnreachableError, match=silent):
+        broker_count(client)
+    assert time.monotonic() - begun < 3.0
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+@pytest.mark.parametrize("protocol", ["PLAINTEXT", "SSL"])
+def test_a_channel_to_an_address_that_never_answers_is_given_up_in_bounded_time(silent: str, protocol: str) -> None:
+    client_options = options(silent, security_protocol=protocol)
+    begun = time.monotonic()
+    with pytest.raises(BrokerUnreachableError, match=silent) as caught:
+        open_channel(client_options, *host_and_port(silent), timeout_ms=500)
+    assert time.monotonic() - begun < 3.0
+    assert caught.value.timeout_ms == 500
+
+
+def test_a_host_that_does_not_exist_is_named() -> None:
+    address = "no-such-host.invalid:9092"
+    client = KafkaClient(options(address, socket_connection_setup_timeout_ms=300))
+    with closing(client), pytest.raises(BrokerUnreachableError, match=address):
+        broker_count(client)
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+@pytest.mark.parametrize("bad", ["nobody", "silent"])
+def test_one_address_that_works_is_enough(servers: str, bad: str, request: pytest.FixtureRequest) -> None:
+    addresses = f"{request.getfixturevalue(bad)},{servers}"
+    # Which one is tried first is random.
+    for _ in range(4):
+        with closing(KafkaClient(options(addresses, socket_connection_setup_timeout_ms=2_000))) as client:
+            assert broker_count(client) == 1
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+def test_a_plaintext_client_of_a_tls_port_is_told_where_to_look(servers: str) -> None:
+    """Here the other way round: the plaintext broker hangs up on a TLS handshake."""
+    client = KafkaClient(options(servers, security_protocol="SSL", socket_connection_setup_timeout_ms=500))
+    with closing(client), pytest.raises(BrokerUnreachableError, match=r"kafka\.security\.protocol"):
+        broker_count(client)
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+def test_a_certificate_file_that_is_not_there_is_named(servers: str) -> None:
+    secure = replace(options(servers), security_protocol="SSL", ssl_cafile="/no/such/ca.pem", connect_timeout_ms=300)
+    with closing(KafkaClient(secure)) as client, pytest.raises(BrokerUnreachableError, match="No such file"):
+        broker_count(client)
+    with pytest.raises(BrokerUnreachableError, match="No such file"):
+        open_channel(secure, *host_and_port(servers))
+
+
+def test_nothing_is_sent_before_the_first_call(nobody: str) -> None:
+    with closing(KafkaClient(options(nobody))):
+        pass
+
+
+# Keeping connections.
+
+
+def test_connections_are_kept_from_call_to_call(servers: str) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        proxy.change = advertise(servers, address)
+        with closing(KafkaClient(options(address))) as client:
+            for _ in range(5):
+                assert broker_count(client) == 1
+        # One to learn the cluster, one to the broker itself.
+        assert proxy.connections == 2
+
+
+def test_a_broker_may_restart_between_two_calls_and_is_an_error_only_while_it_is_gone() -> None:
+    with KafkaBroker() as broker:
+        impatient = options(broker.bootstrap_servers, socket_connection_setup_timeout_ms=500)
+        with closing(KafkaClient(impatient)) as client:
+            assert broker_count(client) == 1
+            broker.restart()
+            # The connection is dead, which is noticed before it is used.
+            assert broker_count(client) == 1
+            broker.kill()
+            with pytest.raises(BrokerUnreachableError, match=broker.bootstrap_servers):
+                broker_count(client)
+            broker.restart()
+            assert broker_count(client) == 1
+
+
+def test_calls_of_several_threads_take_their_turn(servers: str) -> None:
+    counts: list[int] = []
+    with closing(KafkaClient(options(servers))) as client:
+        threads = [threading.Thread(target=lambda: counts.append(broker_count(client))) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert counts == [1] * 8
+
+
+def test_a_client_may_be_closed_twice(servers: str) -> None:
+    client = KafkaClient(options(servers))
+    broker_count(client)
+    client.close()
+    client.close()
+
+
+def test_an_answer_that_does_not_come_is_an_error_within_the_request_timeout(servers: str) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        proxy.change = advertise(servers, address)
+        with closing(KafkaClient(options(address, request_timeout_ms=500))) as client:
+            assert broker_count(client) == 1
+            proxy.change = lambda _: None
+            begun = time.monotonic()
+            with pytest.raises(BrokerUnreachableError, match=address):
+                broker_count(client)
+            assert time.monotonic() - begun < 3.0
+
+
+# Taking a socket over.
+
+
+@pytest.fixture
+def channel(servers: str) -> Iterator[Channel]:
+    opened = open_channel(options(servers), *host_and_port(servers))
+    yield opened
+    opened.close()
+
+
+def test_a_taken_socket_answers_after_its_manager_is_closed(channel: Channel) -> None:
+    correlation_id, request = channel.encode_fetch(
+        12,
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=1,
+        isolation_level=0,
+        topics=[],
+        forgotten_topics_data=[],
+        rack_id="",
+    )
+    channel.socket.sendall(request)
+    length = int.from_bytes(channel.socket.recv(4), "big")
+    response = channel.socket.recv(length)
+    assert int.from_bytes(response[:4], "big") == correlation_id
+
+
+def test_a_taken_socket_blocks_and_is_without_anything_to_read(channel: Channel) -> None:
+    assert channel.is_quiet()
+    assert channel.socket.gettimeout() == 30.0
+    assert channel.fetch_version == 17
+    assert channel.expires_at == float("inf")
+
+
+def test_correlation_ids_rise_from_request_to_request(channel: Channel) -> None:
+    first, _ = channel.encode_fetch(4, topics=[])
+    second, request = channel.encode_fetch(4, topics=[])
+    assert second == first + 1
+    assert int.from_bytes(request[8:12], "big") == second
+
+
+def test_an_interrupt_wakes_the_thread_that_waits(channel: Channel) -> None:
+    received: list[bytes] = []
+    thread = threading.Thread(target=lambda: received.append(channel.socket.recv(1)))
+    thread.start()
+    channel.interrupt()
+    thread.join(10.0)
+    assert received == [b""]
+    assert not channel.is_quiet()
+    channel.interrupt()
+
+
+def test_a_broker_that_hangs_up_makes_the_channel_unquiet(servers: str) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        opened = open_channel(options(servers), "127.0.0.1", proxy.port)
+        assert opened.is_quiet()
+        proxy.cut()
+        until(lambda: not opened.is_quiet(), "the end did not arrive")
+        opened.close()
+
+
+@leaks_sockets
+@pytest.mark.usefixtures("collected")
+def test_an_old_broker_without_a_version_that_we_speak_is_refused(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    initialize = kafka.net.connection.KafkaConnection._get_api_versions
+
+    async def as_an_old_broker(connection: kafka.net.connection.KafkaConnection, *arguments: object) -> None:
+        await initialize(connection, *arguments)
+        connection.broker_version_data.api_versions[1] = (0, 3)
+
+    monkeypatch.setattr(kafka.net.connection.KafkaConnection, "_get_api_versions", as_an_old_broker)
+    with pytest.raises(BrokerUnreachableError):
+        open_channel(options(servers), *host_and_port(servers))
+
+
+# What is relied on in kafka-python.
+
+
+def test_kafka_python_has_the_private_parts_that_are_used(servers: str) -> None:
+    net = NetworkSelector(client_id="contract")
+    manager = KafkaConnectionManager(net, bootstrap_servers=[servers])
+
+    async def connect() -> kafka.net.connection.KafkaConnection:
+        connection = manager.get_connection(manager.cluster.bootstrap_brokers()[0].node_id, timeout_ms=5_000)
+        await manager.wait_for(connection.init_future, 5_000)
+        return connection
+
+    try:
+        connection = manager.run(connect)
+        assert connection._reauth.session_lifetime_ms == 0
+        assert isinstance(connection.transport._sock, socket.socket)
+        assert connection.transport._read_task in net._pending_tasks
+        assert manager.least_loaded_node() is None
+        assert manager.connection_delay(connection.node_id) == 0
+        net.poll(timeout_ms=0)
+    finally:
+        manager.close()
+        net.close()
+
+
+# Error codes.
+
+
+def test_an_error_code_becomes_an_error_with_its_name() -> None:
+    assert error_name(6) == "NOT_LEADER_FOR_PARTITION"
+    assert is_retriable(6)
+    assert not is_retriable(29)
+    with pytest.raises(BrokerResponseError, match=r"ListOffsets for topic flights with error 3 \(UNKNOWN_TOPIC"):
+        raise_for("ListOffsets", 3, "topic flights")
+    raise_for("ListOffsets", 0, "topic flights")
