@@ -15,8 +15,9 @@ Two things differ from what the API suggests, both so that a killed query loses 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -29,9 +30,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from directkafka.errors import OptionError
+from directkafka.errors import DataLossError, OptionError
 from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import TopicPartition, from_nested, to_nested
+from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
 from directkafka.planning.plan import (
     BatchPlan,
@@ -44,7 +45,7 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.sources.cluster import SourceCluster
-from directkafka.sources.frame import record_schema
+from directkafka.sources.frame import record_columns, record_schema
 from directkafka.sources.reading import read_for_spark
 from directkafka.view import ClusterView
 
@@ -53,6 +54,8 @@ __all__ = ["DirectKafkaDataSource"]
 log = logging.getLogger("directkafka.source")
 
 Nested = dict[str, dict[str, int]]
+
+_SECOND_LOOK_S = 0.5
 
 
 class DirectKafkaDataSource(DataSource):
@@ -95,13 +98,13 @@ def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
-    names = [field.strip().split(" ")[0] for field in record_schema(include_headers=False).split(",")]
-    expected = names + ["headers"] * options.include_headers
-    if schema.fieldNames() != expected:
+    given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    fixed = record_schema(include_headers=options.include_headers)
+    if given != record_columns(include_headers=options.include_headers):
         raise OptionError(
             option="schema",
-            reason=f"Kafka records have the fixed columns {', '.join(expected)}; parse the value instead of giving "
-            f"a schema with {', '.join(schema.fieldNames())}",
+            reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
+            f"a schema with {', '.join(' '.join(one) for one in given)}",
         )
 
 
@@ -155,8 +158,9 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._cluster = SourceCluster(options)
-        self._until_available_now = False
+        self._started = False
         self._target: Mapping[TopicPartition, int] | None = None
+        self._topic_ids: Mapping[TopicPartition, str] = {}
 
     def initialOffset(self) -> Nested:  # noqa: N802 - Spark's name
         return {}
@@ -166,18 +170,16 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._until_available_now = True
+        # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
+        self._target = self._cluster.view().latest()
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
-        view = self._cluster.view(must_exist=not start)
-        if not start:
-            return self._first_offsets(view)
-        if self._until_available_now:
-            self._target = self._target or view.latest()
-            view = view.until(self._target)
-        previous = progress_at(from_nested(start))
-        max_offsets = limit.max_rows if isinstance(limit, ReadMaxRows) else None
-        batch = plan(previous, view, _policy(self._options, max_offsets))
+        # A pattern that finds no topic yet starts at {} as well: its topics come later, and are read from earliest.
+        is_first, self._started = not (start or self._started), True
+        if is_first:
+            return self._first_offsets(self._view(must_exist=True))
+        previous = self._previous(start)
+        batch = self._next_batch(previous, limit)
         if batch is None:
             return start
         _log_losses(batch)
@@ -189,13 +191,42 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
+    def _view(self, *, must_exist: bool = False) -> ClusterView:
+        """The cluster now, up to where an available-now run goes."""
+        view = self._cluster.view(must_exist=must_exist)
+        return view if self._target is None else view.until(self._target)
+
     def _first_offsets(self, view: ClusterView) -> Nested:
         positions = self._options.starting
         timestamps = self._cluster.timestamps(positions, view)
         origin = plan_origin(positions, view, timestamps, _policy(self._options))
         _log_losses(origin)
+        self._remember(view)
         log.info("the query starts at %s", to_nested(origin.ends()))
         return to_nested(origin.ends())
+
+    def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
+        policy = _policy(self._options, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        view = self._view()
+        try:
+            batch = plan(previous, view, policy)
+        except DataLossError as loss:
+            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
+            # (KAFKA-7703): a loss is believed when a second look shows it too.
+            log.warning("looking again, since it may pass: %s", loss)
+            time.sleep(_SECOND_LOOK_S)
+            view = self._view()
+            batch = plan(previous, view, policy)
+        self._remember(view)
+        return batch
+
+    def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
+        """Where the query is. Spark's offset log has no topic ids: those that this process has seen must do."""
+        progress = progress_at(from_nested(start))
+        return {one: replace(known, topic_id=self._topic_ids.get(one, "")) for one, known in progress.items()}
+
+    def _remember(self, view: ClusterView) -> None:
+        self._topic_ids = {**self._topic_ids, **{one: seen.topic_id for one, seen in view.partitions.items()}}
 
     def reportLatestOffset(self) -> Nested:  # noqa: N802
         return to_nested(self._cluster.last_view.latest())
