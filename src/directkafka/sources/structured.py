@@ -44,9 +44,9 @@ from directkafka.planning.plan import (
     progress_at,
     progress_between,
 )
+from directkafka.python_worker import freeze_imports
 from directkafka.sources.cluster import SourceCluster
-from directkafka.sources.frame import record_columns, record_schema
-from directkafka.sources.reading import read_for_spark
+from directkafka.sources.columns import record_columns, record_schema
 from directkafka.view import ClusterView
 
 __all__ = ["DirectKafkaDataSource"]
@@ -68,6 +68,7 @@ class DirectKafkaDataSource(DataSource):
 
     def schema(self) -> str:
         """Spark's seven columns, and ``headers`` when the option asks for them."""
+        freeze_imports("plan")
         headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
         return record_schema(include_headers=headers)
 
@@ -92,6 +93,9 @@ class _RangePartition(InputPartition):
 
 
 def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    # Processes that only plan do not pay for the kernels.
+    from directkafka.sources.reading import read_for_spark
+
     # A read without partitions is given one that has no range.
     if isinstance(partition, _RangePartition):
         yield from read_for_spark(partition.task)
@@ -113,6 +117,7 @@ class _BatchReader(DataSourceReader):
         self._options = options
 
     def partitions(self) -> list[InputPartition]:
+        freeze_imports("plan")
         options = self._options
         assert options.ending is not None, "a batch read has an end"
         cluster = SourceCluster(options)
