@@ -8,8 +8,8 @@ to own it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from typing import Any, Final, Literal, get_args
 
 import psycopg
@@ -121,6 +121,31 @@ class PostgresSink:
         """How many tasks of a batch may run at a time: each may hold one connection of the server's."""
         return self._connections_max
 
+    def check(self, schema: pa.Schema) -> None:
+        """Find what :meth:`prepare` would refuse, and leave the database as it is.
+
+        A table that is not there is made in a transaction that is rolled back. One that is there is only looked
+        at: a column that would be added could need a lock that a running driver holds.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
+        """
+        with self._connected("directkafka check") as connection:
+            table = self._read(connection)
+            if table is None:
+                with connection.transaction(force_rollback=True):
+                    self._examine(connection, schema, self._find_or_make(connection, schema))
+                return
+            known = {column.name for column in table.columns}
+            new = [field for field in schema if field.name not in known]
+            if not new or self._schema_policy == "fail":
+                self._examine(connection, schema, table)
+                return
+            for field in new:
+                self._type_sql(field)
+            if problems := column_problems(pa.schema([field for field in schema if field.name in known]), table):
+                self._mismatch_raised("; ".join(problems))
+
     def prepare(self, schema: pa.Schema) -> None:
         """Make the table if there is none, and check columns, key and rights.
 
@@ -129,16 +154,8 @@ class PostgresSink:
             StoreAccessError: a right is missing; the message has the GRANT.
             StoreUnavailableError: the database cannot be reached.
         """
-        address = self._store.address
-        connection = address.connect("directkafka prepare")
-        try:
-            table = self._find_or_make(connection, schema)
-            self._check_rights(table, connection.info.user)
-            self._plan = self._plan_for(schema, table)
-        except psycopg.Error as error:
-            raise address.translate(error, sink=self.name) from error
-        finally:
-            connection.close()
+        with self._connected("directkafka prepare") as connection:
+            self._plan = self._examine(connection, schema, self._find_or_make(connection, schema))
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PostgresTaskWriter:
         """What each task of this batch runs.
@@ -182,15 +199,23 @@ class PostgresSink:
             SchemaMismatchError: there is no table.
             StoreUnavailableError: the database cannot be reached.
         """
-        address = self._store.address
-        connection = address.connect("directkafka verify")
-        try:
+        with self._connected("directkafka verify") as connection:
             table = self._read(connection) or self._mismatch_raised("there is no such table")
             return count_table(connection, table, self._add, is_folded=self._mode != "append")
-        except psycopg.Error as error:
-            raise address.translate(error, sink=self.name) from error
-        finally:
-            connection.close()
+
+    @contextmanager
+    def _connected(self, purpose: str) -> Iterator[psycopg.Connection[Any]]:
+        """A session beside the ledger's, with psycopg's errors translated."""
+        address = self._store.address
+        with closing(address.connect(purpose)) as connection:
+            try:
+                yield connection
+            except psycopg.Error as error:
+                raise address.translate(error, sink=self.name) from error
+
+    def _examine(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> SinkPlan:
+        self._check_rights(table, connection.info.user)
+        return self._plan_for(schema, table)
 
     def _prepared(self) -> SinkPlan:
         assert self._plan is not None, "prepare() comes before the first batch"
@@ -225,7 +250,7 @@ class PostgresSink:
         statement = sql.SQL(SQL["create_table"]).format(
             target=sql.Identifier(*self._table), definitions=sql.SQL(", ").join(definitions)
         )
-        with suppress(*ALREADY_THERE):
+        with suppress(*ALREADY_THERE), connection.transaction():
             connection.execute(statement)
 
     def _add_columns(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> None:

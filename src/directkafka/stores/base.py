@@ -181,6 +181,14 @@ class Store(Protocol):
         """
         ...
 
+    def force_durable(self) -> None:
+        """Make every commit from now on survive a crash of the store once it is answered.
+
+        Called before the fence when the pipeline has several stores: one that is ahead pins the ranges of the
+        others, and what it lost in a crash, it could not pin.
+        """
+        ...
+
     def close(self) -> None:
         """Give connections back. The fence stays."""
         ...
@@ -198,6 +206,14 @@ class Sink(Protocol):
     @property
     def store(self) -> Store:
         """The store whose transaction this sink writes in. Sinks whose stores have one identity share it."""
+        ...
+
+    def check(self, schema: pa.Schema) -> None:
+        """Find what :meth:`prepare` would refuse, making and changing nothing.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError: as :meth:`prepare`.
+        """
         ...
 
     def prepare(self, schema: pa.Schema) -> None:
