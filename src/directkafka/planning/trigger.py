@@ -49,31 +49,38 @@ class Moment:
         now_ms: the time of the decision.
         started_ms, ended_ms: start and end of the last batch; None before the first.
         backlog: offsets that are waiting; None while nobody has looked.
+        is_idle: whether the last look found nothing to read.
     """
 
     now_ms: int
     started_ms: int | None
     ended_ms: int | None
     backlog: int | None
+    is_idle: bool = False
 
 
 def wait_ms(trigger: Trigger, moment: Moment) -> int:
     """How long to wait before a batch may start, in milliseconds; 0 is now.
 
-    A backlog trigger that waits for records is asked again after :data:`POLL_MS` with a fresh backlog.
+    After a look that found nothing it is at least what is left of :data:`POLL_MS`, however short the trigger: an
+    idle pipeline must not keep the brokers busy. A backlog trigger that waits for records is asked again after
+    :data:`POLL_MS` with a fresh backlog.
     """
     if moment.started_ms is None or moment.ended_ms is None:
         return 0
+    idle = moment.ended_ms + POLL_MS - moment.now_ms if moment.is_idle else 0
+    return max(0, idle, _due_ms(trigger, moment, moment.started_ms, moment.ended_ms))
+
+
+def _due_ms(trigger: Trigger, moment: Moment, started_ms: int, ended_ms: int) -> int:
     match trigger:
         case AvailableNow():
             return 0
         case Interval(interval_ms):
-            return max(0, moment.started_ms + interval_ms - moment.now_ms)
+            return started_ms + interval_ms - moment.now_ms
         case Delay(delay_ms):
-            return max(0, moment.ended_ms + delay_ms - moment.now_ms)
+            return ended_ms + delay_ms - moment.now_ms
         case Backlog(records, at_most_ms):
-            due = moment.started_ms + at_most_ms - moment.now_ms
-            if due <= 0 or (moment.backlog or 0) >= records:
-                return 0
-            return min(due, POLL_MS)
+            due = started_ms + at_most_ms - moment.now_ms
+            return 0 if due <= 0 or (moment.backlog or 0) >= records else min(due, POLL_MS)
     assert_never(trigger)
