@@ -4,6 +4,7 @@
 
     DirectKafkaError
     ├── OptionError                 an option or a line of the pipeline file is wrong
+    ├── AlreadyRunningError         a pipeline is started while it runs
     ├── EnvironmentFaultError       Java, the Python workers or a package is missing
     ├── KafkaError
     │   ├── BrokerUnreachableError  nobody answered at the bootstrap addresses
@@ -38,6 +39,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 __all__ = [
+    "AlreadyRunningError",
     "BrokerResponseError",
     "BrokerUnreachableError",
     "CommitUnknownError",
@@ -111,8 +113,16 @@ class OptionError(DirectKafkaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class AlreadyRunningError(DirectKafkaError):
+    """A pipeline was started while it runs."""
+
+    pipeline: str
+    template = "pipeline {pipeline!r} is running already in this process. Call its stop() first."
+
+
+@dataclass(kw_only=True, eq=False)
 class EnvironmentFaultError(DirectKafkaError):
-    """Something outside the program is missing: Java, a package on the executors, the right interpreter."""
+    """Something outside the program is missing: Java, a package on the executors, the right interpreter, Spark."""
 
     what: str
     remedy: str
@@ -165,8 +175,8 @@ class TopicNotFoundError(KafkaError):
     topics: tuple[str, ...]
     addresses: tuple[str, ...]
     template = (
-        "no topic {topics} at {addresses}. Create it, or correct 'subscribe' or 'assign'; a topic that this "
-        "user has no DESCRIBE right on looks the same."
+        "no topic {topics} at {addresses}. Create it, or correct 'subscribe' or 'assign'; a topic that this user "
+        "has no DESCRIBE right on looks the same."
     )
 
 
@@ -215,8 +225,7 @@ class DataLossError(DirectKafkaError):
     Attributes:
         condition: Spark's sub-class of ``KAFKA_DATA_LOSS``, for example ``COULD_NOT_READ_OFFSET_RANGE``.
         topic, partition: where.
-        lost_from, lost_until: the half-open range of offsets that cannot be read; equal when no record is
-            known to be lost (a topic that was made again).
+        lost_from, lost_until: the half-open range that cannot be read; equal when nothing is known to be lost.
         detail: what was found.
     """
 
@@ -227,9 +236,9 @@ class DataLossError(DirectKafkaError):
     lost_until: int
     detail: str
     template = (
-        "[KAFKA_DATA_LOSS.{condition}] topic {topic}, partition {partition}, offsets [{lost_from}, "
-        "{lost_until}): {detail}. Some data may have been lost because it is no longer available in Kafka; "
-        "set failOnDataLoss to false to go on without it."
+        "[KAFKA_DATA_LOSS.{condition}] topic {topic}, partition {partition}, offsets [{lost_from}, {lost_until}): "
+        "{detail}. Some data may have been lost because it is no longer available in Kafka; set failOnDataLoss "
+        "to false to go on without it."
     )
 
 
@@ -248,8 +257,8 @@ class RangeNotReadError(DirectKafkaError):
 
     ranges: tuple[str, ...]
     template = (
-        "the batch ended before {ranges} was read to the end. A transform that stops early (LIMIT, a filter "
-        "that Spark proves empty) would drop records without a trace; remove it. Nothing was committed."
+        "the batch ended before {ranges} was read to the end. A transform that stops early (LIMIT, a filter that "
+        "Spark proves empty) would drop records without a trace; remove it. Nothing was committed."
     )
 
 
@@ -259,8 +268,8 @@ class WorkerLostError(DirectKafkaError):
 
     cause: str
     template = (
-        "a Python worker or an executor was lost while it ran a task: {cause}. Nothing was committed; the batch "
-        "is done again. If it goes on, look for the kernel's out-of-memory killer in the executors' logs."
+        "a Python worker or an executor was lost while it ran a task: {cause}. Nothing was committed; the batch is "
+        "done again. If it goes on, look for the kernel's out-of-memory killer in the executors' logs."
     )
 
 
