@@ -7,22 +7,22 @@ range to the end, through an accumulator that is filed by attempt, so that a tas
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import StorageLevel
-from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.error_notes import from_note, with_note
-from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError, WorkerLostError
+from directkafka.errors import OptionError, RangeNotReadError, TransformError
 from directkafka.kafka.range_task import RangeTask
+from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
-from directkafka.python_worker import freeze_imports
+from directkafka.pipeline.write_task import ProofUnion, WriteTask
 from directkafka.sources.frame import records_frame
-from directkafka.stores.base import BatchName, Sink, Store, TaskReport, TaskWriter
+from directkafka.stores.base import BatchName, Sink, Store, TaskReport
 
 __all__ = ["BatchWriter", "Binding", "Written"]
 
@@ -71,10 +71,11 @@ class BatchWriter:
         self._transform = transform
         self._bindings = tuple(bindings)
         self._include_headers = include_headers
-        self._proofs = session.sparkContext.accumulator({}, _DictUnion())
+        self._proofs = session.sparkContext.accumulator({}, ProofUnion())
+        self._schemas: tuple[pa.Schema, ...] = ()
 
-    def prepare(self) -> tuple[str, ...]:
-        """Before the first batch: compile the transform, check or create every sink's table.
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, and have every sink look at its columns; nothing is made or changed.
 
         Returns:
             Remarks on the plans for the user.
@@ -84,30 +85,50 @@ class BatchWriter:
             OptionError: a sink asks for an output that the transform does not give.
         """
         outputs = self._outputs(())
-        for binding in self._bindings:
-            binding.sink.prepare(_arrow_schema(outputs[binding.output]))
-        return remarks(outputs, store_count=len({binding.sink.store.identity for binding in self._bindings}))
+        notes = remarks(outputs, store_count=len({binding.sink.store.identity for binding in self._bindings}))
+        self._schemas = tuple(_arrow_schema(outputs[binding.output]) for binding in self._bindings)
+        for binding, schema in zip(self._bindings, self._schemas, strict=True):
+            binding.sink.check(schema)
+        return notes
+
+    def prepare(self) -> None:
+        """Make what tables are not there, for the columns that :meth:`check` found.
+
+        Raises:
+            SchemaMismatchError: see :meth:`~directkafka.stores.base.Sink.prepare`.
+        """
+        for binding, schema in zip(self._bindings, self._schemas, strict=True):
+            binding.sink.prepare(schema)
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
         """Read, transform and write one batch.
 
         Raises:
             RangeNotReadError: the transform ended a range early.
-            TransformError: the transform failed on an executor.
+            TransformError: the transform failed on an executor, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
         self._proofs.value = {}
         with ExitStack() as persisted:
-            outputs = self._outputs(tasks, name.attempt, persisted)
-            reports = tuple(
-                (binding.sink, self._write_one(outputs[binding.output], binding.sink, name, len(tasks)))
-                for binding in self._bindings
-            )
-        proven = {place: count for (attempt, place), count in self._proofs.value.items() if attempt == name.attempt}
-        unread = tuple(str(task.range) for task in tasks if str(task.range) not in proven)
-        if unread:
+            try:
+                reports = self._write_all(name, tasks, persisted)
+            except Exception as error:
+                raise from_executor(error) from error
+        # A copy, made in one step: a task of an earlier attempt may still report while we look.
+        proofs = dict(self._proofs.value)
+        proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
+        if unread := _unread(tasks, proven):
             raise RangeNotReadError(ranges=unread)
         return Written(name=name, reports=reports, record_count=sum(proven.values()))
+
+    def _write_all(
+        self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack
+    ) -> tuple[tuple[Sink, tuple[TaskReport, ...]], ...]:
+        outputs = self._outputs(tasks, name.attempt, persisted)
+        return tuple(
+            (binding.sink, self._write_one(outputs[binding.output], binding, schema, name, len(tasks)))
+            for binding, schema in zip(self._bindings, self._schemas, strict=True)
+        )
 
     def _outputs(
         self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
@@ -133,50 +154,34 @@ class BatchWriter:
         """At most so many tasks write, unless the transform asks Spark for more by itself."""
         return max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
 
-    def _write_one(self, output: DataFrame, sink: Sink, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
+    def _write_one(
+        self, output: DataFrame, binding: Binding, schema: pa.Schema, name: BatchName, range_count: int
+    ) -> tuple[TaskReport, ...]:
+        if _columns(found := _arrow_schema(output)) != _columns(schema):
+            raise TransformError(
+                source=f"output {binding.output!r}",
+                cause=f"it gives other columns than when the pipeline started: [{_named(found)}], not "
+                f"[{_named(schema)}]; the columns must not depend on a batch's records",
+            )
+        sink = binding.sink
         writers_max = getattr(sink, "writers_max", None)
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
             output = output.coalesce(writers_max)
-        writer = sink.task_writer(name, _arrow_schema(output), task_count=self._task_count(range_count))
-        try:
-            rows = output.mapInArrow(_WriteTask(writer), "report binary").collect()
-        except Exception as error:
-            raise _from_executor(error) from error
+        writer = sink.task_writer(name, schema, task_count=self._task_count(range_count))
+        rows = output.mapInArrow(WriteTask(writer), "report binary").collect()
         return tuple(pickle.loads(row.report) for row in rows)
-
-
-class _WriteTask:
-    """A function for ``mapInArrow``: one task's rows become one report."""
-
-    def __init__(self, writer: TaskWriter) -> None:
-        self._writer = writer
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        freeze_imports("write")
-        try:
-            report = self._writer(batches)
-        except DirectKafkaError as error:
-            raise with_note(error) from error.__cause__
-        yield pa.record_batch({"report": pa.array([pickle.dumps(report)], pa.binary())})
-
-
-class _DictUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's
-    """Dicts that grow by union: adding the same proof twice changes nothing."""
-
-    def zero(self, value: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
-        return {}
-
-    def addInPlace(  # noqa: N802 - Spark's name
-        self, value1: dict[tuple[str, str], int], value2: dict[tuple[str, str], int]
-    ) -> dict[tuple[str, str], int]:
-        value1.update(value2)
-        return value1
 
 
 def _persist(frame: DataFrame, persisted: ExitStack) -> DataFrame:
     frame.persist(StorageLevel.MEMORY_AND_DISK)
-    persisted.callback(frame.unpersist)
+    persisted.callback(_unpersist, frame)
     return frame
+
+
+def _unpersist(frame: DataFrame) -> None:
+    """Free the blocks; a Spark that is gone has none, and must not hide why it is."""
+    with suppress(Py4JError):
+        frame.unpersist()
 
 
 def _arrow_schema(frame: DataFrame) -> pa.Schema:
@@ -185,18 +190,13 @@ def _arrow_schema(frame: DataFrame) -> pa.Schema:
     return to_arrow_schema(frame.schema, timezone="UTC")
 
 
-#: What Spark says when a task did not fail but lost the process that ran it.
-_LOST_SIGNS = ("Python worker exited unexpectedly", "ExecutorLostFailure", "worker was lost", "FetchFailed")
+def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
+    return [(field.name, field.type) for field in schema]
 
 
-def _from_executor(error: Exception) -> DirectKafkaError:
-    """What a task raised, if it was one of ours; a lost process; else the transform's failure."""
-    text = str(error)
-    ours = from_note(text)
-    if ours is not None:
-        return ours
-    lines = [line.strip() for line in text.partition("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
-    lost = next((line for line in text.splitlines() for sign in _LOST_SIGNS if sign in line), None)
-    if lost is not None:
-        return WorkerLostError(cause=lost.strip())
-    return TransformError(source="on an executor", cause=lines[-1] if lines else type(error).__name__)
+def _named(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {field.type}" for field in schema)
+
+
+def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(str(task.range) for task in tasks if str(task.range) not in proven)

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import BatchWriter, Binding
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
+from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.pipeline.session import check_executors, session_for
-from directkafka.pipeline.spec import PipelineSpec, SinkSpec, load, parse_trigger
-from directkafka.pipeline.transform import DEFAULT_OUTPUT, PythonTransform, SqlTransform, Transform, load_function
+from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, SinkSpec, load, parse_trigger
+from directkafka.pipeline.transform import DEFAULT_OUTPUT, PythonTransform, SqlTransform, Transform
+from directkafka.planning.plan import PlanPolicy
 from directkafka.sinks.postgres import PostgresSink
+from directkafka.sources.cluster import SourceCluster
 from directkafka.stores.base import Sink
 
 __all__ = ["Pipeline"]
@@ -32,17 +39,17 @@ class Pipeline:
     """Kafka through a transform into stores, exactly once.
 
     Args:
-        name: identity in the stores' ledgers; never reuse it for another job.
+        name: identity in the stores' ledgers; never reuse it for another job. Letters, digits, ``.``, ``_``, ``-``.
         source: options of the format ``directkafka``, for example ``subscribe``.
         transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
-        sinks: where the output goes; a dict binds the transform's named outputs.
+        sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``.
         engine: ``"direct"``: the ledger is the checkpoint.
         checkpoint: not used by the direct engine; must be None.
         master, spark_conf: used only when no Spark session exists.
-        report: told of each committed batch; one log line each by default.
-        retry_ms_max: how long a failure that may pass (a database that restarts) is met with another try, in
-            milliseconds.
+        report: told of each committed batch; one log line each by default. What it raises is logged, no more.
+        retry_ms_max: how long after its first failure a step whose failure may pass (a database that restarts) is
+            tried again, in milliseconds.
 
     Raises:
         OptionError: an option is wrong.
@@ -53,7 +60,7 @@ class Pipeline:
         name: str,
         *,
         source: Mapping[str, str],
-        transform: str | Callable[[DataFrame], Any],
+        transform: str | Callable[[DataFrame], Any] | FunctionReference,
         sinks: Sinks,
         trigger: str | Mapping[str, Any] = "1s",
         engine: str = "direct",
@@ -68,6 +75,8 @@ class Pipeline:
                 option="engine",
                 reason=f'expected "direct", which takes no checkpoint; found {engine!r}, {checkpoint!r}',
             )
+        if re.search(NAME_PATTERN, name) is None:
+            raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
         self.name = name
         self.report = report
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
@@ -77,8 +86,9 @@ class Pipeline:
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
-        self._folder = Path.cwd()
         self._stop = threading.Event()
+        self._run_lock = threading.Lock()
+        self._runner: int | None = None
         self._thread: threading.Thread | None = None
         self._failure: BaseException | None = None
 
@@ -90,22 +100,19 @@ class Pipeline:
             OptionError: the file has a mistake; the message names file, place and remedy.
         """
         spec = load(path)
-        pipeline = cls(
-            spec.pipeline.name,
-            source=spec.source_options(),
-            transform=spec.transform.sql or "",
-            sinks=_sinks_of(spec),
-            trigger=spec.pipeline.trigger,
-            master=spec.spark.master,
-            spark_conf=spec.spark.conf,
-            report=report,
-        )
-        pipeline._folder = spec.path.resolve().parent
-        pipeline._transform = spec.transform.sql or spec.transform.python or ""
-        pipeline._is_reference = spec.transform.python is not None
-        return pipeline
-
-    _is_reference = False
+        try:
+            return cls(
+                spec.pipeline.name,
+                source=spec.source_options(),
+                transform=_transform_of(spec),
+                sinks=_sinks_of(spec),
+                trigger=spec.pipeline.trigger,
+                master=spec.spark.master,
+                spark_conf=spec.spark.conf,
+                report=report,
+            )
+        except OptionError as error:
+            raise replace(error, where=", ".join(filter(None, (str(path), error.where)))) from None
 
     @property
     def source_options(self) -> SourceOptions:
@@ -127,14 +134,16 @@ class Pipeline:
         Raises:
             OptionError: it cannot be imported.
         """
-        if callable(self._transform):
-            return PythonTransform(self._transform, getattr(self._transform, "__name__", "function"))
-        if self._is_reference:
-            return load_function(self._transform, self._folder, session)
-        return SqlTransform(self._transform)
+        if isinstance(self._transform, FunctionReference):
+            return load_function(self._transform, session)
+        if isinstance(self._transform, str):
+            return SqlTransform(self._transform)
+        return PythonTransform(self._transform, getattr(self._transform, "__name__", "function"))
 
     def check(self) -> tuple[str, ...]:
-        """Compile the transform and check every table and the executors, without reading a record.
+        """Ask for the topics, compile the transform, look at every table, ledger and executor; change nothing.
+
+        A pipeline of this name that runs meanwhile is not disturbed.
 
         Returns:
             Remarks on the plans.
@@ -144,53 +153,71 @@ class Pipeline:
         """
         session = self.session()
         check_executors(session)
-        writer = BatchWriter(
-            session, self.transform(session), self._bindings, include_headers=self._source.include_headers
-        )
-        return writer.prepare()
+        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, self._bindings)
+        try:
+            cluster.view(must_exist=True)
+            ledgers.connect()
+            remarks = self._writer(session).check()
+            ledgers.peek()
+        finally:
+            cluster.close()
+            ledgers.close()
+        return remarks
 
     def run(self) -> None:
         """Run in this thread until :meth:`stop` is called from elsewhere or the trigger ends it.
 
         Raises:
+            AlreadyRunningError: it runs already, here or in the thread of :meth:`start`.
             FencedError: a newer driver of this name took over.
             DirectKafkaError: what stopped it; the next run goes on from the last committed batch.
         """
-        session = self.session()
-        check_executors(session)
-        engine = DirectEngine(
-            self.name,
-            source=self._source,
-            transform=self.transform(session),
-            bindings=self._bindings,
-            trigger=self._trigger,
-            session=session,
-            report=self.report,
-            retry_ms_max=self._retry_ms_max,
-        )
-        engine.run(self._stop)
+        if not self._run_lock.acquire(blocking=False):
+            raise AlreadyRunningError(pipeline=self.name)
+        self._runner = threading.get_ident()
+        try:
+            if not self._stop.is_set():
+                self._engine().run()
+        finally:
+            # A stop that was asked for before the start counts, and counts once.
+            self._stop.clear()
+            self._runner = None
+            self._run_lock.release()
 
     def start(self) -> None:
         """Run in a thread of its own; several pipelines may run in one process.
 
         Raises:
-            DirectKafkaError: it is running already.
+            AlreadyRunningError: it runs already.
+            DirectKafkaError: what an earlier start died of, if nobody has waited for it.
         """
-        if self._thread is not None and self._thread.is_alive():
-            raise DirectKafkaError()
-        self._stop.clear()
-        self._failure = None
+        if self._thread is not None and not self._thread.is_alive():
+            self.wait()
+        if self._run_lock.locked() or self._thread is not None:
+            raise AlreadyRunningError(pipeline=self.name)
         self._thread = threading.Thread(target=self._run_in_thread, name=f"pipeline {self.name}", daemon=True)
         self._thread.start()
 
     def request_stop(self) -> None:
-        """Ask the pipeline to stop after the batch in flight; returns at once. Safe in a signal handler."""
+        """Ask the pipeline to stop after the batch in flight, or to end at once if it is not yet started.
+
+        Returns at once. Safe in a signal handler while the pipeline runs in the thread of :meth:`start`.
+        """
         self._stop.set()
 
     def stop(self) -> None:
-        """Stop after the batch in flight, wait for it, and raise what the thread of :meth:`start` died of."""
+        """Stop after the batch in flight, wait for it, and raise what the thread of :meth:`start` died of.
+
+        A pipeline that does not run is left as it is. Called from its own report callback, it only asks.
+        """
         self.request_stop()
-        self.wait()
+        if self._runner == threading.get_ident():
+            return
+        try:
+            self.wait()
+        finally:
+            with self._run_lock:  # also waits for a run() in another thread
+                self._stop.clear()
 
     def wait(self) -> None:
         """Wait until a started pipeline ends by itself, and raise what it died of."""
@@ -201,6 +228,28 @@ class Pipeline:
             failure, self._failure = self._failure, None
             raise failure
 
+    def _engine(self) -> DirectEngine:
+        session = self.session()
+        check_executors(session)
+        writer = self._writer(session)
+        return DirectEngine(
+            self.name,
+            cluster=SourceCluster(self._source),
+            writer=writer,
+            ledgers=Ledgers(self.name, self._bindings),
+            starting=self._source.starting,
+            policy=_policy_of(self._source),
+            trigger=self._trigger,
+            report=self.report,
+            stop=self._stop,
+            patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
+        )
+
+    def _writer(self, session: SparkSession) -> BatchWriter:
+        return BatchWriter(
+            session, self.transform(session), self._bindings, include_headers=self._source.include_headers
+        )
+
     def _run_in_thread(self) -> None:
         try:
             self.run()
@@ -209,13 +258,32 @@ class Pipeline:
 
 
 def _bindings(sinks: Sinks) -> tuple[Binding, ...]:
-    if isinstance(sinks, Mapping):
-        return tuple(Binding(output=output, sink=sink) for output, some in sinks.items() for sink in _as_sequence(some))
-    return tuple(Binding(output=DEFAULT_OUTPUT, sink=sink) for sink in _as_sequence(sinks))
+    named = sinks if isinstance(sinks, Mapping) else {DEFAULT_OUTPUT: sinks}
+    bindings = tuple(Binding(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
+    if not bindings:
+        raise OptionError(option="sinks", reason="a pipeline needs at least one sink")
+    return bindings
 
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
     return sinks if isinstance(sinks, Sequence) else (sinks,)
+
+
+def _policy_of(source: SourceOptions) -> PlanPolicy:
+    return PlanPolicy(
+        max_offsets=source.max_offsets_per_trigger,
+        fail_on_data_loss=source.fail_on_data_loss,
+        min_partitions=source.min_partitions,
+        max_records_per_partition=source.max_records_per_partition,
+        group_id_given=source.group_id is not None,
+    )
+
+
+def _transform_of(spec: PipelineSpec) -> str | FunctionReference:
+    if spec.transform.python is not None:
+        return FunctionReference(spec.transform.python, spec.path.resolve().parent)
+    assert spec.transform.sql is not None, "the file's model has one of the two"
+    return spec.transform.sql
 
 
 def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:

@@ -1,19 +1,20 @@
 """Where a pipeline stands when it starts: the stores' ledgers compared. Pure.
 
 One store: its entry says it all. Several stores commit one after the other, so a crash leaves each at batch n
-or n-1; the one that is ahead pins the ranges for the others, which must be exactly one batch behind.
+or n-1; the one that is ahead pins the ranges for the others, which must be exactly one batch behind. A store
+without an entry is new to the pipeline, and begins where the others end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from directkafka.errors import LineageError, OffsetMismatchError
-from directkafka.offsets import to_nested
+from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.stores.base import LedgerEntry
 
-__all__ = ["Recovery", "reconcile"]
+__all__ = ["Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,10 +24,12 @@ class Recovery:
     Attributes:
         ahead: the newest entry; None when the pipeline never committed anything anywhere.
         behind: indexes of the stores that lack the newest entry's batch.
+        new: indexes of the stores that have no entry, while others have.
     """
 
     ahead: LedgerEntry | None
-    behind: tuple[int, ...]
+    behind: tuple[int, ...] = ()
+    new: tuple[int, ...] = ()
 
 
 def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
@@ -37,53 +40,82 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
 
     Raises:
         LineageError: entries of two different histories.
-        OffsetMismatchError: a store that is more than one batch behind, or whose ends are not the starts of
-            the batch it lacks.
+        OffsetMismatchError: a store that is more than one batch behind, whose ends are not the starts of the
+            batch it lacks, or that ends elsewhere after the same batch.
     """
     known = [entry for _, entry in entries if entry is not None]
     if not known:
-        return Recovery(ahead=None, behind=())
+        return Recovery(ahead=None)
     ahead = max(known, key=lambda entry: entry.batch_id)
-    behind = []
+    behind, new = [], []
     for index, (identity, entry) in enumerate(entries):
         if entry is None:
-            _check_new(identity, ahead)
-            behind.append(index)
-        elif entry.lineage != ahead.lineage:
-            raise LineageError(
-                store=identity,
-                pipeline=ahead.pipeline,
-                expected=ahead.lineage,
-                found=entry.lineage,
-                remedy="The stores of one pipeline must have one history: give this pipeline another name.",
-            )
-        elif entry.batch_id < ahead.batch_id:
+            new.append(index)
+            continue
+        _check_lineage(identity, entry, ahead)
+        if entry.batch_id == ahead.batch_id:
+            _check_same_ends(identity, entry, ahead)
+        else:
             _check_one_behind(identity, entry, ahead)
             behind.append(index)
-    return Recovery(ahead=ahead, behind=tuple(behind))
+    return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new))
 
 
-def _check_new(identity: str, ahead: LedgerEntry) -> None:
-    """A store without an entry can only lack batch 0, which has no rows."""
-    if ahead.batch_id > 0:
-        raise OffsetMismatchError(
+def progress_of_newcomer(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:
+    """The first entry's progress of a store that joins: it has nothing of what lies before."""
+    return tuple(replace(one, start=one.end, origin=one.end) for one in ahead.progress)
+
+
+def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
+    """A batch's progress as one store writes it: stores of one pipeline may have begun at different offsets."""
+    known = {one.topic_partition: one for one in own.progress} if own is not None else {}
+    return tuple(
+        replace(one, origin=before.origin)
+        if (before := known.get(one.topic_partition)) is not None and before.topic_id == one.topic_id
+        else one
+        for one in progress
+    )
+
+
+def _check_lineage(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
+    if entry.lineage != ahead.lineage:
+        raise LineageError(
             store=identity,
             pipeline=ahead.pipeline,
-            batch_id=ahead.batch_id,
-            expected=f"batch {ahead.batch_id} or {ahead.batch_id - 1}, as in the pipeline's other stores",
-            found="no entry: this store was added later, or its ledger was deleted",
+            expected=ahead.lineage,
+            found=entry.lineage,
+            remedy="The stores of one pipeline must have one history: give this pipeline another name.",
         )
+
+
+def _check_same_ends(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
+    if entry.ends() != ahead.ends():
+        raise _mismatch(identity, entry, ahead, ahead.batch_id, ahead.ends())
 
 
 def _check_one_behind(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
-    starts = {one.topic_partition: one.start for one in ahead.progress}
-    ends = entry.ends()
-    differing = any(starts.get(one) != end for one, end in ends.items())
+    """A topic that was made again starts anew in the batch that found out, so its starts say nothing."""
+    starts = {one.topic_partition: one for one in ahead.progress}
+    differing = any(not _continues(one, starts.get(one.topic_partition)) for one in entry.progress)
     if entry.batch_id != ahead.batch_id - 1 or differing:
-        raise OffsetMismatchError(
-            store=identity,
-            pipeline=ahead.pipeline,
-            batch_id=ahead.batch_id,
-            expected=f"batch {ahead.batch_id - 1} ending at {to_nested(starts)}",
-            found=f"batch {entry.batch_id} ending at {to_nested(ends)}",
-        )
+        expected = {place: one.start for place, one in starts.items()}
+        raise _mismatch(identity, entry, ahead, ahead.batch_id - 1, expected)
+
+
+def _continues(before: PartitionProgress, after: PartitionProgress | None) -> bool:
+    if after is None:
+        return False
+    is_other_topic = before.topic_id and after.topic_id and before.topic_id != after.topic_id
+    return bool(is_other_topic) or before.end == after.start
+
+
+def _mismatch(
+    identity: str, entry: LedgerEntry, ahead: LedgerEntry, batch_id: int, ends: dict[TopicPartition, int]
+) -> OffsetMismatchError:
+    return OffsetMismatchError(
+        store=identity,
+        pipeline=ahead.pipeline,
+        batch_id=ahead.batch_id,
+        expected=f"batch {batch_id} ending at {to_nested(ends)}, as the pipeline's other stores have it",
+        found=f"batch {entry.batch_id} ending at {to_nested(entry.ends())}",
+    )

@@ -2,18 +2,20 @@
 
 ::
 
+    0. compile the transform and check every table, changing nothing: a job that cannot run disturbs nobody
     1. fence all stores, in the order listed; the first hands out the generation
-    2. read the ledgers, only after all are fenced
+    2. make what tables are not there; read the ledgers, only after all are fenced
        nothing there:  resolve the start positions, commit them as batch 0, which has no rows
        one is ahead:   its ranges are pinned, the others redo that batch
+       one is new:     it begins where the others end
     then, for each batch:
     3. plan the ranges from the last ends and a fresh view; write the rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
     5. tell the outside
 
 Each arrow between two steps is a fault point (:mod:`directkafka.faults`), and ``tests/chaos`` kills the process
-at each. An error in 3 or 4 that may pass (a database that restarts, a leader that moves) is answered by doing
-the whole batch again from the ledger; no later batch runs before it.
+at each. An error that may pass (a database that restarts, a leader that moves) is answered by reading the ledgers
+again and going on from there; no later batch runs before that.
 """
 
 from __future__ import annotations
@@ -21,51 +23,81 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from threading import Event
+from typing import Protocol
 
-import tenacity
-from pyspark.sql import SparkSession
-
-from directkafka.errors import (
-    BrokerResponseError,
-    BrokerUnreachableError,
-    DataLossError,
-    FetchTimeoutError,
-    RowCountError,
-    StoreUnavailableError,
-    WorkerLostError,
-)
+from directkafka.errors import DataLossError, RowCountError
 from directkafka.faults import reach
-from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.options import SourceOptions
-from directkafka.pipeline.batch import BatchWriter, Binding, Written
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition, to_nested
+from directkafka.pipeline.batch import Written
+from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter
-from directkafka.pipeline.recover import reconcile
-from directkafka.pipeline.transform import Transform
+from directkafka.pipeline.recover import progress_of_newcomer
+from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
-from directkafka.sources.cluster import SourceCluster
-from directkafka.stores.base import BatchName, LedgerEntry, Store
+from directkafka.stores.base import BatchName, LedgerEntry
 from directkafka.view import ClusterView
 
-__all__ = ["DirectEngine"]
+__all__ = ["Cluster", "DirectEngine", "Writer"]
 
 log = logging.getLogger("directkafka.pipeline")
 
-#: What may pass by itself; anything else stops the pipeline at once.
-_PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchTimeoutError, WorkerLostError)
-
 _SECOND_LOOK_S = 0.5
+
+#: Longest single wait for the next batch, in milliseconds; a longer one is several.
+_WAIT_MS_MAX = 60_000
+
+
+class Cluster(Protocol):
+    """What the engine asks of Kafka; see :class:`~directkafka.sources.cluster.SourceCluster`."""
+
+    def view(self, *, must_exist: bool = False) -> ClusterView:
+        """The selected partitions as of now."""
+        ...
+
+    def timestamps(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        """The offsets that the positions' timestamps stand for."""
+        ...
+
+    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
+        """What executors need to read the ranges."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Writer(Protocol):
+    """What the engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
+
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, check every sink, change nothing; remarks for the user."""
+        ...
+
+    def prepare(self) -> None:
+        """Make what tables are not there."""
+        ...
+
+    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
+        """Read, transform and write one batch where no reader sees it."""
+        ...
 
 
 @dataclass(slots=True)
-class _Ledger:
-    """One store with the entry it stands at."""
+class _Stopwatch:
+    """Durations of a batch's steps, in milliseconds."""
 
-    store: Store
-    entry: LedgerEntry | None = None
+    clock: Callable[[], float]
+    last: float
+
+    def lap_ms(self) -> int:
+        """Since the last call."""
+        before, self.last = self.last, self.clock()
+        return round((self.last - before) * 1000)
 
 
 class DirectEngine:
@@ -73,214 +105,243 @@ class DirectEngine:
 
     Args:
         name: the pipeline's name in the ledgers.
-        source: options of the source.
-        transform: what becomes of each batch.
-        bindings: which output goes into which sink; sinks of one store share its transaction.
+        cluster: where records come from; closed at the end.
+        writer: what becomes of them.
+        ledgers: where they are committed; closed at the end.
+        starting: where a pipeline without a ledger begins.
+        policy: limits of a batch.
         trigger: when batches start.
-        session: a Spark session of the pipeline's own.
         report: told of each committed batch.
-        retry_ms_max: how long a failure that may pass is met with another try, in milliseconds.
+        stop: ends the run between two batches, or between two tries of one.
+        patience: how failures that may pass are met.
+        clock: seconds on a monotonic clock.
     """
 
     def __init__(
         self,
         name: str,
         *,
-        source: SourceOptions,
-        transform: Transform,
-        bindings: Sequence[Binding],
+        cluster: Cluster,
+        writer: Writer,
+        ledgers: Ledgers,
+        starting: Positions,
+        policy: PlanPolicy,
         trigger: Trigger,
-        session: SparkSession,
         report: Reporter,
-        retry_ms_max: int = 60_000,
+        stop: StopSignal,
+        patience: Patience,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
-        self._source = source
+        self._cluster = cluster
+        self._writer = writer
+        self._ledgers = ledgers
+        self._starting = starting
+        self._policy = policy
         self._trigger = trigger
         self._report = report
-        self._cluster = SourceCluster(source)
-        self._writer = BatchWriter(session, transform, bindings, include_headers=source.include_headers)
-        self._ledgers = _group(bindings)
-        self._policy = PlanPolicy(
-            max_offsets=source.max_offsets_per_trigger,
-            fail_on_data_loss=source.fail_on_data_loss,
-            min_partitions=source.min_partitions,
-            max_records_per_partition=source.max_records_per_partition,
-            group_id_given=source.group_id is not None,
-        )
-        self._generation = 0
+        self._stop = stop
+        self._patience = patience
+        self._clock = clock
+        #: Where an available-now run ends; known once the first view is believed.
         self._target: Mapping[TopicPartition, int] | None = None
-        self._retry_ms_max = retry_ms_max
+        #: Whether what is remembered of the ledgers may be wrong: after any failure.
+        self._is_in_doubt = False
+        #: A batch that is written and not yet committed everywhere.
+        self._pending: tuple[LedgerEntry, Written] | None = None
 
-    def run(self, stop: Event) -> None:
-        """Steps 1 and 2, then batches until the trigger or ``stop`` ends them.
+    def run(self) -> None:
+        """Steps 0 to 2, then batches until the trigger or the stop ends them.
 
         Raises:
             FencedError: a newer driver took over.
             DirectKafkaError: whatever stopped the pipeline; nothing of the failed batch is committed.
         """
         try:
-            self._retrying(stop)(self._take_over)
-            self._writer.prepare()
-            started_ms = ended_ms = None
-            while not stop.is_set():
-                wait = wait_ms(
-                    self._trigger,
-                    Moment(now_ms=_now_ms(), started_ms=started_ms, ended_ms=ended_ms, backlog=self._backlog()),
-                )
-                if wait > 0:
-                    stop.wait(wait / 1000)
-                    continue
-                started_ms = _now_ms()
-                if not self._next_batch(stop) and isinstance(self._trigger, AvailableNow):
-                    return
-                ended_ms = _now_ms()
+            if not self._stop.is_set():
+                for remark in self._patience.until_done(self._take_over):
+                    log.warning("%s: %s", self._name, remark)
+                self._run_batches()
+        except StopAsked as asked:
+            log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
         finally:
-            self._close()
+            self._cluster.close()
+            self._ledgers.close()
 
-    def _close(self) -> None:
-        self._cluster.close()
-        for ledger in self._ledgers:
-            ledger.store.close()
+    def _run_batches(self) -> None:
+        started_ms = ended_ms = None
+        is_idle = False
+        while not self._stop.is_set():
+            moment = Moment(
+                now_ms=self._now_ms(),
+                started_ms=started_ms,
+                ended_ms=ended_ms,
+                backlog=self._patience.until_done(self._backlog),
+                is_idle=is_idle,
+            )
+            if (wait := wait_ms(self._trigger, moment)) > 0:
+                self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
+                continue
+            started_ms = self._now_ms()
+            is_idle = not self._patience.until_done(self._next_batch)
+            ended_ms = self._now_ms()
+            if is_idle and isinstance(self._trigger, AvailableNow):
+                return
 
-    # 1 and 2 ------------------------------------------------------------------------------------------------
+    # 0 to 2 -------------------------------------------------------------------------------------------------
 
-    def _take_over(self) -> None:
+    def _take_over(self) -> tuple[str, ...]:
+        """Steps 0 to 2; remarks on the transform for the user."""
+        self._ledgers.connect()
+        remarks = self._writer.check()
         reach("fence.before")
-        generation: int | None = None
-        for ledger in self._ledgers:  # 1. the first hands out the generation, the others take it
-            generation = ledger.store.fence(self._name, generation=generation)
-        assert generation is not None
-        self._generation = generation
+        self._ledgers.fence()
         reach("fence.done")
-        for ledger in self._ledgers:  # 2. only now can nobody else move them
-            ledger.entry = ledger.store.read(self._name)
-        reach("ledger.read")
-        recovery = reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
+        self._writer.prepare()
+        self._recover()
+        return remarks
+
+    def _recover(self) -> None:
+        """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
+        recovery = self._ledgers.read()
         if recovery.ahead is None:
             self._commit_origin()
-        elif recovery.behind:
-            self._catch_up(recovery.ahead, [self._ledgers[index] for index in recovery.behind])
+            return
+        if recovery.behind:
+            self._catch_up(recovery.ahead, recovery.behind)
+        if recovery.new:
+            self._join(recovery.ahead, recovery.new)
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
         view = self._cluster.view(must_exist=True)
-        positions = self._source.starting
-        origin = plan_origin(positions, view, self._cluster.timestamps(positions, view), self._policy)
+        timestamps = self._cluster.timestamps(self._starting, view)
+        origin = plan_origin(self._starting, view, timestamps, self._policy)
         _log_losses(origin)
         reach("origin.planned")
         entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
-        for ledger in self._ledgers:
-            ledger.entry = ledger.store.commit(entry, previous=None)
+        self._ledgers.commit(entry)
         reach("origin.committed")
         log.info("%s starts at %s", self._name, to_nested(entry.ends()))
 
-    def _catch_up(self, ahead: LedgerEntry, behind: Sequence[_Ledger]) -> None:
-        """Redo the newest batch for the stores that lack it, from the ranges that the others committed."""
-        log.warning("%s: %d store(s) lack batch %d; redoing it there", self._name, len(behind), ahead.batch_id)
-        name = self._batch_name(ahead.batch_id)
+    def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
+        """The newest batch for the stores that lack it, from the ranges that the others committed."""
+        log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
+        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
+        self._commit(entry, self._kept(ahead) or self._write_pinned(ahead), only=behind)
+
+    def _kept(self, ahead: LedgerEntry) -> Written | None:
+        """The batch's rows as this driver wrote them, so that all stores get the same."""
+        if self._pending is None:
+            return None
+        entry, written = self._pending
+        is_the_same = (entry.lineage, entry.batch_id, entry.ends()) == (ahead.lineage, ahead.batch_id, ahead.ends())
+        return written if is_the_same else None
+
+    def _write_pinned(self, ahead: LedgerEntry) -> Written:
         view = self._cluster.view()
         pinned = plan_pinned(ahead.progress, view, self._policy)
         _log_losses(pinned)
-        written = self._writer.write(name, self._cluster.tasks(pinned.ranges, view))
-        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
-        for ledger in behind:
-            ledger.entry = ledger.store.commit(entry, previous=ledger.entry, writes=written.for_store(ledger.store))
+        return self._writer.write(self._batch_name(ahead.batch_id), self._cluster.tasks(pinned.ranges, view))
+
+    def _join(self, ahead: LedgerEntry, new: Sequence[int]) -> None:
+        progress = progress_of_newcomer(ahead)
+        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=progress)
+        self._ledgers.commit(entry, only=new)
+        if ahead.batch_id > 0:
+            log.warning(
+                "%s: %d store(s) have no entry of it and join at batch %d; nothing before %s will be in them",
+                self._name, len(new), ahead.batch_id, to_nested(entry.ends()),
+            )  # fmt: skip
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
-    def _next_batch(self, stop: Event) -> bool:
-        """One batch if there is anything to read; again from the ledger while its failure may pass."""
-        for attempt in self._retrying(stop):
-            with attempt:
-                if attempt.retry_state.attempt_number > 1:
-                    self._read_again()
-                done = self._batch()
+    def _next_batch(self) -> bool:
+        """One batch if there is anything to read; whether there was."""
+        if self._is_in_doubt:
+            self._recover()
+        self._is_in_doubt = True
+        done = self._batch()
+        self._is_in_doubt = False
         return done
 
     def _batch(self) -> bool:
-        started = time.monotonic()
-        view = self._cluster.view()
-        batch = self._plan(view)
+        watch = _Stopwatch(self._clock, self._clock())
+        batch, view = self._plan()
         if batch is None:
             return False
-        previous = self._entry_now()
+        previous = self._ledgers.entry
         name = self._batch_name(previous.batch_id + 1)
         tasks = self._cluster.tasks(batch.ranges, view)
         reach("batch.planned")
-        planned = time.monotonic()
+        plan_ms = watch.lap_ms()
         written = self._writer.write(name, tasks)
         reach("batch.written")
-        done = time.monotonic()
+        write_ms = watch.lap_ms()
         entry = self._entry(batch_id=name.batch_id, lineage=previous.lineage, progress=batch.progress)
-        for ledger in self._ledgers:  # 4. in the order listed; the next batch waits for all of them
-            ledger.entry = ledger.store.commit(entry, previous=ledger.entry, writes=written.for_store(ledger.store))
-        committed = time.monotonic()
-        self._tell(batch, written, plan_s=planned - started, write_s=done - planned, commit_s=committed - done)
+        self._commit(entry, written)
+        self._tell(batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=watch.lap_ms())
         reach("batch.reported")
         return True
 
-    def _plan(self, view: ClusterView) -> BatchPlan | None:
-        previous = {one.topic_partition: one for one in self._entry_now().progress}
+    def _plan(self) -> tuple[BatchPlan | None, ClusterView]:
+        """The next batch, and the view that it was planned from."""
+        previous = {one.topic_partition: one for one in self._ledgers.entry.progress}
+        view = self._cluster.view()
         try:
-            batch = plan(previous, self._as_wanted(view), self._policy)
+            batch = plan(previous, self._up_to_target(view), self._policy)
         except DataLossError as loss:
             # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
             # (KAFKA-7703): a loss is believed when a second look shows it too.
             log.warning("looking again, since it may pass: %s", loss)
-            time.sleep(_SECOND_LOOK_S)
-            batch = plan(previous, self._as_wanted(self._cluster.view()), self._policy)
+            self._stop.wait(_SECOND_LOOK_S)
+            view = self._cluster.view()
+            batch = plan(previous, self._up_to_target(view), self._policy)
+        if self._target is None and isinstance(self._trigger, AvailableNow):
+            self._target = view.latest()
         if batch is not None:
             _log_losses(batch)
-        return batch
+        return batch, view
 
-    def _as_wanted(self, view: ClusterView) -> ClusterView:
-        """The view, up to where an available-now run goes."""
-        if not isinstance(self._trigger, AvailableNow):
-            return view
-        if self._target is None:
-            self._target = view.latest()
-        return view.until(self._target)
+    def _up_to_target(self, view: ClusterView) -> ClusterView:
+        """The view, up to where an available-now run goes; the first view that shows no loss says where."""
+        return view if self._target is None else view.until(self._target)
 
-    def _tell(self, batch: BatchPlan, written: Written, *, plan_s: float, write_s: float, commit_s: float) -> None:
-        entry = self._entry_now()
-        rows: dict[str, int] = {}
-        for ledger in self._ledgers:
-            rows |= ledger.entry.row_counts if ledger.entry is not None else {}
-        self._report(
-            BatchReport(
-                pipeline=self._name,
-                generation=self._generation,
-                batch_id=entry.batch_id,
-                offsets=batch.offset_count,
-                records=written.record_count,
-                rows=rows,
-                backlog=batch.backlog,
-                plan_ms=round(plan_s * 1000),
-                write_ms=round(write_s * 1000),
-                commit_ms=round(commit_s * 1000),
-            )
+    def _commit(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
+        """Step 4; the next batch waits for all stores."""
+        self._pending = (entry, written)
+        try:
+            self._ledgers.commit(entry, written, only=only)
+        except RowCountError:  # what is staged is gone: the rows must be written again
+            self._pending = None
+            raise
+        self._pending = None
+
+    def _tell(self, batch: BatchPlan, written: Written, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
+        report = BatchReport(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=self._ledgers.entry.batch_id,
+            offsets=batch.offset_count,
+            records=written.record_count,
+            rows=self._ledgers.row_counts(),
+            backlog=batch.backlog,
+            plan_ms=plan_ms,
+            write_ms=write_ms,
+            commit_ms=commit_ms,
         )
+        try:
+            self._report(report)
+        except Exception:
+            # The batch is committed; who listens is not what the pipeline depends on.
+            log.warning("%s: the report callback failed on batch %d", self._name, report.batch_id, exc_info=True)
 
     # helpers ------------------------------------------------------------------------------------------------
-
-    def _read_again(self) -> None:
-        """After a failure: the ledger, not memory, says where to go on."""
-        for ledger in self._ledgers:
-            ledger.entry = ledger.store.read(self._name)
-        recovery = reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
-        if recovery.ahead is not None and recovery.behind:
-            self._catch_up(recovery.ahead, [self._ledgers[index] for index in recovery.behind])
-
-    def _entry_now(self) -> LedgerEntry:
-        entry = self._ledgers[0].entry
-        assert entry is not None, "batch 0 is committed before anything is planned"
-        return entry
 
     def _entry(self, *, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...]) -> LedgerEntry:
         return LedgerEntry(
             pipeline=self._name,
-            generation=self._generation,
+            generation=self._ledgers.generation,
             lineage=lineage,
             batch_id=batch_id,
             progress=progress,
@@ -288,51 +349,25 @@ class DirectEngine:
         )
 
     def _batch_name(self, batch_id: int) -> BatchName:
-        return BatchName(pipeline=self._name, generation=self._generation, batch_id=batch_id, attempt=uuid.uuid4().hex)
-
-    def _backlog(self) -> int | None:
-        if not isinstance(self._trigger, Backlog) or self._ledgers[0].entry is None:
-            return None
-        ends = self._ledgers[0].entry.ends()
-        latest = self._cluster.view().latest()
-        return sum(max(0, end - ends.get(one, end)) for one, end in latest.items())
-
-    def _retrying(self, stop: Event) -> tenacity.Retrying:
-        return tenacity.Retrying(
-            stop=tenacity.stop_any(
-                tenacity.stop_after_delay(self._retry_ms_max / 1000), tenacity.stop_when_event_set(stop)
-            ),
-            wait=tenacity.wait_random_exponential(multiplier=0.2, max=5.0),
-            retry=tenacity.retry_if_exception(_may_pass),
-            before_sleep=_log_retry,
-            sleep=tenacity.sleep_using_event(stop),
-            reraise=True,
+        return BatchName(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=batch_id,
+            attempt=uuid.uuid4().hex,
         )
 
+    def _backlog(self) -> int | None:
+        """Offsets that are waiting, for the one trigger that asks."""
+        if not isinstance(self._trigger, Backlog):
+            return None
+        ends = self._ledgers.entry.ends()
+        seen = self._cluster.view().partitions
+        return sum(max(0, one.latest - ends.get(place, one.earliest)) for place, one in seen.items())
 
-def _may_pass(error: BaseException) -> bool:
-    if isinstance(error, BrokerResponseError):
-        return error.retriable
-    return isinstance(error, _PASSING)
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)
 
 
 def _log_losses(batch: BatchPlan) -> None:
     for loss in batch.losses:
         log.warning("going on without what is lost: %s", loss)
-
-
-def _log_retry(state: tenacity.RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome is not None else None
-    log.warning("try %d failed and may pass, trying again: %s", state.attempt_number, error)
-
-
-def _group(bindings: Sequence[Binding]) -> list[_Ledger]:
-    """One ledger per store: stores with one identity are one, in the order of the sinks."""
-    stores: dict[str, Store] = {}
-    for binding in bindings:
-        stores.setdefault(binding.sink.store.identity, binding.sink.store)
-    return [_Ledger(store) for store in stores.values()]
-
-
-def _now_ms() -> int:
-    return int(time.monotonic() * 1000)

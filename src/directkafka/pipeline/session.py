@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["check_executors", "is_classic", "session_for"]
+
+#: Two pipelines that start at one moment make one Spark application.
+_lock = threading.Lock()
 
 #: Set only on a session that we create, and only where the user sets nothing: see docs/DESIGN.md, "Spark settings".
 _SETTINGS = {
@@ -41,18 +45,24 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
         master: Spark's master URL.
         conf: Spark settings by name.
     """
-    if SparkContext._active_spark_context is None:
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.appName(name).master(master)
-        for key, value in {**_SETTINGS, **conf}.items():
-            builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
-        builder.getOrCreate()
-    session = SparkSession.builder.getOrCreate().newSession()
-    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
-    if "spark.sql.shuffle.partitions" not in conf:
-        # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
-        session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
+    with _lock:
+        if SparkContext._active_spark_context is None:
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            builder = SparkSession.builder.appName(name).master(master)
+            for key, value in {**_SETTINGS, **conf}.items():
+                builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+            builder.getOrCreate()
+        session = SparkSession.builder.getOrCreate().newSession()
+    _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
+    # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
+    _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session
+
+
+def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:
+    """What the user chose for the application (spark-submit's ``--conf``, ``[spark]``) stays."""
+    if not session.sparkContext.getConf().contains(key):
+        session.conf.set(key, value)
 
 
 def is_classic(frame: DataFrame) -> bool:

@@ -14,18 +14,24 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
 
-__all__ = ["PipelineSpec", "SinkSpec", "load", "parse_duration_ms", "parse_trigger"]
+__all__ = ["NAME_PATTERN", "PipelineSpec", "SinkSpec", "load", "parse_duration_ms", "parse_trigger"]
+
+_TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*")
 _UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
-Name = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+#: What a pipeline's name may look like: it becomes part of names in the stores.
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
+
+Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
 class _Section(BaseModel):
@@ -70,7 +76,7 @@ class SinkSpec(_Section):
     """``[[sink]]``: one output into one table."""
 
     type: Literal["postgres"] = Field(description="The kind of store.")
-    dsn: str = Field(description="libpq connection string or URL.")
+    dsn: str = Field(repr=False, description="libpq connection string or URL.")
     table: str = Field(min_length=1, description="table or schema.table; created when it does not exist.")
     mode: Literal["append", "ignore", "merge"] = Field(default="append", description="How rows meet existing rows.")
     key: list[str] | None = Field(default=None, description="Key columns, for ignore and merge.")
@@ -86,18 +92,19 @@ class SinkSpec(_Section):
 
 
 class PipelineSpec(_Section):
-    """A whole file.
-
-    Attributes:
-        path: where it was read from, for messages and for finding Python modules beside it.
-    """
+    """A whole file."""
 
     pipeline: PipelineSection
-    source: dict[str, str | int | bool]
+    source: dict[str, str | int | bool] = Field(repr=False)
     transform: TransformSection
     sink: list[SinkSpec] = Field(min_length=1)
     spark: SparkSection = SparkSection()
-    path: Path = Field(default=Path(), exclude=True)
+    _path: Path = PrivateAttr(default=Path())
+
+    @property
+    def path(self) -> Path:
+        """Where it was read from, for finding Python modules beside it."""
+        return self._path
 
     @property
     def trigger(self) -> Trigger:
@@ -126,11 +133,17 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         raise OptionError(option=str(path), reason=f"the file cannot be read ({error.strerror})") from error
     except tomllib.TOMLDecodeError as error:
         raise OptionError(option=str(path), reason=f"the file is not TOML: {error}") from error
+    except UnicodeDecodeError as error:
+        raise OptionError(option=str(path), reason=f"the file is not UTF-8 text: byte {error.start}") from error
     resolved = _substitute(content, os.environ if environment is None else environment, (), str(path))
     try:
-        spec = PipelineSpec.model_validate({**resolved, "path": path})
+        spec = PipelineSpec.model_validate(resolved)
     except ValidationError as error:
-        raise _option_error(error, str(path)) from None
+        found = error.errors(include_url=False, include_input=False)
+        # A misspelt name is found twice, as unknown and as missing; the first of the two says more.
+        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
+        raise _option_error(first, resolved, str(path)) from None
+    spec._path = path
     parse_trigger(spec.pipeline.trigger, where=str(path))
     return spec
 
@@ -145,6 +158,8 @@ def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigg
         return AvailableNow()
     if isinstance(trigger, str):
         return Interval(parse_duration_ms(trigger, option="trigger", where=where))
+    if not isinstance(trigger, Mapping):
+        raise OptionError(option="trigger", where=where, reason=f"{_TRIGGER_FORMS}, found {trigger!r}")
     if set(trigger) == {"delay"}:
         return Delay(parse_duration_ms(trigger["delay"], option="trigger.delay", where=where))
     if set(trigger) == {"records", "at_most"}:
@@ -157,8 +172,7 @@ def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigg
     raise OptionError(
         option="trigger",
         where=where,
-        reason='expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }, '
-        f"found the keys {', '.join(sorted(trigger)) or 'none'}",
+        reason=f"{_TRIGGER_FORMS}, found the keys {', '.join(sorted(trigger)) or 'none'}",
     )
 
 
@@ -200,27 +214,73 @@ def _substitute(value: Any, environment: Mapping[str, str], place: tuple[str, ..
     return _VARIABLE.sub(from_environment, value)
 
 
-def _option_error(error: ValidationError, where: str) -> OptionError:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(str(part) for part in first["loc"])
-    if first["type"] == "extra_forbidden":
-        nearest = difflib.get_close_matches(str(first["loc"][-1]), _names_at(first["loc"][:-1]), n=1)
-        hint = f"; did you mean {nearest[0]!r}" if nearest else f"; known are {', '.join(_names_at(first['loc'][:-1]))}"
-        return OptionError(option=place, where=where, reason=f"no such name{hint}")
+def _option_error(first: ErrorDetails, content: Mapping[str, Any], where: str) -> OptionError:
+    """pydantic's first finding in the words of the file; values are never repeated, they may be secrets."""
+    place, value = _place(first["loc"], content)
     if first["type"] == "missing":
-        return OptionError(option=place, where=where, reason="is missing")
-    return OptionError(option=place or "file", where=where, reason=str(first["msg"]).removeprefix("Value error, "))
+        place = (*place, str(first["loc"][-1]))
+    option = ".".join(place) or "file"
+    if first["type"] == "extra_forbidden":
+        known = _names_at(place[:-1])
+        nearest = difflib.get_close_matches(place[-1], known, n=1)
+        hint = f"did you mean {nearest[0]!r}" if nearest else f"known are {', '.join(known)}"
+        return OptionError(option=option, where=where, reason=f"no such name; {hint}")
+    if first["type"] == "missing":
+        return OptionError(option=option, where=where, reason=f"{_kind(first['loc'])} is missing")
+    reason = str(first["msg"]).removeprefix("Value error, ")
+    if place[0] in ("source", "spark") and len(place) > 1 and isinstance(value, Mapping):
+        reason = f'a name with dots needs quotes: write "{".".join((place[-1], *_dotted(value)))}" = ...'
+    elif place == ("sink",) and isinstance(value, Mapping):
+        reason = "write [[sink]], in two brackets: there may be several"
+    elif first["type"].endswith("_type"):
+        reason += f", found {_TOML_TYPES.get(type(value), type(value).__name__)}"
+    return OptionError(option=option, where=where, reason=reason)
 
 
-def _names_at(place: tuple[int | str, ...]) -> list[str]:
+_TOML_TYPES = {
+    str: "a string",
+    int: "an integer",
+    float: "a float",
+    bool: "a boolean",
+    dict: "a table",
+    list: "an array",
+}
+
+
+def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ...], Any]:
+    """The part of pydantic's location that stands in the file, and what stands there.
+
+    Behind it pydantic names the alternatives of a union, which mean nothing to a reader, or what is missing.
+    """
+    place: list[str] = []
+    for part in location:
+        try:
+            content = content[part]
+        except (KeyError, TypeError):
+            break
+        place.append(str(part))
+    return tuple(place), content
+
+
+def _kind(location: tuple[int | str, ...]) -> str:
+    if len(location) > 1:
+        return "this name"
+    return "the section [[sink]]" if location == ("sink",) else f"the section [{location[0]}]"
+
+
+def _dotted(value: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names that an unquoted name with dots was taken apart into."""
+    name, inner = next(iter(value.items()), ("...", None))
+    return (name, *(_dotted(inner) if isinstance(inner, Mapping) else ()))
+
+
+def _names_at(place: tuple[str, ...]) -> list[str]:
     """The names that a section may have, by its place in the file."""
-    model: type[BaseModel] = PipelineSpec
     sections: dict[str, type[BaseModel]] = {
         "pipeline": PipelineSection,
         "spark": SparkSection,
         "transform": TransformSection,
         "sink": SinkSpec,
     }
-    if place:
-        model = sections.get(str(place[0]), PipelineSpec)
-    return [field.alias or name for name, field in model.model_fields.items() if not field.exclude]
+    model = sections[place[0]] if place else PipelineSpec
+    return [field.alias or name for name, field in model.model_fields.items()]

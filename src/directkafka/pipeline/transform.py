@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import assert_never
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import DirectKafkaError, OptionError, TransformError
+from directkafka.errors import DirectKafkaError, TransformError
+from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 
 __all__ = [
     "DEFAULT_OUTPUT",
@@ -21,11 +20,15 @@ __all__ = [
     "Transform",
     "apply_transform",
     "is_per_batch",
-    "load_function",
+    "operators_of",
     "remarks",
 ]
 
 DEFAULT_OUTPUT = "default"
+
+_PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})
+_OPERATOR = re.compile(r"^[\s:+\-*!'()\d]*([A-Za-z]\w*)", re.MULTILINE)
+_CLOCK = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
 
 #: What a function may return: one DataFrame, or several by name.
 Outputs = DataFrame | Mapping[str, DataFrame]
@@ -65,6 +68,8 @@ def apply_transform(transform: Transform, source: DataFrame, session: SparkSessi
         message = str(error.getMessage() or error).partition("\n\nJVM stacktrace")[0]
         raise TransformError(source=name, cause=message) from error
     except Exception as error:
+        if spark_is_gone(error):
+            raise from_executor(error) from error
         raise TransformError(source=name, cause=f"{type(error).__name__}: {error}") from error
     return _checked(outputs, name)
 
@@ -105,8 +110,7 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
     """
     found = []
     for name, frame in outputs.items():
-        plan = str(frame._jdf.queryExecution().logical().toString())
-        if "EventTimeWatermark" in plan:
+        if "EventTimeWatermark" in operators_of(_plan_text(frame)):
             raise TransformError(
                 source=f"output {name!r}",
                 cause="it has a watermark, but the direct engine keeps no state from batch to batch; remove "
@@ -117,7 +121,7 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
                 f"output {name!r} groups, windows or removes duplicates: within each batch alone (use mode = "
                 '"merge" for totals across batches)'
             )
-        if store_count > 1 and not frame._jdf.queryExecution().analyzed().deterministic():
+        if store_count > 1 and not _is_repeatable(frame):
             found.append(
                 f"output {name!r} takes values from the clock or a random number: after a crash between two "
                 "stores they differ from store to store"
@@ -127,31 +131,20 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
 
 def is_per_batch(frame: DataFrame) -> bool:
     """Whether a plan's rows depend on which records are in one batch: it groups, windows or removes duplicates."""
-    plan = str(frame._jdf.queryExecution().logical().toString())
-    return any(operator in plan for operator in ("Aggregate", "Window", "Deduplicate", "Distinct"))
+    return not _PER_BATCH.isdisjoint(operators_of(_plan_text(frame)))
 
 
-def load_function(reference: str, folder: Path, session: SparkSession | None = None) -> PythonTransform:
-    """Import ``module:function``; the module may lie in ``folder``. Its file is shipped to the executors.
+def operators_of(plan: str) -> frozenset[str]:
+    """Names of the operators in the text of a plan: the first word of each line, behind the tree's branches."""
+    return frozenset(_OPERATOR.findall(plan))
 
-    Raises:
-        OptionError: no such module or function, or the module fails while it is imported.
-    """
-    module_name, _, function_name = reference.partition(":")
-    if str(folder) not in sys.path:
-        sys.path.insert(0, str(folder))
-    try:
-        module = importlib.import_module(module_name)
-        function = getattr(module, function_name)
-    except (ImportError, AttributeError) as error:
-        raise OptionError(
-            option="transform.python",
-            reason=f"{reference!r} cannot be imported ({error}); the module must lie in {folder} or be installed",
-        ) from error
-    except Exception as error:
-        raise OptionError(
-            option="transform.python", reason=f"importing {module_name!r} raised {type(error).__name__}: {error}"
-        ) from error
-    if session is not None and module.__file__ is not None and Path(module.__file__).parent == folder.resolve():
-        session.sparkContext.addPyFile(module.__file__)
-    return PythonTransform(function, reference)
+
+def _is_repeatable(frame: DataFrame) -> bool:
+    """Spark calls the clock deterministic, since it reads it once for each query; two queries are what counts here."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return bool(analyzed.deterministic()) and _CLOCK.search(_plan_text(frame)) is None
+
+
+def _plan_text(frame: DataFrame) -> str:
+    """The analyzed plan: an unresolved one hides ``SELECT count(*)`` and window functions in a projection."""
+    return str(frame._jdf.queryExecution().analyzed().toString())

@@ -1,0 +1,156 @@
+"""A pipeline's stores in the order in which they commit, with the ledger entry that each stands at."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from directkafka.errors import OptionError
+from directkafka.faults import reach
+from directkafka.pipeline.batch import Binding, Written
+from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
+from directkafka.stores.base import LedgerEntry, Store
+
+__all__ = ["Ledgers"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """One store, what this driver holds of it, and the entry it stands at."""
+
+    store: Store
+    generation: int | None = None
+    entry: LedgerEntry | None = None
+    sinks: set[str] = field(default_factory=set)
+
+
+class Ledgers:
+    """Fences, reads and commits all stores of one pipeline.
+
+    Args:
+        pipeline: the pipeline's name.
+        bindings: the sinks; those whose stores have one identity share the first one's transaction.
+    """
+
+    def __init__(self, pipeline: str, bindings: Sequence[Binding]) -> None:
+        self._pipeline = pipeline
+        self._bindings = bindings
+        self._ledgers: list[_Ledger] = []
+
+    @property
+    def generation(self) -> int:
+        """The generation held, once :meth:`fence` returned."""
+        generation = self._ledgers[0].generation
+        assert generation is not None, "fence() comes first"
+        return generation
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The entry that all stores stand at."""
+        entry = self._ledgers[0].entry
+        assert entry is not None, "batch 0 is committed before anything is planned"
+        return entry
+
+    def row_counts(self) -> dict[str, int]:
+        """Rows of the last batch by sink name."""
+        counts: dict[str, int] = {}
+        for ledger in self._ledgers:
+            if ledger.entry is not None:
+                for sink, rows in ledger.entry.row_counts.items():
+                    counts[sink] = counts.get(sink, 0) + rows
+        return counts
+
+    def connect(self) -> None:
+        """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: a store does not answer.
+            OptionError: two sinks of one store write under one name.
+        """
+        if self._ledgers:
+            return
+        found: dict[str, _Ledger] = {}
+        for binding in self._bindings:
+            store, sink = binding.sink.store, binding.sink.name
+            ledger = found.setdefault(store.identity, _Ledger(store))
+            if sink in ledger.sinks:
+                raise OptionError(
+                    option="sink",
+                    reason=f"two sinks write {sink} of {store.identity}; make one output of the two, with UNION ALL",
+                )
+            ledger.sinks.add(sink)
+        self._ledgers = list(found.values())
+        if len(self._ledgers) > 1:
+            for ledger in self._ledgers:
+                ledger.store.force_durable()
+
+    def fence(self) -> None:
+        """Step 1. Take over every store, in the order listed; the first hands out the generation.
+
+        A store that is fenced already is not fenced again when the step is tried again after a failure: that
+        would take a higher generation, and the pipeline from a newer driver that came in between.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+        """
+        first, *others = self._ledgers
+        if first.generation is None:
+            first.generation = self._fence_first(first.store, [ledger.store for ledger in others])
+        for ledger in others:
+            if ledger.generation is None:
+                ledger.generation = ledger.store.fence(self._pipeline, generation=first.generation)
+
+    def _fence_first(self, first: Store, others: Sequence[Store]) -> int:
+        """A generation above what every store has seen, even if the first one is new to the pipeline."""
+        entries = [store.read(self._pipeline) for store in others]
+        known = max((entry.generation for entry in entries if entry is not None), default=0)
+        generation = first.fence(self._pipeline)
+        return generation if generation > known else first.fence(self._pipeline, generation=known + 1)
+
+    def peek(self) -> Recovery:
+        """What :meth:`read` would find, without a fence: for a look that must not disturb a running driver.
+
+        Raises:
+            LineageError, OffsetMismatchError: as for :meth:`read`.
+        """
+        return reconcile([(ledger.store.identity, ledger.store.read(self._pipeline)) for ledger in self._ledgers])
+
+    def read(self) -> Recovery:
+        """Step 2. Read every store, and compare them.
+
+        Raises:
+            FencedError: a newer driver has fenced a store since.
+            LineageError, OffsetMismatchError: the stores have no common history.
+        """
+        for ledger in self._ledgers:
+            ledger.entry = ledger.store.read(self._pipeline)
+        reach("ledger.read")
+        return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
+
+    def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
+        """Step 4. Commit store by store, in the order listed.
+
+        Args:
+            entry: the new entry.
+            written: the batch's rows; None when it has none.
+            only: indexes of the stores that lack the entry; all by default.
+
+        Raises:
+            StoreError: the first one that failed; later stores were not touched.
+        """
+        for index in range(len(self._ledgers)) if only is None else sorted(only):
+            ledger = self._ledgers[index]
+            writes = () if written is None else written.for_store(ledger.store)
+            own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
+            ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
+
+    def close(self) -> None:
+        """Give every connection back. A store that cannot even do that must not hide what ended the run."""
+        for ledger in self._ledgers:
+            try:
+                ledger.store.close()
+            except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
+                log.warning("%s: closing %s failed: %s", self._pipeline, ledger.store.identity, error)

@@ -1,0 +1,257 @@
+"""A pipeline's world without Spark, Kafka and a database: everything that happens is written to one list.
+
+Failures are scripted: ``world.fail("commit a", error)`` makes the next ``commit a`` raise.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from directkafka.errors import FencedError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
+from directkafka.pipeline.batch import Binding, Written
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.progress import BatchReport
+from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.run import DirectEngine
+from directkafka.planning.plan import PlanPolicy
+from directkafka.planning.trigger import AvailableNow, Trigger
+from directkafka.stores.base import BatchName, LedgerEntry, TaskReport
+from directkafka.view import ClusterView, PartitionView
+
+NAME = "flights"
+PLACE = TopicPartition("t", 0)
+
+
+class Clock:
+    """Seconds that pass only when somebody waits."""
+
+    def __init__(self) -> None:
+        self.now_s = 1_000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+class FakeStop:
+    """An event whose waiting moves the clock; ``after`` waits it sets itself, so that no test runs for ever."""
+
+    def __init__(self, clock: Clock, *, after: int = 1_000) -> None:
+        self._clock = clock
+        self._left = after
+        self._is_set = False
+        self.waits_s: list[float] = []
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.waits_s.append(timeout)
+        self._clock.now_s += timeout
+        self._left -= 1
+        if self._left <= 0:
+            self._is_set = True
+        return self._is_set
+
+
+@dataclass
+class World:
+    """What happened, and what is to go wrong."""
+
+    events: list[str] = field(default_factory=list)
+    failures: dict[str, deque[Any]] = field(default_factory=lambda: defaultdict(deque))
+
+    def fail(self, event: str, *errors: BaseException | Callable[[], None] | None) -> None:
+        """At its next passes the event raises these, or calls them; None lets one pass."""
+        self.failures[event].extend(errors)
+
+    def happens(self, event: str) -> None:
+        self.events.append(event)
+        if self.failures[event]:
+            what = self.failures[event].popleft()
+            if isinstance(what, BaseException):
+                raise what
+            if what is not None:
+                what()
+
+    def after(self, event: str) -> list[str]:
+        """What happened behind the first such event."""
+        return self.events[self.events.index(event) + 1 :]
+
+
+class FakeStore:
+    """A ledger in memory, with the checks of the contract."""
+
+    def __init__(self, world: World, name: str, entry: LedgerEntry | None = None, generation: int = 0) -> None:
+        self._world = world
+        self.name = name
+        self.entry = entry
+        self.generation = generation
+        self.held: int | None = None
+        self.is_durable = False
+        self.rows: list[tuple[int, str]] = []
+
+    @property
+    def identity(self) -> str:
+        return self.name
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        self._world.happens(f"fence {self.name}")
+        if generation is not None and generation <= self.generation:
+            raise FencedError(store=self.name, pipeline=pipeline, held=generation, found=self.generation)
+        self.generation = self.held = generation or self.generation + 1
+        return self.generation
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        self._world.happens(f"read {self.name}")
+        if self.held is not None and self.generation > self.held:
+            raise FencedError(store=self.name, pipeline=pipeline, held=self.held, found=self.generation)
+        return self.entry
+
+    def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Any] = ()) -> LedgerEntry:
+        self._world.happens(f"commit {self.name}")
+        if entry.generation != self.generation:
+            raise FencedError(store=self.name, pipeline=NAME, held=entry.generation, found=self.generation)
+        assert previous == self.entry, "the caller must continue what the ledger has"
+        self.rows += [(entry.batch_id, name.attempt) for _, name, _ in writes]
+        counts = {sink.name: sum(report.rows for report in reports) for sink, _, reports in writes}
+        self.entry = replace(entry, row_counts=counts)
+        if self._world.failures[f"answer {self.name}"]:
+            self._world.happens(f"answer {self.name}")
+        return self.entry
+
+    def force_durable(self) -> None:
+        self.is_durable = True
+
+    def close(self) -> None:
+        self._world.happens(f"close {self.name}")
+
+
+class FakeSink:
+    """A sink that only has a name and a store."""
+
+    def __init__(self, store: FakeStore, name: str = "rows") -> None:
+        self.store = store
+        self.name = name
+
+
+class FakeCluster:
+    """One partition whose end the test moves; ``moves`` are applied at the views, one each."""
+
+    def __init__(self, world: World, latest: int = 0) -> None:
+        self._world = world
+        self.latest = latest
+        self.moves: deque[int] = deque()
+        self.topic_id = "id-1"
+        self.view_count = 0
+
+    def view(self, *, must_exist: bool = False) -> ClusterView:
+        self._world.happens("view")
+        self.view_count += 1
+        if self.moves:
+            self.latest = self.moves.popleft()
+        seen = PartitionView(
+            topic_id=self.topic_id,
+            leader=1,
+            leader_host="h",
+            leader_port=1,
+            leader_epoch=0,
+            earliest=0,
+            latest=self.latest,
+        )
+        return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
+
+    def timestamps(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        return {}
+
+    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Any, ...]:
+        return tuple(ranges)
+
+    def close(self) -> None:
+        self._world.happens("close cluster")
+
+
+class FakeWriter:
+    """One row for each offset, into every sink."""
+
+    def __init__(self, world: World, sinks: Sequence[FakeSink]) -> None:
+        self._world = world
+        self._sinks = sinks
+        self.written: list[tuple[int, str]] = []
+        self.attempts: list[str] = []
+
+    def check(self) -> tuple[str, ...]:
+        self._world.happens("check")
+        return ()
+
+    def prepare(self) -> None:
+        self._world.happens("prepare")
+
+    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
+        self._world.happens("write")
+        ranges: Sequence[Any] = tasks
+        self.written.append((name.batch_id, ", ".join(str(one) for one in ranges)))
+        self.attempts.append(name.attempt)
+        count = sum(one.count() for one in ranges)
+        report = TaskReport(rows=count, attempt="a", staged=False)
+        return Written(name=name, reports=tuple((sink, (report,)) for sink in self._sinks), record_count=count)
+
+
+@dataclass
+class Bench:
+    """An engine among fakes."""
+
+    world: World
+    stores: list[FakeStore]
+    cluster: FakeCluster
+    writer: FakeWriter
+    clock: Clock
+    stop: FakeStop
+    reports: list[BatchReport]
+    engine: DirectEngine
+
+    @property
+    def events(self) -> list[str]:
+        return self.world.events
+
+
+def bench(
+    *,
+    world: World | None = None,
+    stores: Sequence[FakeStore] | None = None,
+    latest: int = 0,
+    trigger: Trigger | None = None,
+    retry_ms_max: int = 60_000,
+    stop_after_waits: int = 1_000,
+    max_offsets: int | None = None,
+    report: Callable[[BatchReport], None] | None = None,
+) -> Bench:
+    """An engine over these stores, or over one empty store ``a``, with ``latest`` records in Kafka."""
+    world = world or World()
+    stores = list(stores if stores is not None else [FakeStore(world, "a")])
+    sinks = [FakeSink(store) for store in stores]
+    cluster, writer, clock = FakeCluster(world, latest), FakeWriter(world, sinks), Clock()
+    stop = FakeStop(clock, after=stop_after_waits)
+    reports: list[BatchReport] = []
+    engine = DirectEngine(
+        NAME,
+        cluster=cluster,
+        writer=writer,
+        ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
+        starting=Positions(default=Earliest()),
+        policy=PlanPolicy(max_offsets=max_offsets),
+        trigger=trigger or AvailableNow(),
+        report=report or reports.append,
+        stop=stop,
+        patience=Patience(stop, retry_ms_max=retry_ms_max, clock=clock),
+        clock=clock,
+    )
+    return Bench(world, stores, cluster, writer, clock, stop, reports, engine)

@@ -1,0 +1,325 @@
+"""The engine's steps among fakes: their order, what a failure stops, what a retry does again, and what ends a run."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.pipeline.fakes import FakeStore, World, bench
+
+from directkafka.errors import (
+    BrokerResponseError,
+    BrokerUnreachableError,
+    CommitUnknownError,
+    DataLossError,
+    DirectKafkaError,
+    EnvironmentFaultError,
+    FencedError,
+    RowCountError,
+    StoreUnavailableError,
+    TransformError,
+    WorkerLostError,
+)
+from directkafka.pipeline.progress import BatchReport
+from directkafka.planning.trigger import POLL_MS, Backlog, Interval
+
+AWAY = StoreUnavailableError(store="a", cause="gone fishing")
+TAKE_OVER = ["check", "fence a", "prepare", "read a"]
+ORIGIN = ["view", "commit a"]
+END = ["close cluster", "close a"]
+
+
+def test_a_run_fences_reads_plans_writes_and_commits_in_this_order() -> None:
+    one = bench(latest=10)
+    one.engine.run()
+    batch, look = ["view", "write", "commit a"], ["view"]
+    assert one.events == [*TAKE_OVER, *ORIGIN, *batch, *look, *END]
+    assert one.writer.written == [(1, "t-0[0, 10)")]
+
+
+def test_a_pipeline_that_ran_before_goes_on_at_its_ledgers_end() -> None:
+    one = bench(latest=10)
+    one.engine.run()
+    two = bench(stores=[FakeStore(World(), "a", one.stores[0].entry, generation=1)], latest=15)
+    two.engine.run()
+    assert two.writer.written == [(2, "t-0[10, 15)")]
+    assert two.stores[0].entry is not None
+    assert two.stores[0].entry.generation == 2
+
+
+@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "view"])
+def test_an_error_that_cannot_pass_stops_the_run_at_once_and_nothing_runs_behind_it(step: str) -> None:
+    one = bench(latest=10)
+    one.world.fail(step, TransformError(source="sql", cause="no such column"))
+    with pytest.raises(TransformError):
+        one.engine.run()
+    assert one.world.after(step) == END
+
+
+@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "view"])
+def test_an_error_that_may_pass_at_any_step_costs_a_try_and_no_record(step: str) -> None:
+    one = bench(latest=10)
+    one.world.fail(step, AWAY, AWAY)
+    one.engine.run()
+    assert one.stores[0].entry is not None
+    assert one.stores[0].entry.batch_id == 1
+    assert one.stores[0].rows == [(1, one.writer.attempts[-1])]
+
+
+def test_a_batch_that_failed_is_done_again_from_the_ledger_under_another_attempt() -> None:
+    one = bench(latest=10)
+    one.world.fail("commit a", None, AWAY)
+    one.engine.run()
+    tries = ["view", "write", "commit a", "read a", "view", "write", "commit a", "view"]
+    assert one.events == [*TAKE_OVER, *ORIGIN, *tries, *END]
+    assert len(set(one.writer.attempts)) == 2
+
+
+def test_a_commit_whose_success_was_not_heard_of_is_not_done_twice() -> None:
+    one = bench(latest=10)
+    store = one.stores[0]
+    one.world.fail("answer a", None, AWAY)
+    one.engine.run()
+    assert [batch for batch, _ in store.rows] == [1]
+    assert one.writer.written == [(1, "t-0[0, 10)")]
+
+
+def test_a_retry_of_the_take_over_does_not_fence_again_what_is_fenced() -> None:
+    one = bench(latest=10)
+    one.world.fail("read a", AWAY)
+    one.engine.run()
+    assert one.events.count("fence a") == 1
+    assert one.stores[0].generation == 1
+
+
+@pytest.mark.parametrize("step", ["fence a", "read a", "commit a"])
+def test_a_fence_is_never_met_with_another_try(step: str) -> None:
+    one = bench(latest=10)
+    one.world.fail(step, FencedError(store="a", pipeline="flights", held=1, found=2))
+    with pytest.raises(FencedError):
+        one.engine.run()
+    assert one.events.count(step) == 1
+    assert one.stop.waits_s == []
+
+
+def test_a_driver_that_was_passed_while_its_store_was_away_finds_out_before_it_writes_again() -> None:
+    one = bench(latest=10)
+    store = one.stores[0]
+
+    def a_newer_driver_comes() -> None:
+        store.generation += 1
+        raise AWAY
+
+    one.world.fail("commit a", None, a_newer_driver_comes)
+    with pytest.raises(FencedError) as raised:
+        one.engine.run()
+    assert (raised.value.held, raised.value.found) == (1, 2)
+    assert len(one.writer.written) == 1
+    assert store.rows == []
+
+
+def test_an_unknown_commit_stops_the_run_for_the_restart_to_read_the_ledger() -> None:
+    one = bench(latest=10)
+    error = CommitUnknownError(store="a", pipeline="flights", batch_id=1, cause="no answer")
+    one.world.fail("commit a", None, error)
+    with pytest.raises(CommitUnknownError):
+        one.engine.run()
+    assert one.events[-3:] == ["commit a", *END]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RowCountError(store="a", sink="rows", reported=2, found=0),
+        WorkerLostError(cause="killed"),
+        BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="refused"),
+        BrokerResponseError(api="Fetch", code=6, name="NOT_LEADER", retriable=True, subject="t-0"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_these_failures_are_worth_another_try(error: DirectKafkaError) -> None:
+    one = bench(latest=10)
+    one.world.fail("write", error)
+    one.engine.run()
+    assert len(one.writer.written) == 1
+
+
+def test_what_does_not_pass_in_time_is_raised_as_it_is() -> None:
+    one = bench(latest=10, retry_ms_max=10_000)
+    one.world.fail("write", *[AWAY] * 1_000)
+    with pytest.raises(StoreUnavailableError):
+        one.engine.run()
+    assert sum(one.stop.waits_s) <= 10.0
+    assert len(one.stop.waits_s) >= 3
+    assert one.stores[0].rows == []
+
+
+def test_a_batch_that_took_longer_than_the_patience_before_it_failed_is_tried_again_all_the_same() -> None:
+    one = bench(latest=10, retry_ms_max=1_000)
+
+    def take_long_and_fail() -> None:
+        one.clock.now_s += 600
+        raise AWAY
+
+    one.world.fail("write", take_long_and_fail)
+    one.engine.run()
+    assert [batch for batch, _ in one.stores[0].rows] == [1]
+
+
+# Stopping ---------------------------------------------------------------------------------------------------
+
+
+def test_a_stop_before_the_start_disturbs_nobody() -> None:
+    one = bench(latest=10)
+    one.stop.set()
+    one.engine.run()
+    assert one.events == ["close cluster"]
+
+
+def test_a_stop_lets_the_batch_in_flight_commit_and_begins_no_other() -> None:
+    one = bench(latest=10, max_offsets=2)
+    one.world.fail("write", one.stop.set)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 2)")]
+    assert one.stores[0].rows == [(1, one.writer.attempts[0])]
+
+
+@pytest.mark.parametrize("error", [AWAY, EnvironmentFaultError(what="Spark was shut down", remedy="")])
+def test_a_stop_while_a_batch_fails_is_a_clean_end(error: DirectKafkaError) -> None:
+    one = bench(latest=10)
+
+    def stop_and_fail() -> None:
+        one.stop.set()
+        raise error
+
+    one.world.fail("write", stop_and_fail)
+    one.engine.run()
+    assert one.stores[0].rows == []
+    assert one.world.after("write") == END
+
+
+def test_a_stop_during_the_pause_between_two_tries_is_a_clean_end() -> None:
+    one = bench(latest=10, stop_after_waits=2)
+    one.world.fail("write", *[AWAY] * 1_000)
+    one.engine.run()
+    assert len(one.stop.waits_s) == 2
+    assert one.events[-2:] == END
+
+
+def test_a_stop_hides_no_fence() -> None:
+    one = bench(latest=10)
+    store = one.stores[0]
+
+    def stop_and_be_passed() -> None:
+        one.stop.set()
+        store.generation += 1
+
+    one.world.fail("write", stop_and_be_passed)
+    with pytest.raises(FencedError):
+        one.engine.run()
+
+
+def test_a_stop_hides_no_error_of_the_users() -> None:
+    one = bench(latest=10)
+
+    def stop_and_fail() -> None:
+        one.stop.set()
+        raise TransformError(source="sql", cause="overflow")
+
+    one.world.fail("write", stop_and_fail)
+    with pytest.raises(TransformError):
+        one.engine.run()
+
+
+@pytest.mark.parametrize("error", [AWAY, OSError("a socket"), RuntimeError("anything")])
+def test_a_store_that_cannot_be_closed_does_not_hide_why_the_run_ended(error: Exception) -> None:
+    one = bench(latest=10)
+    one.world.fail("commit a", FencedError(store="a", pipeline="flights", held=1, found=2))
+    one.world.fail("close a", error)
+    with pytest.raises(FencedError):
+        one.engine.run()
+
+
+# Triggers ---------------------------------------------------------------------------------------------------
+
+
+def test_available_now_ends_at_what_was_there_at_the_start_however_much_comes_in_meanwhile() -> None:
+    one = bench(latest=10, max_offsets=4)
+    one.cluster.moves.extend([10, 10, 20, 30, 40, 50])
+    one.engine.run()
+    assert [ranges for _, ranges in one.writer.written] == ["t-0[0, 4)", "t-0[4, 8)", "t-0[8, 10)"]
+
+
+def test_a_retry_does_not_move_where_available_now_ends() -> None:
+    one = bench(latest=10)
+    one.cluster.moves.extend([10, 10, 99])
+    one.world.fail("write", AWAY)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 10)")]
+
+
+def test_a_view_that_lags_behind_the_ledger_sets_no_target_and_is_looked_at_again() -> None:
+    first = bench(latest=10)
+    first.engine.run()
+    one = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)])
+    one.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[10, 15)")]
+
+
+def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
+    first = bench(latest=10)
+    first.engine.run()
+    one = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)], latest=8)
+    with pytest.raises(DataLossError):
+        one.engine.run()
+    assert one.cluster.view_count == 2
+    assert one.writer.written == []
+
+
+@pytest.mark.parametrize("trigger", [Interval(0), Interval(1), Backlog(10, 1_000)])
+def test_a_pipeline_with_nothing_to_do_does_not_keep_the_brokers_busy(trigger: Interval | Backlog) -> None:
+    one = bench(latest=0, trigger=trigger, stop_after_waits=50)
+    began_s = one.clock.now_s
+    one.engine.run()
+    looks_a_second = one.cluster.view_count / (one.clock.now_s - began_s)
+    assert looks_a_second <= 2.2 * 1000 / POLL_MS
+
+
+def test_a_pipeline_with_much_to_do_and_no_interval_does_not_wait_between_batches() -> None:
+    one = bench(latest=10, max_offsets=1, trigger=Interval(0), stop_after_waits=1)
+    one.engine.run()
+    assert len(one.writer.written) == 10
+    assert one.stop.waits_s == [POLL_MS / 1000]
+
+
+def test_a_broker_that_does_not_answer_while_a_backlog_is_measured_is_tried_again() -> None:
+    one = bench(latest=10, trigger=Backlog(5, 60_000), max_offsets=5, stop_after_waits=3)
+    unreachable = BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="refused")
+    one.world.fail("view", None, None, unreachable)  # the origin, the first batch, then the look at the backlog
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
+
+
+def test_a_very_long_interval_is_waited_for_in_parts() -> None:
+    one = bench(trigger=Interval(10**15), stop_after_waits=3)
+    one.engine.run()
+    assert one.stop.waits_s == [60.0] * 3
+
+
+# Telling ----------------------------------------------------------------------------------------------------
+
+
+def test_each_committed_batch_is_told_with_its_numbers() -> None:
+    one = bench(latest=10, max_offsets=6)
+    one.engine.run()
+    told = [(one.batch_id, one.offsets, one.records, dict(one.rows), one.backlog) for one in one.reports]
+    assert told == [(1, 6, 6, {"rows": 6}, 4), (2, 4, 4, {"rows": 4}, 0)]
+
+
+def test_a_report_callback_that_raises_costs_no_batch_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def report(_: BatchReport) -> None:
+        raise AWAY
+
+    one = bench(latest=10, max_offsets=5, report=report)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
+    assert "the report callback failed on batch 2" in caplog.text

@@ -1,0 +1,205 @@
+"""A pipeline with several stores: the order of commits, and what a crash between two of them leads to."""
+
+from __future__ import annotations
+
+import pytest
+from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
+
+from directkafka.errors import (
+    FencedError,
+    LineageError,
+    OffsetMismatchError,
+    OptionError,
+    RowCountError,
+    StoreUnavailableError,
+    TransformError,
+)
+from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.stores.base import LedgerEntry
+
+AWAY = StoreUnavailableError(store="b", cause="gone fishing")
+
+
+def two_stores(
+    world: World, entries: tuple[LedgerEntry | None, LedgerEntry | None] = (None, None), generation: int = 0
+) -> list[FakeStore]:
+    return [FakeStore(world, name, entry, generation) for name, entry in zip("ab", entries, strict=True)]
+
+
+def entries_after_crash_between_the_stores(latest: int = 10) -> tuple[LedgerEntry | None, LedgerEntry | None]:
+    """The first has batch 1, the second does not."""
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=latest)
+    world.fail("commit b", None, TransformError(source="crash", cause="here"))
+    with pytest.raises(TransformError):
+        one.engine.run()
+    first, second = (store.entry for store in one.stores)
+    assert first is not None
+    assert second is not None
+    assert (first.batch_id, second.batch_id) == (1, 0)
+    return first, second
+
+
+def test_stores_are_fenced_all_before_any_is_read_and_commit_in_the_listed_order() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.engine.run()
+    protocol = [event for event in world.events if event.split()[0] in ("fence", "read", "commit", "write")]
+    before_the_fence = ["read b"]  # only to hand out a generation above all
+    fenced = [*before_the_fence, "fence a", "fence b", "read a", "read b"]
+    assert protocol == [*fenced, "commit a", "commit b", "write", "commit a", "commit b"]
+    assert [store.generation for store in one.stores] == [1, 1]
+
+
+def test_several_stores_commit_durably_and_a_single_one_as_its_server_has_it() -> None:
+    world = World()
+    several, single = bench(world=world, stores=two_stores(world)), bench()
+    several.engine.run()
+    single.engine.run()
+    assert [store.is_durable for store in several.stores] == [True, True]
+    assert not single.stores[0].is_durable
+
+
+def test_after_a_crash_the_store_behind_gets_the_pinned_ranges_and_the_other_nothing() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
+    assert [batch for batch, _ in one.stores[0].rows] == [2]
+    assert [batch for batch, _ in one.stores[1].rows] == [1, 2]
+
+
+def test_sinks_are_prepared_before_a_store_behind_is_caught_up() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=10)
+    one.engine.run()
+    assert world.events.index("prepare") < world.events.index("write")
+
+
+def test_no_later_batch_runs_until_the_store_behind_has_caught_up() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    world.fail("commit b", AWAY, AWAY)
+    one.engine.run()
+    assert {batch for batch, _ in one.writer.written[:-1]} == {1}
+    assert one.writer.written[-1] == (2, "t-0[10, 25)")
+
+
+def test_a_commit_that_fails_in_the_second_store_is_made_good_with_the_same_rows() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("commit b", None, AWAY, AWAY)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 10)")], "computed once, kept until all have it"
+    assert one.stores[0].rows == one.stores[1].rows
+
+
+def test_rows_whose_staging_is_gone_are_written_again_for_the_store_that_lacks_them() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("commit b", None, RowCountError(store="b", sink="rows", reported=10, found=0))
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 10)")] * 2
+    assert len(one.stores[0].rows) == len(one.stores[1].rows) == 1
+
+
+def test_a_commit_that_fails_in_the_first_store_leaves_the_second_alone() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("commit a", None, TransformError(source="x", cause="y"))
+    with pytest.raises(TransformError):
+        one.engine.run()
+    assert one.stores[1].entry is not None
+    assert one.stores[1].entry.batch_id == 0
+
+
+def test_a_crash_between_the_first_entries_leads_to_one_origin() -> None:
+    world = World()
+    crashed = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("commit b", TransformError(source="crash", cause="here"))
+    with pytest.raises(TransformError):
+        crashed.engine.run()
+    entry = crashed.stores[0].entry
+    again = World()
+    one = bench(world=again, stores=two_stores(again, (entry, None), generation=1), latest=30)
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 30)")]
+    assert [batch for batch, _ in one.stores[1].rows] == [1]
+
+
+def test_a_store_added_later_begins_where_the_others_end_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    before = bench(latest=10)
+    before.engine.run()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, (before.stores[0].entry, None), generation=0), latest=25)
+    one.stores[0].generation = 1
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[10, 25)")]
+    assert [batch for batch, _ in one.stores[1].rows] == [2]
+    assert "join at batch 1" in caplog.text
+    assert one.stores[1].entry is not None
+    assert [progress.origin for progress in one.stores[1].entry.progress] == [10]
+
+
+def test_a_new_store_in_the_first_place_hands_out_a_generation_above_the_others() -> None:
+    before = bench(stores=[FakeStore(World(), "a", generation=6)], latest=10)
+    before.engine.run()
+    world = World()
+    known = FakeStore(world, "a", before.stores[0].entry, generation=7)
+    one = bench(world=world, stores=[FakeStore(world, "new"), known], latest=10)
+    one.engine.run()
+    assert [store.generation for store in one.stores] == [8, 8]
+
+
+def test_a_second_store_that_a_newer_driver_owns_fences_the_pipeline() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.stores[1].generation = 5
+    with pytest.raises(FencedError):
+        one.engine.run()
+    assert "write" not in world.events
+
+
+def test_a_retry_of_the_second_fence_keeps_the_first_generation() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("fence b", AWAY)
+    one.engine.run()
+    assert [store.generation for store in one.stores] == [1, 1]
+
+
+@pytest.mark.parametrize("is_other", [True, False])
+def test_stores_without_a_common_history_are_refused(is_other: bool) -> None:
+    first, second = bench(latest=10), bench(latest=10 if is_other else 20)
+    first.engine.run()
+    second.engine.run()
+    left, right = first.stores[0].entry, second.stores[0].entry
+    assert left is not None
+    world = World()
+    one = bench(world=world, stores=two_stores(world, (left, right), generation=1), latest=10)
+    with pytest.raises((LineageError, OffsetMismatchError)):
+        one.engine.run()
+    assert "write" not in world.events
+
+
+def test_two_sinks_of_one_name_in_one_store_are_refused() -> None:
+    store = FakeStore(World(), "a")
+    bindings = [Binding(output=output, sink=FakeSink(store)) for output in ("x", "y")]  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="two sinks write rows of a"):
+        Ledgers("flights", bindings).connect()
+
+
+def test_stores_of_one_identity_are_one() -> None:
+    world = World()
+    one = bench(world=world, stores=[FakeStore(world, "a")], latest=5)
+    twin = FakeStore(world, "a")
+    sinks = [FakeSink(one.stores[0], "x"), FakeSink(twin, "y")]
+    ledgers = Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks])  # type: ignore[arg-type]
+    ledgers.connect()
+    ledgers.fence()
+    assert world.events == ["fence a"]
+    assert twin.held is None
