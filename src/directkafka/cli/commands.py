@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app
-from directkafka.cli.output import Format, messages, print_record, print_records, set_up_logging
+from directkafka.cli.output import Format, claim_stdout, messages, print_record, print_records, set_up_logging
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
@@ -33,27 +33,38 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
     from directkafka.pipeline.progress import log_report
 
     set_up_logging(verbose=verbose)
+    claim_stdout()
 
     def tell(report: BatchReport) -> None:
-        if form is Format.JSON:
-            print_record(dataclasses.asdict(report), form, text="")
-        else:
+        if form is Format.TEXT:
             log_report(report)
+            return
+        try:
+            print_record(dataclasses.asdict(report), form, text="")
+        except BrokenPipeError:
+            messages.print("nobody reads stdout any more: stopping after this batch")
+            pipeline.request_stop()
 
     pipeline = Pipeline.from_toml(file, report=tell)
     _run_until_signal(pipeline)
 
 
 def _run_until_signal(pipeline: Pipeline) -> None:
-    """Run in a thread, so that this one is free for signals; Spark's own handlers are replaced by ours."""
+    """Run in a thread, so that this one is free for signals.
+
+    A signal that comes while Spark starts counts as well. Spark then sets handlers of its own, so ours are set
+    again behind it.
+    """
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
         messages.print(f"{signal.Signals(number).name}: stopping after the batch in flight")
         pipeline.request_stop()
 
-    pipeline.session()  # Spark sets handlers of its own while it starts, and only in the main thread
     previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        pipeline.session()
+        for number in previous:
+            signal.signal(number, ask_to_stop)
         pipeline.start()
         pipeline.wait()
     finally:
@@ -63,10 +74,11 @@ def _run_until_signal(pipeline: Pipeline) -> None:
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
 def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
-    """Check a pipeline without starting it: the file, the transform, the tables, the executors."""
+    """Check a pipeline without starting it, changing nothing: file, topics, transform, tables, ledger, executors."""
     from directkafka.pipeline.pipeline import Pipeline
 
     set_up_logging(verbose=verbose)
+    claim_stdout()
     pipeline = Pipeline.from_toml(file)
     for remark in (remarks := pipeline.check()):
         messages.print(f"[yellow]note[/] {remark}", soft_wrap=True)
@@ -80,6 +92,7 @@ def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
     from directkafka.pipeline.verify import verify as recount
 
     set_up_logging(verbose=verbose)
+    claim_stdout()
     findings = recount(Pipeline.from_toml(file))
     print_records([finding.as_record() for finding in findings], form, title="Rows against offsets")
     if not all(finding.is_right for finding in findings):

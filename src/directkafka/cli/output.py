@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
 
-__all__ = ["Format", "messages", "print_record", "print_records", "set_up_logging"]
+__all__ = ["Format", "claim_stdout", "messages", "print_record", "print_records", "set_up_logging"]
 
 
 class Format(StrEnum):
@@ -26,16 +27,32 @@ class Format(StrEnum):
 messages = Console(stderr=True, highlight=False)
 
 
+#: Where data goes once :func:`claim_stdout` was called.
+_claimed: TextIO | None = None
+
+
+def claim_stdout() -> None:
+    """Keep stdout for data: whatever else this process and its JVM print there goes to stderr from now on.
+
+    A transform that prints, or a Spark that logs to its console, must not stand between two lines of JSON.
+    """
+    global _claimed  # noqa: PLW0603 - there is one stdout in a process
+    if _claimed is None:
+        sys.stdout.flush()
+        _claimed = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+        os.dup2(2, 1)
+
+
 def print_record(record: Mapping[str, Any], form: Format, *, text: str) -> None:
     """One result: a JSON object on a line, or the text."""
-    print(json.dumps(record) if form is Format.JSON else text, flush=True)
+    print(json.dumps(record) if form is Format.JSON else text, file=_data(), flush=True)
 
 
 def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: str) -> None:
     """Several results of one shape: JSON lines, or a table."""
     if form is Format.JSON:
         for record in records:
-            print(json.dumps(record), flush=True)
+            print(json.dumps(record), file=_data(), flush=True)
         return
     table = Table(title=title, title_justify="left")
     for column in records[0] if records else ():
@@ -43,7 +60,11 @@ def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: 
         table.add_column(column, justify="right" if is_number else "left")
     for record in records:
         table.add_row(*(_shown(value) for value in record.values()))
-    Console(file=sys.stdout).print(table)
+    Console(file=_data()).print(table)
+
+
+def _data() -> TextIO:
+    return _claimed or sys.stdout
 
 
 def set_up_logging(*, verbose: bool) -> None:
