@@ -324,5 +324,10 @@ class KafkaBroker:
 
 
 def _random_id() -> str:
-    """A UUID as Kafka writes it: 16 bytes in URL-safe base64, without padding."""
-    return urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+    """A UUID as Kafka writes it: 16 bytes in URL-safe base64, without padding.
+
+    Like Kafka's own it never begins with a dash, which its tools would take for an option.
+    """
+    while (text := urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return text
