@@ -1,0 +1,236 @@
+"""The pipeline file: what is accepted, and that each kind of mistake is named with place and remedy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from directkafka.errors import OptionError
+from directkafka.pipeline.spec import load, parse_duration_ms, parse_trigger
+from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval
+
+GOOD = """\
+[pipeline]
+name = "flights"
+
+[source]
+"kafka.bootstrap.servers" = "${KAFKA}"
+subscribe = "flights"
+maxOffsetsPerTrigger = 50000
+failOnDataLoss = false
+
+[transform]
+sql = "SELECT 1"
+
+[[sink]]
+type = "postgres"
+dsn = "host=db password=${PASSWORD}"
+table = "flights"
+"""
+ENVIRONMENT = {"KAFKA": "broker:9092", "PASSWORD": "hunter2"}
+
+
+def mistake(tmp_path: Path, old: str, new: str) -> OptionError:
+    """What is said of the good file with one change."""
+    assert old in GOOD
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD.replace(old, new, 1))
+    with pytest.raises(OptionError) as raised:
+        load(path, ENVIRONMENT)
+    assert str(path) in str(raised.value)
+    assert "hunter2" not in str(raised.value)
+    return raised.value
+
+
+def test_a_file_gives_its_values_with_the_environments(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD)
+    spec = load(path, ENVIRONMENT)
+    assert spec.pipeline.name == "flights"
+    assert spec.trigger == Interval(1_000)
+    assert spec.source_options() == {
+        "kafka.bootstrap.servers": "broker:9092",
+        "subscribe": "flights",
+        "maxOffsetsPerTrigger": "50000",
+        "failOnDataLoss": "false",
+    }
+    assert spec.sink[0].dsn == "host=db password=hunter2"
+    assert spec.sink[0].source_output == "default"
+    assert spec.path == path
+
+
+def test_a_files_repr_holds_no_secret(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD)
+    assert "hunter2" not in repr(load(path, ENVIRONMENT))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "option", "hint"),
+    [
+        ('name = "flights"', 'nme = "flights"', "pipeline.nme", "did you mean 'name'"),
+        ('table = "flights"', 'tabel = "flights"', "sink.0.tabel", "did you mean 'table'"),
+        ('table = "flights"', 'table = "x"\nsource_output = "y"', "sink.0.source_output", "no such name"),
+        ("sql =", "sqll =", "transform.sqll", "did you mean 'sql'"),
+        ("[transform]", "[transfrom]", "transfrom", "did you mean 'transform'"),
+        ("[[sink]]", "[[sinks]]", "sinks", "did you mean 'sink'"),
+        ("[pipeline]", 'path = "x"\n[pipeline]', "path", "known are pipeline, source, transform, sink, spark"),
+        ("[pipeline]", "[spark]\nmastre = 'x'\n[pipeline]", "spark.mastre", "did you mean 'master'"),
+    ],
+)
+def test_an_unknown_name_is_refused_with_the_nearest_one(
+    tmp_path: Path, old: str, new: str, option: str, hint: str
+) -> None:
+    error = mistake(tmp_path, old, new)
+    assert error.option == option
+    assert hint in error.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "option", "reason"),
+    [
+        ('[pipeline]\nname = "flights"\n', "pipeline", "the section [pipeline] is missing"),
+        ('[transform]\nsql = "SELECT 1"\n', "transform", "the section [transform] is missing"),
+        (GOOD[GOOD.index("[[sink]]") :], "sink", "the section [[sink]] is missing"),
+        ('name = "flights"\n', "pipeline.name", "is missing"),
+        ('table = "flights"\n', "sink.0.table", "is missing"),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path: Path, old: str, option: str, reason: str) -> None:
+    error = mistake(tmp_path, old, "")
+    assert error.option == option
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "option", "reason"),
+    [
+        ('name = "flights"', "name = 5", "pipeline.name", "found an integer"),
+        ('name = "flights"', 'name = "my flights"', "pipeline.name", "should match pattern"),
+        ('name = "flights"', 'name = "flights"\ntrigger = 5', "pipeline.trigger", "found an integer"),
+        ('name = "flights"', 'name = "flights"\ntrigger = ["1s"]', "pipeline.trigger", "found an array"),
+        ('name = "flights"', 'name = "flights"\nengine = "magic"', "pipeline.engine", "'direct'"),
+        ('subscribe = "flights"', "subscribe = 1.5", "source.subscribe", "found a float"),
+        ('subscribe = "flights"', 'kafka.security.protocol = "SSL"', "source.kafka", '"kafka.security.protocol" = ...'),
+        ("[pipeline]", "[spark]\nconf.spark.ui.enabled = true\n[pipeline]", "spark.conf.spark", '"spark.ui.enabled"'),
+        ("[[sink]]", "[sink]", "sink", "write [[sink]]"),
+        ('table = "flights"', 'table = "flights"\nkey = "carrier"', "sink.0.key", "valid list, found a string"),
+        ('table = "flights"', 'table = "flights"\nkey = [1]', "sink.0.key.0", "found an integer"),
+        ('table = "flights"', 'table = "flights"\nmode = "upsrt"', "sink.0.mode", "'append', 'ignore' or 'merge'"),
+        ('table = "flights"', 'table = "flights"\nconnections_max = "2"', "sink.0.connections_max", "found a string"),
+        ('table = "flights"', 'table = "flights"\nconnections_max = 0', "sink.0.connections_max", "greater than or"),
+        ('table = "flights"', 'table = ""', "sink.0.table", "at least 1 character"),
+    ],
+)
+def test_a_value_of_a_wrong_type_or_range_is_refused_by_its_place_in_the_file(
+    tmp_path: Path, old: str, new: str, option: str, reason: str
+) -> None:
+    error = mistake(tmp_path, old, new)
+    assert error.option == option
+    assert reason in error.reason
+
+
+@pytest.mark.parametrize("transform", ["", 'sql = "SELECT 1"\npython = "job:transform"'])
+def test_a_transform_is_exactly_one_of_sql_and_python(tmp_path: Path, transform: str) -> None:
+    error = mistake(tmp_path, 'sql = "SELECT 1"', transform)
+    assert error.option == "transform"
+    assert error.reason == "exactly one of sql and python is needed"
+
+
+@pytest.mark.parametrize("reference", ["job", "job:", ":transform", "job:a.b", "job transform"])
+def test_a_python_transform_names_module_and_function(tmp_path: Path, reference: str) -> None:
+    assert mistake(tmp_path, 'sql = "SELECT 1"', f'python = "{reference}"').option == "transform.python"
+
+
+def test_a_variable_that_the_environment_lacks_is_named_with_its_place(tmp_path: Path) -> None:
+    error = mistake(tmp_path, "${KAFKA}", "${KAFFKA}")
+    assert error.option == "source.kafka.bootstrap.servers"
+    assert "KAFFKA is not set" in error.reason
+
+
+def test_a_variable_in_a_list_is_replaced_and_a_dollar_alone_stays(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD + 'mode = "ignore"\nkey = ["${KAFKA}", "$x", "${}"]\n')
+    assert load(path, ENVIRONMENT).sink[0].key == ["broker:9092", "$x", "${}"]
+
+
+def test_a_value_from_the_environment_is_not_looked_into_again(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD)
+    assert load(path, {"KAFKA": "${PASSWORD}", "PASSWORD": "x"}).source_options()["kafka.bootstrap.servers"] == (
+        "${PASSWORD}"
+    )
+
+
+def test_a_syntax_error_is_told_with_its_line(tmp_path: Path) -> None:
+    assert "line 2" in mistake(tmp_path, 'name = "flights"', 'name = "flights').reason
+
+
+def test_a_file_that_is_no_text_or_not_there_is_an_option_error(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"name = '\xff'")
+    with pytest.raises(OptionError, match="not UTF-8 text: byte 8"):
+        load(binary, {})
+    with pytest.raises(OptionError, match="cannot be read"):
+        load(tmp_path / "none.toml", {})
+    with pytest.raises(OptionError, match="cannot be read"):
+        load(tmp_path, {})
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"),
+    [
+        ("500ms", 500),
+        ("1s", 1_000),
+        ("1.5 s", 1_500),
+        ("5m", 300_000),
+        ("5 min", 300_000),
+        ("2h", 7_200_000),
+        ("0s", 0),
+    ],
+)
+def test_a_duration_is_a_number_and_a_unit(text: str, milliseconds: int) -> None:
+    assert parse_duration_ms(text, option="trigger") == milliseconds
+
+
+@pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 second", "1s 500ms", "1e3s", "nan s", 5, None, True])
+def test_what_is_no_duration_is_refused_and_repeated(text: object) -> None:
+    with pytest.raises(OptionError, match='such as "500ms"') as raised:
+        parse_duration_ms(text, option="trigger.delay")
+    assert raised.value.option == "trigger.delay"
+
+
+@pytest.mark.parametrize(
+    ("form", "trigger"),
+    [
+        ("100ms", Interval(100)),
+        ("available-now", AvailableNow()),
+        ({"delay": "1s"}, Delay(1_000)),
+        ({"records": 5, "at_most": "2s"}, Backlog(5, 2_000)),
+    ],
+)
+def test_the_four_triggers(form: object, trigger: object) -> None:
+    assert parse_trigger(form) == trigger  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("form", "option"),
+    [
+        ("soon", "trigger"),
+        ({}, "trigger"),
+        ({"delay": "1s", "records": 5}, "trigger"),
+        ({"records": 5}, "trigger"),
+        ({"delay": 1}, "trigger.delay"),
+        ({"records": 0, "at_most": "1s"}, "trigger.records"),
+        ({"records": True, "at_most": "1s"}, "trigger.records"),
+        ({"records": "5", "at_most": "1s"}, "trigger.records"),
+        ({"records": 5, "at_most": "later"}, "trigger.at_most"),
+        (5, "trigger"),
+        (None, "trigger"),
+    ],
+)
+def test_what_is_no_trigger_is_refused_by_its_part(form: object, option: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        parse_trigger(form, where="flights.toml")  # type: ignore[arg-type]
+    assert (raised.value.option, raised.value.where) == (option, "flights.toml")
