@@ -20,7 +20,7 @@ _OPTION = "transform.python"
 
 #: One import at a time, since it changes ``sys.path``; and what has been shipped to which Spark application.
 _lock = threading.Lock()
-_shipped: set[tuple[str, Path]] = set()
+_shipped: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,17 @@ def load_function(reference: FunctionReference, session: SparkSession | None = N
     """Import the function. A module that lies in the folder is shipped to the executors, once.
 
     Raises:
-        OptionError: no such module or function, the module fails while it is imported, or another module of its
+        OptionError: no such module or function, the module fails while it is imported, or another text of its
             name is loaded already: executors know a module by its name alone, so one process has one of a name.
     """
     module_name, _, function_name = reference.name.partition(":")
     with _lock:
         module = _import(module_name, reference)
-        if session is not None:
-            _ship(module, reference.folder, session)
+        beside = _beside(module_name, reference.folder)
+        if beside is not None:
+            _check_same(module_name, module, beside)
+            if session is not None and "." not in module_name:
+                _ship(module, session)
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "no such name" if function is None else f"a {type(function).__name__}"
@@ -73,14 +76,18 @@ def _import(name: str, reference: FunctionReference) -> ModuleType:
         raise OptionError(
             option=_OPTION, reason=f"importing {name!r} raised {type(error).__name__}: {error}"
         ) from error
-    beside = _beside(name, reference.folder)
-    if beside is not None and (module.__file__ is None or Path(module.__file__).resolve() != beside):
+    return module
+
+
+def _check_same(name: str, module: ModuleType, beside: Path) -> None:
+    """Refuse to run one file where the user means another; two copies of one text are as good as one."""
+    loaded = Path(module.__file__).resolve() if module.__file__ else None
+    if loaded != beside and not (loaded and loaded.is_file() and loaded.read_bytes() == beside.read_bytes()):
         raise OptionError(
             option=_OPTION,
-            reason=f"{beside} is not what {name!r} means in this process, which is {module.__file__ or 'built in'}; "
+            reason=f"{beside} is not what {name!r} means in this process, which is {loaded or 'built in'}; "
             "rename one of the two",
         )
-    return module
 
 
 def _beside(name: str, folder: Path) -> Path | None:
@@ -92,10 +99,9 @@ def _beside(name: str, folder: Path) -> Path | None:
     return None
 
 
-def _ship(module: ModuleType, folder: Path, session: SparkSession) -> None:
-    file = Path(module.__file__).resolve() if module.__file__ else None
-    application = session.sparkContext.applicationId
-    if file is None or file.parent != folder.resolve() or (application, file) in _shipped:
-        return
-    session.sparkContext.addPyFile(str(file))
-    _shipped.add((application, file))
+def _ship(module: ModuleType, session: SparkSession) -> None:
+    """Once to each Spark application, which would only warn of a second time."""
+    shipped = (session.sparkContext.applicationId, str(module.__file__))
+    if shipped not in _shipped:
+        session.sparkContext.addPyFile(shipped[1])
+        _shipped.add(shipped)
