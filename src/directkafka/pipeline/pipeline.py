@@ -75,7 +75,7 @@ class Pipeline:
                 option="engine",
                 reason=f'expected "direct", which takes no checkpoint; found {engine!r}, {checkpoint!r}',
             )
-        if re.search(NAME_PATTERN, name) is None:
+        if re.fullmatch(NAME_PATTERN, name) is None:
             raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
         self.name = name
         self.report = report

@@ -1,0 +1,113 @@
+"""Exit codes, and what goes to stdout."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from directkafka.cli import app as module
+from directkafka.cli import commands as _commands  # noqa: F401 - it must meet the real app
+from directkafka.errors import (
+    AlreadyRunningError,
+    CommitUnknownError,
+    DirectKafkaError,
+    EnvironmentFaultError,
+    FencedError,
+    OptionError,
+)
+
+PATIENCE_S = 120.0
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (OptionError(option="trigger", reason="is wrong"), 2),
+        (FencedError(store="db", pipeline="p", held=1, found=2), 3),
+        (CommitUnknownError(store="db", pipeline="p", batch_id=1, cause="no answer"), 1),
+        (EnvironmentFaultError(what="no Java", remedy="Install it."), 1),
+        (AlreadyRunningError(pipeline="p"), 1),
+    ],
+)
+def test_an_error_becomes_its_exit_code_and_a_message_on_stderr(
+    error: DirectKafkaError, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*, standalone_mode: bool) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "app", fail)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    assert ended.value.code == code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "error" in said.err
+
+
+def test_brackets_in_a_message_are_no_markup(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*, standalone_mode: bool) -> None:
+        raise OptionError(option="sink", reason="write [[sink]], not [/sink] or [bold]")
+
+    monkeypatch.setattr(module, "app", fail)
+    with pytest.raises(SystemExit):
+        module.main()
+    assert "write [[sink]], not [/sink] or [bold]" in capsys.readouterr().err
+
+
+def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "directkafka", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        cwd=folder,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [("run", "none.toml"), ("check", "none.toml"), ("verify", "none.toml")])
+def test_a_file_that_is_not_there_is_wrong_usage(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = command(*arguments, "--format", "json", folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "none.toml" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("fly",), ("run",), ("run", "x.toml", "--format", "xml"), ("run", "--fast")])
+def test_what_the_command_line_does_not_know_is_wrong_usage(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    done = command(*arguments, folder=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_help_and_version_are_data(tmp_path: Path) -> None:
+    from directkafka.version import __version__
+
+    assert command("--version", folder=tmp_path).stdout.strip() == __version__
+    shown = command("--help", folder=tmp_path)
+    assert shown.returncode == 0
+    assert all(name in shown.stdout for name in ("run", "check", "verify", "demo"))
+
+
+def test_a_claimed_stdout_carries_data_alone_whoever_prints(tmp_path: Path) -> None:
+    script = (
+        "import os, subprocess, sys\n"
+        "from directkafka.cli.output import Format, claim_stdout, print_record, print_records\n"
+        "claim_stdout(); claim_stdout()\n"
+        "print('a transform prints')\n"
+        "os.write(1, b'a library writes\\n')\n"
+        "subprocess.run([sys.executable, '-c', 'print(\"a child prints\")'], check=True)\n"
+        "print_record({'batch': 1}, Format.JSON, text='')\n"
+        "print_records([{'rows': 2}, {'rows': 3}], Format.JSON, title='')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE_S, cwd=tmp_path, check=True
+    )
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [{"batch": 1}, {"rows": 2}, {"rows": 3}]
+    for words in ("a transform prints", "a library writes", "a child prints"):
+        assert words in done.stderr

@@ -1,0 +1,184 @@
+"""The public object: what it refuses, and how starts, stops and failures meet. The engine is a stand-in."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
+
+from directkafka.errors import AlreadyRunningError, FencedError, OptionError
+from directkafka.pipeline.pipeline import Pipeline
+
+PATIENCE_S = 20.0
+FENCED = FencedError(store="a", pipeline="flights", held=1, found=2)
+
+
+class StandIn(Pipeline):
+    """A pipeline whose engine is a function of the stop event."""
+
+    work: Callable[[threading.Event], None]
+
+    def _engine(self) -> Any:
+        work, stop = self.work, self._stop
+
+        class Engine:
+            def run(self) -> None:
+                work(stop)
+
+        return Engine()
+
+
+def stand_in(work: Callable[[threading.Event], None], **options: Any) -> StandIn:
+    sink: Any = FakeSink(FakeStore(World(), "a"))
+    arguments: dict[str, Any] = {
+        "source": {"kafka.bootstrap.servers": "h:1", "subscribe": "t"},
+        "transform": "SELECT 1",
+        "sinks": sink,
+    }
+    pipeline = StandIn(options.pop("name", "flights"), **(arguments | options))
+    pipeline.work = work
+    return pipeline
+
+
+def until_stopped(stop: threading.Event) -> None:
+    assert stop.wait(PATIENCE_S)
+
+
+def fail(stop: threading.Event) -> None:
+    raise FENCED
+
+
+@pytest.mark.parametrize("name", ["", "my flights", "flights/1", "-x", "x" * 201, "x\n"])
+def test_a_name_that_cannot_be_part_of_names_in_a_store_is_refused(name: str) -> None:
+    with pytest.raises(OptionError) as raised:
+        stand_in(until_stopped, name=name)
+    assert raised.value.option == "name"
+
+
+@pytest.mark.parametrize("sinks", [[], {}, {"default": []}])
+def test_a_pipeline_without_a_sink_is_refused(sinks: object) -> None:
+    with pytest.raises(OptionError, match="at least one sink"):
+        stand_in(until_stopped, sinks=sinks)
+
+
+@pytest.mark.parametrize("options", [{"engine": "structured"}, {"checkpoint": "/tmp/x"}, {"trigger": 5}])
+def test_options_of_another_engine_or_of_a_wrong_type_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(OptionError):
+        stand_in(until_stopped, **options)
+
+
+def test_outputs_are_bound_to_their_sinks_in_the_listed_order() -> None:
+    one, two, three = (FakeSink(FakeStore(World(), "a"), name) for name in "abc")
+    pipeline = stand_in(until_stopped, sinks={"x": [one, two], "y": three})
+    assert [(binding.output, binding.sink.name) for binding in pipeline.bindings] == [
+        ("x", "a"),
+        ("x", "b"),
+        ("y", "c"),
+    ]
+
+
+def test_a_started_pipeline_stops_when_it_is_told_to() -> None:
+    pipeline = stand_in(until_stopped)
+    pipeline.start()
+    pipeline.stop()
+
+
+def test_what_the_thread_died_of_is_raised_once_where_it_is_waited_for() -> None:
+    pipeline = stand_in(fail)
+    pipeline.start()
+    with pytest.raises(FencedError):
+        pipeline.wait()
+    pipeline.wait()
+
+
+def test_a_failure_that_nobody_waited_for_is_raised_by_the_next_start_and_not_lost() -> None:
+    pipeline = stand_in(fail)
+    pipeline.start()
+    thread = pipeline._thread
+    assert thread is not None
+    thread.join(PATIENCE_S)
+    with pytest.raises(FencedError):
+        pipeline.start()
+
+
+def test_a_pipeline_that_runs_is_not_started_twice() -> None:
+    pipeline = stand_in(until_stopped)
+    pipeline.start()
+    try:
+        with pytest.raises(AlreadyRunningError, match="'flights' is running already"):
+            pipeline.start()
+        with pytest.raises(AlreadyRunningError):
+            pipeline.run()
+    finally:
+        pipeline.stop()
+
+
+def test_a_stop_that_is_asked_for_before_the_start_counts() -> None:
+    runs: list[str] = []
+    pipeline = stand_in(lambda stop: runs.append("ran"))
+    pipeline.request_stop()
+    pipeline.start()
+    pipeline.wait()
+    assert runs == []
+
+
+def test_a_stop_counts_once() -> None:
+    runs: list[str] = []
+    pipeline = stand_in(lambda stop: runs.append("ran"))
+    pipeline.request_stop()
+    pipeline.run()
+    pipeline.run()
+    assert runs == ["ran"]
+
+
+def test_stopping_what_does_not_run_leaves_nothing_behind() -> None:
+    runs: list[str] = []
+    pipeline = stand_in(lambda stop: runs.append("ran"))
+    pipeline.stop()
+    pipeline.run()
+    assert runs == ["ran"]
+
+
+def test_a_pipeline_may_be_stopped_from_its_own_thread() -> None:
+    pipeline: StandIn
+
+    def stop_oneself(stop: threading.Event) -> None:
+        pipeline.stop()
+        assert stop.is_set()
+
+    pipeline = stand_in(stop_oneself)
+    pipeline.run()
+    pipeline.start()
+    pipeline.wait()
+
+
+def test_stop_waits_for_a_run_in_another_thread() -> None:
+    entered, ended = threading.Event(), threading.Event()
+
+    def work(stop: threading.Event) -> None:
+        entered.set()
+        until_stopped(stop)
+        ended.set()
+
+    pipeline = stand_in(work)
+    thread = threading.Thread(target=pipeline.run)
+    thread.start()
+    assert entered.wait(PATIENCE_S)
+    pipeline.stop()
+    assert ended.is_set()
+    thread.join(PATIENCE_S)
+
+
+def test_a_wrong_option_of_the_source_is_told_with_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(
+        '[pipeline]\nname = "f"\n[source]\n"kafka.bootstrap.servers" = "h:1"\nsubscribee = "t"\n'
+        '[transform]\nsql = "SELECT 1"\n[[sink]]\ntype = "postgres"\ndsn = "host=db"\ntable = "t"\n'
+    )
+    with pytest.raises(OptionError, match="subscribee") as raised:
+        Pipeline.from_toml(path)
+    assert str(path) in raised.value.where

@@ -1,0 +1,44 @@
+"""What is told of a plan from its text; the plans were printed by Spark 4.3."""
+
+from __future__ import annotations
+
+import pytest
+
+from directkafka.pipeline.transform import operators_of
+
+GROUPED = """\
+Aggregate [carrier#1], [carrier#1, count(1) AS n#9L]
++- SubqueryAlias source
+   +- View (`source`, [key#0, value#1])
+      +- MapInArrow <directkafka.sources.reading.ReadRanges object at 0x7f>(id#0L)#7, [key#0, value#1], false
+         +- Range (0, 2, step=1, splits=Some(2))
+"""
+JOINED = """\
+Project [a#1]
++- Join Inner, (a#1 = b#2)
+   :- Deduplicate [a#1]
+   :  +- LocalRelation [a#1]
+   +- Window [row_number() AS n#3]
+      +- LocalRelation [b#2]
+"""
+UNRESOLVED = "'Distinct\n+- 'Project [*]\n   +- 'UnresolvedRelation [source], [], false\n"
+HARMLESS = """\
+Project [Window AS word#1, concat(Aggregate, Distinct) AS Deduplicate#2, EventTimeWatermark AS w#3]
++- Filter (topic#2 = Window)
+   +- OneRowRelation
+"""
+
+
+@pytest.mark.parametrize(
+    ("plan", "operators"),
+    [
+        (GROUPED, {"Aggregate", "SubqueryAlias", "View", "MapInArrow", "Range"}),
+        (JOINED, {"Project", "Join", "Deduplicate", "LocalRelation", "Window"}),
+        (UNRESOLVED, {"Distinct", "Project", "UnresolvedRelation"}),
+        (HARMLESS, {"Project", "Filter", "OneRowRelation"}),
+    ],
+)
+def test_operators_are_the_first_words_of_a_plans_lines_and_nothing_that_a_query_mentions(
+    plan: str, operators: set[str]
+) -> None:
+    assert operators_of(plan) == operators
