@@ -119,13 +119,8 @@ class RangeFetch:
 
     def recycle(self, fetched: FetchedRecords) -> None:
         """Give a response's buffer back; its bytes may be overwritten from now on."""
-        try:
-            fetched.records.release()
-        except BufferError:
-            # Somebody still looks at the bytes (a debugger, a traceback): they are left alone.
-            self._free.put(bytearray())
-        else:
-            self._free.put(fetched.buffer)
+        fetched.records.release()
+        self._free.put(fetched.buffer)
 
     def close(self) -> None:
         """Stop the thread, wait for its end, and keep or drop its connection.

@@ -50,7 +50,7 @@ def produce(
     **settings: object,
 ) -> None:
     """Produce values with keys and now and then headers, a new record batch at least every ``batch_every``."""
-    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, **settings})
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "on_delivery": _must_succeed, **settings})
     for number, value in enumerate(values):
         headers: list[tuple[str, Any]] = [("n", b"%d" % number), ("null", None)] if number % 3 == 0 else []
         key = None if number % 5 == 0 else b"key-%d" % number
@@ -58,6 +58,10 @@ def produce(
         if number % batch_every == batch_every - 1:
             assert producer.flush(WAIT_S) == 0
     assert producer.flush(WAIT_S) == 0
+
+
+def _must_succeed(error: confluent_kafka.KafkaError | None, _: confluent_kafka.Message) -> None:
+    assert error is None, error
 
 
 def transactional(servers: str, transactional_id: str) -> Producer:

@@ -156,6 +156,7 @@ def test_connections_are_kept_from_call_to_call(servers: str) -> None:
         assert proxy.connections == 2
 
 
+@pytest.mark.slow
 def test_a_broker_may_restart_between_two_calls_and_is_an_error_only_while_it_is_gone() -> None:
     with KafkaBroker() as broker:
         impatient = options(broker.bootstrap_servers, socket_connection_setup_timeout_ms=500)

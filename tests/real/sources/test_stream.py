@@ -1,0 +1,344 @@
+"""Streaming queries on the format ``directkafka``: a real Spark, a real broker, real checkpoints."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from tests.real.kafka.logs import (
+    add_partitions,
+    create_topic_again,
+    delete_records,
+    delete_topic,
+    produce,
+    until,
+)
+from tests.real.sources.conftest import QUICK
+
+pytestmark = pytest.mark.real
+
+CreateTopic = Callable[..., str]
+Streaming = Callable[..., Any]
+
+ROOT = Path(__file__).parents[3]
+WAIT_S = 60
+
+Places = list[tuple[int, int]]
+
+
+class Output:
+    """A sink that keeps ``(partition, offset)`` of each batch; a batch that is run again replaces itself."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.checkpoint = checkpoint
+        self.batches: dict[int, Places] = {}
+        self.before_reading: Callable[[int], object] = lambda batch_id: None
+
+    def start(self, stream: Any, **trigger: Any) -> StreamingQuery:
+        writer = stream.load().writeStream.foreachBatch(self._write).option("checkpointLocation", str(self.checkpoint))
+        query: StreamingQuery = writer.trigger(**trigger or {"availableNow": True}).start()
+        return query
+
+    def run(self, stream: Any) -> StreamingQuery:
+        """Run an available-now query to its end."""
+        query = self.start(stream)
+        assert query.awaitTermination(WAIT_S), "the query did not end"
+        return query
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        self.before_reading(batch_id)
+        self.batches[batch_id] = [tuple(row) for row in frame.select("partition", "offset").collect()]  # type: ignore[misc]
+
+    def all(self) -> Places:
+        return sorted(place for batch in self.batches.values() for place in batch)
+
+    def offsets(self, batch_id: int) -> dict[str, Any]:
+        """The source's line of the offset log's entry."""
+        found: dict[str, Any] = json.loads((self.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1])
+        return found
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Output:
+    return Output(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def stopping() -> Iterator[list[StreamingQuery]]:
+    """Queries to stop at the test's end, whatever happens in it."""
+    queries: list[StreamingQuery] = []
+    yield queries
+    for query in queries:
+        query.stop()
+
+
+@pytest.fixture
+def hundred(servers: str, create_topic: CreateTopic) -> str:
+    """Two partitions of fifty records each."""
+    topic = create_topic(2)
+    for partition in range(2):
+        produce(servers, topic, [b"value"] * 50, partition=partition)
+    return topic
+
+
+def places(count: int, partitions: int = 2, start: int = 0) -> Places:
+    return sorted((partition, offset) for partition in range(partitions) for offset in range(start, count))
+
+
+# What is read.
+
+
+def test_records_have_spark_s_seven_columns(streaming: Streaming, session: SparkSession, hundred: str) -> None:
+    stream = streaming(subscribe=hundred, startingOffsets="earliest").load()
+    query = stream.writeStream.format("memory").queryName("records").trigger(availableNow=True).start()
+    assert query.awaitTermination(WAIT_S)
+    table = session.table("records")
+    assert table.columns == ["key", "value", "topic", "partition", "offset", "timestamp", "timestampType"]
+    assert table.count() == 100
+    session.catalog.dropTempView("records")
+
+
+def test_without_a_limit_everything_there_is_comes_in_one_batch(
+    streaming: Streaming, output: Output, hundred: str
+) -> None:
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    assert [len(batch) for batch in output.batches.values() if batch] == [100]
+    assert output.all() == places(50)
+
+
+def test_a_limit_cuts_an_available_now_run_into_batches(streaming: Streaming, output: Output, hundred: str) -> None:
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=30))
+    sizes = [len(batch) for batch in output.batches.values() if batch]
+    assert len(sizes) >= 4
+    assert max(sizes) <= 31
+    assert output.all() == places(50)
+
+
+def test_an_available_now_run_leaves_what_comes_after_its_start(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    output.before_reading = lambda _: produce(servers, hundred, [b"later"] * 10)
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=30))
+    assert output.all() == places(50)
+    output.before_reading = lambda _: None
+    output.run(streaming(subscribe=hundred))
+    assert len(output.all()) == len(set(output.all())) > 100
+
+
+def test_a_query_goes_on_from_its_checkpoint_without_a_gap_or_a_repeat(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    stream = streaming(subscribe=hundred, startingOffsets="earliest")
+    output.run(stream)
+    for partition in range(2):
+        produce(servers, hundred, [b"later"] * 20, partition=partition)
+    output.run(streaming(subscribe=hundred, startingOffsets="latest"))
+    assert output.all() == places(70)
+    output.run(stream)
+    assert output.all() == places(70)
+
+
+def test_a_partition_that_is_added_while_the_query_runs_is_read_from_its_start(
+    streaming: Streaming, servers: str, output: Output, hundred: str, stopping: list[StreamingQuery]
+) -> None:
+    query = output.start(streaming(subscribe=hundred, startingOffsets="latest"), processingTime="100 milliseconds")
+    stopping.append(query)
+    until((output.checkpoint / "offsets" / "0").exists, "the query did not start")
+    add_partitions(servers, hundred, 3)
+    produce(servers, hundred, [b"new"] * 5, partition=2)
+    until(lambda: len(output.all()) == 5 or query.exception(), "the new partition was not read")
+    assert query.exception() is None
+    assert output.all() == [(2, offset) for offset in range(5)]
+
+
+@pytest.mark.slow
+def test_a_topic_that_a_pattern_finds_later_is_read_from_its_start(
+    streaming: Streaming, servers: str, output: Output, topic: Callable[[], str], stopping: list[StreamingQuery]
+) -> None:
+    name = topic()
+    query = output.start(
+        streaming(subscribePattern=f"^{name}$", startingOffsets="latest"), processingTime="100 milliseconds"
+    )
+    stopping.append(query)
+    until(lambda: query.lastProgress or query.exception(), "the query did not start")
+    create_topic_again(servers, name)
+    produce(servers, name, [b"value"] * 5)
+    until(lambda: len(output.all()) == 5 or query.exception(), "the topic was not read")
+    assert query.exception() is None
+
+
+# What the checkpoint says.
+
+
+def test_the_start_is_in_the_offset_log_before_anything_is_read(
+    streaming: Streaming, output: Output, hundred: str
+) -> None:
+    seen: list[tuple[int, bool]] = []
+    output.before_reading = lambda batch_id: seen.append(
+        (batch_id, (output.checkpoint / "offsets" / str(batch_id)).exists())
+    )
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    assert output.offsets(0) == {hundred: {"0": 0, "1": 0}}
+    assert output.offsets(1) == {hundred: {"0": 50, "1": 50}}
+    assert all(exists for _, exists in seen)
+    assert not output.batches.get(0)
+
+
+def test_a_query_on_latest_that_is_killed_in_its_first_batch_loses_nothing(
+    session: SparkSession, servers: str, tmp_path: Path, hundred: str
+) -> None:
+    keys = ("spark.driver.extraJavaOptions", "spark.sql.warehouse.dir", "spark.ui.enabled", "spark.driver.bindAddress")
+    spark = {key: session.conf.get(key) for key in keys} | {"spark.local.dir": str(tmp_path / "local")}
+    config: dict[str, Any] = {
+        "spark": spark,
+        "options": {"kafka.bootstrap.servers": servers, "subscribe": hundred, "startingOffsets": "latest", **QUICK},
+        "checkpoint": str(tmp_path / "checkpoint"),
+        "output": str(tmp_path / "output"),
+        "kill": True,
+    }
+
+    def start(**changed: Any) -> subprocess.Popen[bytes]:
+        arguments = ["-m", "tests.real.sources.killed_query", json.dumps(config | changed)]
+        return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
+
+    victim = start()
+    first = tmp_path / "checkpoint" / "offsets" / "0"
+    until(lambda: first.exists() or victim.poll() is not None, "the query did not start")
+    produce(servers, hundred, [b"after the start"] * 5)
+    assert victim.wait(WAIT_S) == -signal.SIGKILL
+    assert not (tmp_path / "output").exists()
+    produce(servers, hundred, [b"after the crash"] * 5)
+    assert start(kill=False).wait(WAIT_S) == 0
+    assert (tmp_path / "output").read_text().splitlines() == [f"0 {offset}" for offset in range(50, 60)]
+
+
+def test_no_consumer_group_is_left_in_kafka(streaming: Streaming, servers: str, output: Output, hundred: str) -> None:
+    admin = AdminClient({"bootstrap.servers": servers})
+
+    def groups() -> set[str]:
+        return {one.group_id for one in admin.list_consumer_groups().result(WAIT_S).valid}
+
+    before = groups()
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    assert len(output.all()) == 100
+    assert groups() == before
+
+
+def test_progress_tells_how_far_the_log_goes(streaming: Streaming, output: Output, hundred: str) -> None:
+    query = output.run(streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=30))
+    sources = [progress["sources"][0] for progress in query.recentProgress]
+    read = [one for one in sources if one["numInputRows"]]
+    assert read
+    for one in read:
+        assert _as_offsets(one["latestOffset"]) == {hundred: {"0": 50, "1": 50}}
+    assert _as_offsets(read[-1]["endOffset"]) == {hundred: {"0": 50, "1": 50}}
+
+
+def _as_offsets(told: Any) -> Any:
+    return json.loads(told) if isinstance(told, str) else told
+
+
+# What is lost.
+
+
+def failure_of(query: StreamingQuery) -> str:
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(WAIT_S)
+    return str(caught.value)
+
+
+def test_a_topic_made_again_between_two_runs_is_a_loss_and_not_a_continuation(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    delete_topic(servers, hundred)
+    create_topic_again(servers, hundred, 2)
+    produce(servers, hundred, [b"new"] * 10)
+    message = failure_of(output.start(streaming(subscribe=hundred)))
+    assert "DataLossError" in message
+    assert f"topic {hundred}, partition 0, offsets [10, 50)" in message
+
+
+def test_a_topic_made_again_while_the_query_runs_is_noticed_by_its_id(
+    streaming: Streaming, servers: str, output: Output, hundred: str, stopping: list[StreamingQuery]
+) -> None:
+    """The new topic is longer than the old one: offsets alone would look like a continuation."""
+    query = output.start(streaming(subscribe=hundred, startingOffsets="earliest"), processingTime="100 milliseconds")
+    stopping.append(query)
+    until(lambda: len(output.all()) == 100 or query.exception(), "nothing was read")
+    delete_topic(servers, hundred)
+    # The query may see the topic gone before it is back; both are losses.
+    create_topic_again(servers, hundred, 2)
+    for partition in range(2):
+        produce(servers, hundred, [b"new"] * 80, partition=partition)
+    message = failure_of(query)
+    assert "KAFKA_DATA_LOSS.TOPIC_RECREATED" in message or "KAFKA_DATA_LOSS.PARTITION" in message
+    assert output.all() == places(50)
+
+
+@pytest.mark.slow
+def test_records_that_expired_before_they_were_read_are_a_loss_unless_that_is_allowed(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    produce(servers, hundred, [b"later"] * 20)
+    delete_records(servers, hundred, 60)
+    message = failure_of(output.start(streaming(subscribe=hundred)))
+    assert f"topic {hundred}, partition 0, offsets [50, 60)" in message
+    output.run(streaming(subscribe=hundred, failOnDataLoss="false"))
+    assert output.all() == sorted(places(50) + [(0, offset) for offset in range(60, 70)])
+
+
+def test_a_loss_on_an_executor_reaches_the_caller_with_its_text(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    output.before_reading = lambda batch_id: batch_id and delete_records(servers, hundred, 20)
+    message = failure_of(output.start(streaming(subscribe=hundred, startingOffsets="earliest")))
+    assert "DataLossError" in message
+    assert f"topic {hundred}, partition 0, offsets [0, 20)" in message
+
+
+# Bad input.
+
+
+def test_a_broker_that_is_not_there_is_named_in_bounded_time(streaming: Streaming, output: Output) -> None:
+    begun = time.monotonic()
+    query = output.start(streaming(subscribe="flights", kafka__bootstrap__servers="127.0.0.1:1"))
+    assert "no Kafka broker answered at ('127.0.0.1:1',)" in failure_of(query)
+    assert time.monotonic() - begun < 20.0
+
+
+def test_a_topic_that_is_not_there_is_named(streaming: Streaming, output: Output, topic: Callable[[], str]) -> None:
+    name = topic()
+    message = failure_of(output.start(streaming(subscribe=name)))
+    assert "TopicNotFoundError" in message
+    assert name in message
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({}, "found none"),
+        ({"subscribe": "a", "subscribePattern": "b"}, "found subscribe and subscribePattern"),
+        ({"subscribe": "a", "startingOffsets": "[1]"}, "startingOffsets"),
+        ({"subscribe": "a", "endingOffsets": "latest"}, "a stream has no end"),
+        ({"subscribe": "a", "maxOffsetPerTrigger": "5"}, "maxOffsetsPerTrigger"),
+    ],
+)
+def test_options_that_are_wrong_are_named_with_what_to_write(
+    streaming: Streaming, output: Output, options: dict[str, str], said: str
+) -> None:
+    with pytest.raises(Exception) as caught:
+        output.run(streaming(**options))
+    assert said in str(caught.value)
