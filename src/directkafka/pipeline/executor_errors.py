@@ -12,8 +12,13 @@ __all__ = ["from_executor", "spark_is_gone"]
 #: What Spark says when a task did not fail but lost the process that ran it.
 _LOST_SIGNS = ("Python worker exited unexpectedly", "ExecutorLostFailure", "worker was lost", "FetchFailed")
 
-#: What it says when it has been shut down, or is about to be.
-_GONE_SIGNS = ("SparkContext was shut down", "stopped SparkContext", "SparkContext or SparkSession should be created")
+#: What it says when it has been shut down, or is about to be; the last one is PySpark's own stumbling.
+_GONE_SIGNS = (
+    "SparkContext was shut down",
+    "stopped SparkContext",
+    "SparkContext or SparkSession should be created",
+    "'NoneType' object has no attribute 'sc'",
+)
 
 
 def from_executor(error: Exception) -> DirectKafkaError:

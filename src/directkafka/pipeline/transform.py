@@ -106,11 +106,12 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
     """What a user should know of the plans before they run; empty when there is nothing.
 
     Raises:
-        TransformError: a plan with a watermark, which the direct engine would not honour.
+        TransformError: a plan that ends in a watermark, which the direct engine would not honour. Spark drops one
+            from a plan that is no stream as soon as anything follows it; the note on windows is then what is left.
     """
     found = []
     for name, frame in outputs.items():
-        if "EventTimeWatermark" in operators_of(_plan_text(frame)):
+        if "EventTimeWatermark" in operators_of(str(frame._jdf.queryExecution().logical().toString())):
             raise TransformError(
                 source=f"output {name!r}",
                 cause="it has a watermark, but the direct engine keeps no state from batch to batch; remove "
