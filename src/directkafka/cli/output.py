@@ -57,7 +57,7 @@ def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: 
     table = Table(title=title, title_justify="left")
     for column in records[0] if records else ():
         is_number = isinstance(records[0][column], int)
-        table.add_column(column, justify="right" if is_number else "left")
+        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
     for record in records:
         table.add_row(*(_shown(value) for value in record.values()))
     Console(file=_data()).print(table)
@@ -78,4 +78,8 @@ def set_up_logging(*, verbose: bool) -> None:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "NO"
+    return f"{value:,}" if isinstance(value, int) else str(value)

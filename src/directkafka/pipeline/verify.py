@@ -70,17 +70,18 @@ class Finding:
         return all(_is_same_sum(self.table.sums.get(name), value) for name, value in self.expected_sums.items())
 
     def as_record(self) -> dict[str, Any]:
-        """For printing."""
+        """For printing; None where there is nothing to compare."""
         return {
             "sink": self.sink,
-            "batch": self.batch_id,
+            "batch_id": self.batch_id,
             "offsets": self.offsets,
-            "ledger rows": self.ledger_rows,
-            "table rows": self.table.rows,
-            "expected rows": self.expected_rows if self.expected_rows is not None else "-",
+            "ledger_rows": self.ledger_rows,
+            "table_rows": self.table.rows,
+            "expected_rows": self.expected_rows,
             "doubled": self.table.doubled,
-            "sums equal": "-" if not self.expected_sums else "yes" if self.sums_agree else "no",
-            "result": ("right" if self.is_right else "WRONG") + (f" ({self.note})" if self.note else ""),
+            "sums_agree": self.sums_agree if self.expected_sums else None,
+            "is_right": self.is_right,
+            "note": self.note,
         }
 
 

@@ -24,6 +24,15 @@ def test_records_are_a_table_with_grouped_digits(capsys: pytest.CaptureFixture[s
     assert "336,776" in shown
 
 
+def test_a_table_says_in_words_what_json_says_in_values(capsys: pytest.CaptureFixture[str]) -> None:
+    print_records(
+        [{"is_right": True, "expected_rows": None}, {"is_right": False, "expected_rows": 5}], Format.TEXT, title=""
+    )
+    shown = capsys.readouterr().out
+    assert [word in shown for word in ("is right", "expected rows", "yes", "NO", "-", "5")] == [True] * 6
+    assert "None" not in shown
+
+
 def test_no_records_are_no_error(capsys: pytest.CaptureFixture[str]) -> None:
     print_records([], Format.TEXT, title="Nothing")
     print_records([], Format.JSON, title="Nothing")
