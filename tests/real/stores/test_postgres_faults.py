@@ -245,7 +245,7 @@ def test_a_lost_commit_that_cannot_be_looked_up_is_unknown(
 
 
 @pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST], ids=lambda loss: loss.name)
-def test_a_lost_commit_after_which_another_took_over(  # noqa: PLR0917 - fixtures
+def test_a_lost_commit_after_which_another_took_over(
     database: str, sink: PostgresSink, proxy: PostgresProxy, far_job: Job, loss: Loss,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
