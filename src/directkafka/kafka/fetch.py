@@ -43,8 +43,8 @@ BUFFERS = 3
 _BYTES_FIRST_MAX = 1024 * 1024
 _BYTES_SPARE = 64 * 1024
 _BACKOFF_MAX_S = 1.0
-#: Even when the time is almost over, a try gets as much as a quick answer takes.
-_TRY_MS_MIN = 50
+#: The shortest try: with less time left, silence would not say anything about the broker.
+_TRY_MS_MIN = 200
 
 _OFFSET_OUT_OF_RANGE = 1
 _UNKNOWN_TOPIC_ID = 100
@@ -177,8 +177,9 @@ class RangeFetch:
         self._deadline = time.monotonic() + self._task.poll_timeout_ms / 1000
         return self._retrying(self._fetch_once, buffer)
 
-    def _is_over(self, _: tenacity.RetryCallState) -> bool:
-        return self._stopping.is_set() or time.monotonic() >= self._deadline
+    def _is_over(self, state: tenacity.RetryCallState) -> bool:
+        next_try_ends = time.monotonic() + state.upcoming_sleep + _TRY_MS_MIN / 1000
+        return self._stopping.is_set() or next_try_ends >= self._deadline
 
     def _give_up(self, state: tenacity.RetryCallState) -> None:
         if self._stopping.is_set():

@@ -112,7 +112,7 @@ def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
 def test_timestamps_find_the_first_record_at_or_after_them(
     servers: str, metadata: Metadata, create_topic: CreateTopic
 ) -> None:
-    topic = create_topic(2)
+    topic = create_topic(2, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": servers})
     for number in range(10):
         producer.produce(topic, value=b"value", partition=0, timestamp=1_700_000_000_000 + number * 1_000)

@@ -288,7 +288,7 @@ def test_an_open_transaction_ends_what_can_be_read_committed(servers: str, trans
     end = end_offset(servers, transactions)
     client = options(servers, isolation_level="read_committed", fetch_max_wait_ms=50)
     with pytest.raises(FetchTimeoutError, match=f"last stable offset {end - 2}") as caught:
-        read(task_for(client, transactions, 0, end, poll_timeout_ms=400))
+        read(task_for(client, transactions, 0, end, poll_timeout_ms=1_000))
     assert caught.value.offset == end - 2
 
 
@@ -361,10 +361,10 @@ def test_a_range_behind_the_end_of_the_log_is_a_loss(servers: str, hundred: str)
 def test_a_range_that_goes_past_the_end_of_the_log_ends_in_a_timeout(servers: str, hundred: str) -> None:
     begun = time.monotonic()
     with pytest.raises(FetchTimeoutError, match="no records at offset 100") as caught:
-        read(task_for(options(servers), hundred, 50, 120, poll_timeout_ms=500))
+        read(task_for(options(servers), hundred, 50, 120, poll_timeout_ms=1_000))
     assert time.monotonic() - begun < 5.0
     error = caught.value
-    assert (error.topic, error.offset, error.until_offset, error.timeout_ms) == (hundred, 100, 120, 500)
+    assert (error.topic, error.offset, error.until_offset, error.timeout_ms) == (hundred, 100, 120, 1_000)
 
 
 def test_a_topic_that_was_made_again_is_never_taken_for_the_old_one(servers: str, hundred: str) -> None:

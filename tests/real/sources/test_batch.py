@@ -23,8 +23,8 @@ START_MS = 1_700_000_000_000
 
 @pytest.fixture
 def twenty(servers: str, create_topic: CreateTopic) -> str:
-    """Two partitions of ten records each, a second apart."""
-    topic = create_topic(2)
+    """Two partitions of ten records each, a second apart, years ago: nothing may expire."""
+    topic = create_topic(2, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": servers})
     for number in range(20):
         producer.produce(

@@ -182,9 +182,9 @@ def test_no_progress_for_the_poll_timeout_is_an_error_that_says_why(leader: Lead
     leader.script += [answer(10, 14), *[answer(high_watermark=15)] * 10_000]
     begun = time.monotonic()
     with pytest.raises(FetchTimeoutError, match=r"no records at offset 15 \(high watermark 15") as caught:
-        run(task(poll_timeout_ms=200))
+        run(task(poll_timeout_ms=400))
     assert time.monotonic() - begun < 3.0
-    assert (caught.value.offset, caught.value.until_offset, caught.value.timeout_ms) == (15, 20, 200)
+    assert (caught.value.offset, caught.value.until_offset, caught.value.timeout_ms) == (15, 20, 400)
 
 
 def test_progress_starts_the_poll_timeout_anew(leader: Leader) -> None:
@@ -194,12 +194,12 @@ def test_progress_starts_the_poll_timeout_anew(leader: Leader) -> None:
     leader_answer = leader.answer
 
     def slow(*arguments: Any, **named: Any) -> FetchResponse:
-        time.sleep(0.01)
+        time.sleep(0.02)
         return leader_answer(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fetch, "ask", slow)
-        assert run(task(poll_timeout_ms=450))[-1] == (19, 20)
+        assert run(task(poll_timeout_ms=800))[-1] == (19, 20)
 
 
 def test_a_throttled_client_waits_before_its_next_request_and_not_with_its_records(leader: Leader) -> None:
