@@ -47,6 +47,10 @@ log = logging.getLogger("directkafka.pipeline")
 
 _SECOND_LOOK_S = 0.5
 
+#: How often a driver with nothing to do asks whether a newer one has taken its pipeline, in milliseconds. One
+#: that has something to do finds out when it commits.
+_FENCE_LOOK_MS = 5_000
+
 #: Longest single wait for the next batch, in milliseconds; a longer one is several.
 _WAIT_MS_MAX = 60_000
 
@@ -171,6 +175,7 @@ class DirectEngine:
     def _run_batches(self) -> None:
         started_ms = ended_ms = None
         is_idle = False
+        looked_ms = self._now_ms()
         while not self._stop.is_set():
             moment = Moment(
                 now_ms=self._now_ms(),
@@ -187,6 +192,9 @@ class DirectEngine:
             ended_ms = self._now_ms()
             if is_idle and isinstance(self._trigger, AvailableNow):
                 return
+            if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
+                self._patience.until_done(self._ledgers.read)
+                looked_ms = ended_ms
 
     # 0 to 2 -------------------------------------------------------------------------------------------------
 

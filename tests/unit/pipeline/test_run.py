@@ -284,6 +284,21 @@ def test_a_pipeline_with_nothing_to_do_does_not_keep_the_brokers_busy(trigger: I
     assert looks_a_second <= 2.2 * 1000 / POLL_MS
 
 
+def test_a_driver_with_nothing_to_do_notices_within_seconds_that_a_newer_one_took_over() -> None:
+    one = bench(latest=0, trigger=Interval(100))
+    passed_s = one.clock.now_s + 30
+
+    def newer_driver() -> None:
+        if one.clock.now_s >= passed_s:
+            one.stores[0].generation = 2
+
+    one.world.fail("view", *[newer_driver] * 1_000)
+    with pytest.raises(FencedError):
+        one.engine.run()
+    assert one.clock.now_s <= passed_s + 6
+    assert one.events.count("read a") <= 8
+
+
 def test_a_pipeline_with_much_to_do_and_no_interval_does_not_wait_between_batches() -> None:
     one = bench(latest=10, max_offsets=1, trigger=Interval(0), stop_after_waits=1)
     one.engine.run()
