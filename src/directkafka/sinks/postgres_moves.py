@@ -47,10 +47,10 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     """
     staged = [report for report in reports if report.staged]
     inline = [report for report in reports if report.payload]
-    _check_staged(cursor, plan, staging, staged)
     if plan.mode == "append":
         rows = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
-        return rows + _insert(cursor, plan, plan.staging_sql(staging), staged)
+        return rows + _append_staged(cursor, plan, staging, staged)
+    _check_staged(cursor, plan, staging, staged)
     if not staged and not inline:
         return 0
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
@@ -83,16 +83,35 @@ def drop_staging(cursor: Cursor, plan: SinkPlan, names: Iterable[str]) -> set[st
     return {quoted[table] for (table,) in there}
 
 
+def _append_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> int:
+    """Move staged rows, and count them as they move: one pass over the table instead of two.
+
+    An attempt's rows were staged by one COPY, all of them or none, so a right total means a right count for each.
+    """
+    if not staged:
+        return 0
+    moved = 0
+    if _is_there(cursor, plan, staging):
+        moved = _insert(cursor, plan, plan.staging_sql(staging), staged)
+    reported = sum(report.rows for report in staged)
+    check_count(store=plan.store, sink=plan.sink, reported=reported, found=moved)
+    return moved
+
+
+def _is_there(cursor: Cursor, plan: SinkPlan, staging: str) -> bool:
+    names = {"names": [plan.staging_sql(staging).as_string(cursor)]}
+    return cursor.connection.execute(SQL["existing_staging"], names).fetchone() is not None
+
+
 def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> None:
     """Count before moving: crash recovery empties unlogged tables, and would lose the rows in silence."""
     if not staged:
         return
-    connection, table = cursor.connection, plan.staging_sql(staging)
-    names = {"names": [table.as_string(cursor)]}
     found: dict[str, int] = {}
-    if connection.execute(SQL["existing_staging"], names).fetchone():
+    if _is_there(cursor, plan, staging):
+        table = plan.staging_sql(staging)
         statement = sql.SQL(SQL["count_attempts"]).format(staging=table, attempts=_attempts(staged))
-        counted = connection.execute(statement).fetchall()
+        counted = cursor.connection.execute(statement).fetchall()
         found = {attempt.hex: count for attempt, count in counted}
     for report in staged:
         check_count(

@@ -31,6 +31,9 @@ from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
 
 __all__ = ["PostgresTaskWriter", "fold", "read_payload"]
 
+#: Rows travel through two pipes and the JVM, which costs more than LZ4 does.
+_PAYLOAD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PostgresTaskWriter:
@@ -74,7 +77,7 @@ class PostgresTaskWriter:
         if self.plan.mode == "merge":
             table = fold(table, self.plan.key, self.plan.add)
         payload = pa.BufferOutputStream()
-        with pa.ipc.new_stream(payload, table.schema) as stream:
+        with pa.ipc.new_stream(payload, table.schema, options=_PAYLOAD_OPTIONS) as stream:
             stream.write_table(table)
         return TaskReport(rows=rows, attempt=attempt, staged=False, payload=payload.getvalue().to_pybytes())
 

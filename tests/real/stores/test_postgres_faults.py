@@ -346,7 +346,7 @@ def test_staged_rows_that_a_crash_emptied_are_missed_and_written_again() -> None
             job.store.commit(entry, previous=job.last, writes=[write])
         with pytest.raises(RowCountError) as caught:
             job.store.commit(entry, previous=job.last, writes=[write])
-        assert (caught.value.reported, caught.value.found) == (1, 0)
+        assert (caught.value.reported, caught.value.found) == (2, 0)
         assert rows(server.dsn) == [(1, 1)]
         job.run((sink, [[(2, 1)], [(3, 1)]]))
         assert rows(server.dsn) == [(1, 1), (2, 1), (3, 1)]
