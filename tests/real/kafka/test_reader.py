@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-import psutil
 import pytest
 from tests.real.kafka.logs import (
     Row,
@@ -75,12 +74,6 @@ def within(rows: list[Row], start: int, end: int) -> list[Row]:
 
 def fetch_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("fetch ")]
-
-
-def connection_count(port: int) -> int:
-    """This process's connections to the broker."""
-    found = psutil.Process().net_connections(kind="tcp")
-    return sum(1 for one in found if one.raddr and one.raddr.port == port and one.status == psutil.CONN_ESTABLISHED)
 
 
 def host_and_port(servers: str) -> tuple[str, int]:
@@ -155,10 +148,12 @@ def test_a_range_waits_for_records_that_come_while_it_is_read(servers: str, hund
 def test_many_small_ranges_share_one_connection(servers: str, hundred: str) -> None:
     client = options(servers)
     tasks = [task_for(client, hundred, start, start + 2) for start in range(0, 100, 2)]
-    before = connection_count(host_and_port(servers)[1])
+    used = set()
     for task in tasks:
         assert offsets_of(read(task)) == [task.range.from_offset, task.range.from_offset + 1]
-        assert connection_count(host_and_port(servers)[1]) == before + 1
+        ((_, idle),) = channels._idle
+        used.add(idle.socket.getsockname())
+    assert len(used) == 1
 
 
 def test_a_connection_that_the_broker_closed_is_not_used_again(servers: str, hundred: str) -> None:
