@@ -75,7 +75,8 @@ def main() -> int:
         # A benchmark's servers are tuned like servers, not for a quick start.
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         broker = running.enter_context(KafkaBroker(jvm_options=options, config={"log.retention.ms": "-1"}))
-        spark = _spark(sorted(folder.glob("*.jar")))
+        warehouse = running.enter_context(tempfile.TemporaryDirectory(prefix="directkafka-bench-"))
+        spark = _spark(sorted(folder.glob("*.jar")), warehouse)
         running.callback(spark.stop)
         measures = []
         if "read" in arguments.only:
@@ -102,7 +103,7 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _spark(jars: list[Path]):  # noqa: ANN202 - pyspark is imported once Java is found
+def _spark(jars: list[Path], warehouse: str):  # noqa: ANN202 - pyspark is imported once Java is found
     from pyspark.sql import SparkSession
 
     import directkafka
@@ -114,7 +115,7 @@ def _spark(jars: list[Path]):  # noqa: ANN202 - pyspark is imported once Java is
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "4g",
-        "spark.sql.warehouse.dir": tempfile.mkdtemp(prefix="directkafka-bench-"),
+        "spark.sql.warehouse.dir": warehouse,
         "spark.python.unix.domain.socket.enabled": "true",
     }
     for name, value in settings.items():

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -37,6 +38,9 @@ conf."spark.driver.bindAddress" = "127.0.0.1"
 conf."spark.driver.host" = "127.0.0.1"
 conf."spark.sql.warehouse.dir" = "{folder}/warehouse"
 conf."spark.local.dir" = "{folder}/local"
+# Executors in processes of their own are killed at the end, and would leave what their JVMs wrote to /tmp. The
+# test's own folder will not do: Spark makes Unix sockets there, whose paths must be shorter than 108 bytes.
+conf."spark.executor.extraJavaOptions" = "-XX:-UsePerfData -Djava.io.tmpdir={temporary}"
 conf."spark.sql.shuffle.partitions" = "2"
 
 [source]
@@ -110,6 +114,7 @@ class Job:
                 trigger=trigger or self.trigger,
                 master=self.master,
                 folder=self.folder,
+                temporary=tempfile.gettempdir(),
                 topic=self.topic,
                 batch=self.batch,
                 inline_bytes_max=self.inline_bytes_max,
