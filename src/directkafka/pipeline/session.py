@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
@@ -25,10 +27,14 @@ _lock = threading.Lock()
 
 #: Set only on a session that we create, and only where the user sets nothing: see docs/DESIGN.md, "Spark settings".
 _SETTINGS = {
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
 }
+
+#: A Unix socket's path is at most so long in bytes (macOS; Linux allows three more), its closing NUL apart.
+_SOCKET_PATH_BYTES_MAX = 103
+#: Spark names its sockets ``.<uuid>.sock``.
+_SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
 
 #: Rows of an Arrow batch between Spark and the sinks' tasks; Spark's 10,000 costs about a tenth of the throughput.
 _ARROW_BATCH_ROWS = 65_536
@@ -49,7 +55,7 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
         if SparkContext._active_spark_context is None:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             builder = SparkSession.builder.appName(name).master(master)
-            for key, value in {**_SETTINGS, **conf}.items():
+            for key, value in {**_SETTINGS, **_worker_sockets(master), **conf}.items():
                 builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
             builder.getOrCreate()
         session = SparkSession.builder.getOrCreate().newSession()
@@ -57,6 +63,20 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
     # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
     _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session
+
+
+def _worker_sockets(master: str) -> dict[str, str]:
+    """Settings that let the JVM and its Python workers talk over Unix sockets, where those are sure to work.
+
+    Spark fails with "AF_UNIX path too long" where the sockets' folder has a long path, as a container's temporary
+    folder on YARN has. So executors of other machines are left alone, and so is a machine whose own temporary folder
+    is too long.
+    """
+    folder = tempfile.gettempdir()
+    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_BYTES_MAX
+    if not (master.startswith("local") and hasattr(socket, "AF_UNIX") and fits):
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
 
 
 def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:

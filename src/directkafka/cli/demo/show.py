@@ -83,7 +83,7 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
     with ExitStack() as cleaning:
         if not keep:
             cleaning.callback(shutil.rmtree, folder, ignore_errors=True)
-        kafka, dsn = _start_servers(cleaning, folder, keep=keep)
+        kafka, dsn, pids = _start_servers(cleaning, folder, keep=keep)
         with _progress() as bars:
             count, totals = _prepare(bars, kafka)
             environment = {"KAFKA": kafka, "DSN": dsn}
@@ -93,11 +93,12 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
         messages.print(f"counting the tables against the CSV (kills at random moments of seed {seed})")
         result = _count(dsn, totals, records_in=count, kills=course.kills, kills_wanted=kills, seconds=seconds)
         if keep:
-            _tell_how_to_look(kafka, dsn, folder)
+            _tell_how_to_look(kafka, dsn, folder, pids)
         return result
 
 
-def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[str, str]:
+def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[str, str, list[int]]:
+    """Broker address, connection string, and the process ids of both."""
     from directkafka.testing import EmbeddedPostgres, KafkaBroker
     from directkafka.testing.java import use_java
 
@@ -113,7 +114,7 @@ def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[st
             cleaning.callback(postgres.stop)
         dsn = postgres.create_database("air")
     messages.print(f"Postgres {dsn}")
-    return broker.bootstrap_servers, dsn
+    return broker.bootstrap_servers, dsn, [*broker.pids.values(), postgres.pid]
 
 
 @contextmanager
@@ -238,9 +239,12 @@ def _count(
     )
 
 
-def _tell_how_to_look(kafka: str, dsn: str, folder: Path) -> None:
+def _tell_how_to_look(kafka: str, dsn: str, folder: Path, pids: list[int]) -> None:
     messages.print("\n[bold]Kept running[/], have a look:")
     messages.print(f"  psql '{dsn}' -c 'SELECT * FROM carrier_totals ORDER BY flights DESC'", soft_wrap=True)
     messages.print(f"  psql '{dsn}' -c 'SELECT * FROM directkafka_ledger'", soft_wrap=True)
     messages.print(f"  KAFKA={kafka} DSN='{dsn}' directkafka verify examples/flights.toml", soft_wrap=True)
     messages.print(f"  files and logs: {folder}", soft_wrap=True)
+    messages.print("[bold]To end both, and then remove their files:[/]")
+    messages.print(f"  kill {' '.join(map(str, pids))}", soft_wrap=True)
+    messages.print(f"  rm -r {folder}", soft_wrap=True)
