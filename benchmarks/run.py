@@ -209,7 +209,8 @@ def _show(measures: list[Measure]) -> None:
             f"{one.ours_s:.2f} ({one.ours_spread_s[0]:.2f}-{one.ours_spread_s[1]:.2f})",
             f"{one.theirs_s:.2f} ({one.theirs_spread_s[0]:.2f}-{one.theirs_spread_s[1]:.2f})",
         )
-    Console().print(table)
+    # Wide enough for every figure, on a log file too.
+    Console(width=max(console.width, 130)).print(table)
 
 
 def _save(measures: list[Measure]) -> None:

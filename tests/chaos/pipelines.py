@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,7 +25,8 @@ PARTITIONS = 3
 #: More than enough on two loaded cores; a process that needs it has hung.
 PATIENCE_S = 120.0
 
-FILE = """
+#: What every pipeline file of these tests begins with.
+HEAD = """
 [pipeline]
 name = "{name}"
 trigger = "{trigger}"
@@ -38,9 +38,8 @@ conf."spark.driver.bindAddress" = "127.0.0.1"
 conf."spark.driver.host" = "127.0.0.1"
 conf."spark.sql.warehouse.dir" = "{folder}/warehouse"
 conf."spark.local.dir" = "{folder}/local"
-# Executors in processes of their own are killed at the end, and would leave what their JVMs wrote to /tmp. The
-# test's own folder will not do: Spark makes Unix sockets there, whose paths must be shorter than 108 bytes.
-conf."spark.executor.extraJavaOptions" = "-XX:-UsePerfData -Djava.io.tmpdir={temporary}"
+# Executors in processes of their own are killed at the end, and would leave what their JVMs wrote to /tmp.
+conf."spark.executor.extraJavaOptions" = "-XX:-UsePerfData -Djava.io.tmpdir={folder}"
 conf."spark.sql.shuffle.partitions" = "2"
 
 [source]
@@ -48,7 +47,11 @@ conf."spark.sql.shuffle.partitions" = "2"
 subscribe = "{topic}"
 startingOffsets = "earliest"
 maxOffsetsPerTrigger = {batch}
+"""
 
+FILE = (
+    HEAD
+    + """
 [transform]
 python = "numbers_job:transform"
 
@@ -68,6 +71,7 @@ key = ["partition"]
 add = ["records", "numbers"]
 from = "totals"
 """
+)
 
 JOB = """
 from pyspark.sql import functions as f
@@ -114,7 +118,6 @@ class Job:
                 trigger=trigger or self.trigger,
                 master=self.master,
                 folder=self.folder,
-                temporary=tempfile.gettempdir(),
                 topic=self.topic,
                 batch=self.batch,
                 inline_bytes_max=self.inline_bytes_max,

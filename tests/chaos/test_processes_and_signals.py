@@ -47,6 +47,16 @@ def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(jo
     job.state().check_complete(COUNT)
 
 
+def test_a_temporary_folder_with_a_long_path_is_no_obstacle(job: Job) -> None:
+    """Spark's Unix sockets would not fit into it."""
+    long = job.folder / ("x" * 100)
+    long.mkdir()
+    job.trigger = "available-now"
+    with running(job.start(TMPDIR=str(long), SPARK_SUBMIT_OPTS=f"-Djava.io.tmpdir={long}")) as driver:
+        assert driver.wait() == 0, driver.messages()
+    job.state().check_complete(COUNT)
+
+
 def test_executors_in_processes_of_their_own_give_the_same_rows(job: Job) -> None:
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, State, produce_numbers, running
 
 from directkafka import Pipeline
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
@@ -18,24 +18,9 @@ pytestmark = pytest.mark.real
 
 COUNT = 300
 
-FILE = """
-[pipeline]
-name = "numbers"
-trigger = "{trigger}"
-
-[spark]
-master = "local[2]"
-conf."spark.ui.enabled" = "false"
-conf."spark.driver.bindAddress" = "127.0.0.1"
-conf."spark.driver.host" = "127.0.0.1"
-conf."spark.local.dir" = "{folder}/local"
-
-[source]
-"kafka.bootstrap.servers" = "${{KAFKA}}"
-subscribe = "{topic}"
-startingOffsets = "earliest"
-maxOffsetsPerTrigger = 60
-
+FILE = (
+    HEAD
+    + """
 [transform]
 sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
 
@@ -49,6 +34,7 @@ type = "postgres"
 dsn = "${{SECOND}}"
 table = "records"
 """
+)
 
 
 @pytest.fixture
@@ -92,7 +78,8 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
     world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
     file = tmp_path / "two.toml"
-    file.write_text(FILE.format(trigger="100ms", folder=tmp_path, topic=topic))
+    values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60}
+    file.write_text(FILE.format(trigger="100ms", **values))
     with running(
         PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
     ) as one:
@@ -102,7 +89,7 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
 
     for name, value in world.items():
         monkeypatch.setenv(name, value)
-    file.write_text(FILE.format(trigger="available-now", folder=tmp_path, topic=topic))
+    file.write_text(FILE.format(trigger="available-now", **values))
     Pipeline.from_toml(file).run()
     assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
     assert rows(second_database) == rows(database)

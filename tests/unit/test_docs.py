@@ -148,7 +148,7 @@ def test_the_pipeline_files_of_a_page_are_valid(page: Path, tmp_path: Path) -> N
     for text in fences(page.read_text(), "toml"):
         if "[pipeline]" in text:
             (tmp_path / "pipeline.toml").write_text(text)
-            spec.load(tmp_path / "pipeline.toml", world)
+            assert spec.load(tmp_path / "pipeline.toml", world).sink
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "reference"], ids=name_of)

@@ -29,11 +29,19 @@ def arm(monkeypatch: pytest.MonkeyPatch, rules: str, *, once: Path | None = None
         monkeypatch.setenv(faults.ENVIRONMENT_NAME_ONCE, str(once))
 
 
-def test_a_point_that_is_not_armed_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    for point in FAULT_POINTS:
-        reach(point)
+def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fired() -> list[str]:
+        found = []
+        for point in FAULT_POINTS:
+            try:
+                reach(point)
+            except InjectedFaultError:
+                found.append(point)
+        return found
+
+    assert fired() == []
     arm(monkeypatch, "batch.written=raise")
-    reach(POINT)
+    assert fired() == ["batch.written"]
 
 
 def test_an_armed_point_fires_and_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -200,3 +200,14 @@ def set_topic_config(servers: str, topic: str, config: Mapping[str, str]) -> Non
 def offsets_of(rows: Sequence[Row]) -> list[int]:
     """Only the offsets."""
     return [row[0] for row in rows]
+
+
+def within(rows: list[Row], start: int, end: int) -> list[Row]:
+    """The rows at offsets ``[start, end)``."""
+    return [row for row in rows if start <= row[0] < end]
+
+
+def host_and_port(servers: str) -> tuple[str, int]:
+    """Of the address of a single broker."""
+    host, _, port = servers.partition(":")
+    return host, int(port)

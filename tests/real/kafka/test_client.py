@@ -14,7 +14,7 @@ import kafka.net.connection
 import pytest
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
-from tests.real.kafka.logs import options, until
+from tests.real.kafka.logs import host_and_port, options, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
@@ -25,11 +25,6 @@ pytestmark = pytest.mark.real
 
 # kafka-python leaves the socket of a connection whose TLS cannot be set up to the garbage collector.
 leaks_sockets = pytest.mark.filterwarnings("ignore:unclosed <(socket.socket|ssl.SSLSocket):ResourceWarning")
-
-
-@pytest.fixture
-def servers(kafka_broker: KafkaBroker) -> str:
-    return kafka_broker.bootstrap_servers
 
 
 @pytest.fixture
@@ -48,15 +43,16 @@ def silent() -> Iterator[str]:
 
 
 @pytest.fixture
-def collected() -> Iterator[None]:
-    """What a test leaves to the garbage collector goes while its own filters of warnings are set."""
+def collected(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """What a test leaves to the garbage collector goes while its own filters of warnings are set.
+
+    Captured log records hold errors, these their frames, and those the sockets.
+    """
     yield
+    for phase in ("setup", "call"):
+        caplog.get_records(phase).clear()
+    caplog.clear()
     gc.collect()
-
-
-def host_and_port(servers: str) -> tuple[str, int]:
-    host, _, port = servers.partition(":")
-    return host, int(port)
 
 
 def broker_count(client: KafkaClient) -> int:
@@ -137,9 +133,14 @@ def test_a_certificate_file_that_is_not_there_is_named(servers: str) -> None:
         open_channel(secure, *host_and_port(servers))
 
 
-def test_nothing_is_sent_before_the_first_call(nobody: str) -> None:
-    with closing(KafkaClient(options(nobody))):
-        pass
+def test_no_connection_is_made_before_the_first_call(servers: str) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        with closing(KafkaClient(options(f"127.0.0.1:{proxy.port}"))):
+            pass
+        with socket.create_connection(("127.0.0.1", proxy.port)):
+            until(lambda: proxy.connections, "the proxy accepts nobody, so this proved nothing")
+        # Connections are accepted in the order they were made: one of the client's would have been counted too.
+        assert proxy.connections == 1
 
 
 # Keeping connections.
@@ -183,11 +184,13 @@ def test_calls_of_several_threads_take_their_turn(servers: str) -> None:
     assert counts == [1] * 8
 
 
-def test_a_client_may_be_closed_twice(servers: str) -> None:
+def test_a_client_may_be_closed_twice_and_leaves_no_thread(servers: str) -> None:
+    before = threading.enumerate()
     client = KafkaClient(options(servers))
-    broker_count(client)
+    assert broker_count(client) == 1
     client.close()
     client.close()
+    assert [thread.name for thread in threading.enumerate() if thread not in before] == []
 
 
 def test_an_answer_that_does_not_come_is_an_error_within_the_request_timeout(servers: str) -> None:

@@ -15,16 +15,10 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
 from directkafka.offsets import TopicPartition
-from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
 
 CreateTopic = Callable[..., str]
-
-
-@pytest.fixture
-def servers(kafka_broker: KafkaBroker) -> str:
-    return kafka_broker.bootstrap_servers
 
 
 @pytest.fixture

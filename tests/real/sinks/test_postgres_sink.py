@@ -320,6 +320,8 @@ def test_a_user_with_just_the_documented_rights_can_run(plain_dsn: str, connecti
             job = Job(PostgresStore(plain_dsn), pipeline=name).start()
             run(job, sink, pa.table({"id": [1], "n": [1]}))
             job.store.close()
+            written = connection.execute(sql.SQL("SELECT id, n FROM {}").format(sql.Identifier(name))).fetchall()
+            assert written == [(1, 1)], name
 
 
 def test_a_wrong_password_is_told_without_the_password(tmp_path: Path) -> None:

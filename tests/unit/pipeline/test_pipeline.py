@@ -82,9 +82,17 @@ def test_outputs_are_bound_to_their_sinks_in_the_listed_order() -> None:
 
 
 def test_a_started_pipeline_stops_when_it_is_told_to() -> None:
-    pipeline = stand_in(until_stopped)
+    reached: list[str] = []
+
+    def work(stop: threading.Event) -> None:
+        until_stopped(stop)
+        reached.append("the end")
+
+    pipeline = stand_in(work)
     pipeline.start()
+    assert reached == []
     pipeline.stop()
+    assert reached == ["the end"]
 
 
 def test_what_the_thread_died_of_is_raised_once_where_it_is_waited_for() -> None:

@@ -99,5 +99,7 @@ def test_several_losses_are_raised_as_one_error_that_tells_of_the_others() -> No
     assert caught.value.__notes__ == ["PARTITION_OFFSET_CHANGED: t-0 [5, 8): gone"]
 
 
-def test_no_losses_raise_nothing() -> None:
+def test_only_a_loss_is_raised() -> None:
     raise_for(())
+    with pytest.raises(DataLossError):
+        raise_for((loss_of_kind(Condition.RANGE_AGED_OUT),))

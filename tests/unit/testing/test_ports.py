@@ -18,8 +18,8 @@ def test_a_server_can_listen_on_the_reserved_port_again_and_again() -> None:
                 server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
                 server.bind(("127.0.0.1", port.number))
                 server.listen()
-                with socket.create_connection(("127.0.0.1", port.number), 5):
-                    pass
+                with socket.create_connection(("127.0.0.1", port.number), 5) as client:
+                    assert client.getpeername() == ("127.0.0.1", port.number)
 
 
 @linux_only

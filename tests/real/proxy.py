@@ -1,0 +1,102 @@
+"""A TCP proxy on loopback, the base of those that know a protocol and break it on purpose."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Self
+
+RECEIVE_BYTES = 1 << 16
+
+
+class TcpProxy:
+    """Accepts connections and forwards each, in two threads, to a server; a protocol's proxy overrides the two.
+
+    Attributes:
+        port: where it listens.
+        connections: how many were accepted.
+        refuse: new connections are closed at once, as by a server that is down.
+    """
+
+    def __init__(self, server_host: str, server_port: int) -> None:
+        self._server = (server_host, server_port)
+        self._threads: list[threading.Thread] = []
+        self._sockets: list[socket.socket] = []
+        self.connections = 0
+        self.refuse = False
+
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port: int = self._listener.getsockname()[1]
+        self._start(self._accept)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self.cut()
+        for thread in self._threads:
+            thread.join()
+        for one in self._sockets:
+            one.close()
+
+    def cut(self) -> None:
+        """End every connection."""
+        for one in self._sockets:
+            end(one)
+
+    def to_server(self, client: socket.socket, server: socket.socket) -> None:
+        """Forward what the client sends, until either side ends."""
+        while data := receive(client):
+            send(server, data)
+        end(server)
+
+    def to_client(self, client: socket.socket, server: socket.socket) -> None:
+        """Forward what the server sends, until either side ends."""
+        while data := receive(server):
+            send(client, data)
+        end(client)
+
+    def _start(self, target: Callable[..., None], *sockets: socket.socket) -> None:
+        thread = threading.Thread(target=target, args=sockets)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            if self.refuse:
+                client.close()
+                continue
+            self.connections += 1
+            server = socket.create_connection(self._server)
+            self._sockets += [client, server]
+            self._start(self.to_server, client, server)
+            self._start(self.to_client, client, server)
+
+
+def receive(one: socket.socket, bytes_max: int = RECEIVE_BYTES) -> bytes:
+    """What has come, or nothing when the connection has ended in whatever way."""
+    try:
+        return one.recv(bytes_max)
+    except OSError:
+        return b""
+
+
+def send(one: socket.socket, data: bytes) -> None:
+    """Send, or end a connection that takes no more."""
+    try:
+        one.sendall(data)
+    except OSError:
+        end(one)
+
+
+def end(one: socket.socket) -> None:
+    """Both sides hear of it; the socket itself is closed when the proxy is."""
+    with suppress(OSError):
+        one.shutdown(socket.SHUT_RDWR)
