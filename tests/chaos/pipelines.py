@@ -188,6 +188,14 @@ class PipelineProcess:
         assert enough, f"no {count} batches in {timeout_s} s:\n{self.messages()}"
         assert len(self.reports) >= count, f"ended after {len(self.reports)} batches:\n{self.messages()}"
 
+    def wait_until_caught_up(self, timeout_s: float = PATIENCE_S) -> None:
+        """Wait until a batch has left nothing for later ones."""
+        with self._news:
+            self._news.wait_for(
+                lambda: any(one["backlog"] == 0 for one in self.reports) or self.process.poll() is not None, timeout_s
+            )
+        assert any(one["backlog"] == 0 for one in self.reports), f"it did not catch up:\n{self.messages()}"
+
     def messages(self) -> str:
         return self.log.read_text(errors="replace")[-6000:]
 

@@ -40,7 +40,7 @@ def test_a_driver_that_is_asked_to_stop_ends_with_success_between_two_batches(
 def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(job: Job) -> None:
     job.inline_bytes_max = 0
     with running(job.start(faults="task.staged=kill")) as driver:
-        driver.wait_for_batches(4)
+        driver.wait_until_caught_up()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0, driver.messages()
     assert list(job.folder.glob("fired-*")), "no worker was killed, so this proved nothing"
@@ -60,7 +60,7 @@ def test_a_temporary_folder_with_a_long_path_is_no_obstacle(job: Job) -> None:
 def test_executors_in_processes_of_their_own_give_the_same_rows(job: Job) -> None:
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:
-        driver.wait_for_batches(4)
+        driver.wait_until_caught_up()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0, driver.messages()
     job.state().check_complete(COUNT)
