@@ -9,7 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 __all__ = [
+    "Ago",
     "AtTimestamp",
+    "BeforeLatest",
+    "Committed",
     "Earliest",
     "Exact",
     "Latest",
@@ -101,7 +104,29 @@ class AtTimestamp:
     timestamp_ms: int
 
 
-Position = Earliest | Latest | Exact | AtTimestamp
+@dataclass(frozen=True, slots=True)
+class BeforeLatest:
+    """So many offsets before :class:`Latest`, or the earliest where the log is shorter."""
+
+    offset_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ago:
+    """The first record whose timestamp is at most this old (milliseconds) when the read is planned."""
+
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """What a consumer group has committed, and ``otherwise`` where it has committed nothing: None is an error."""
+
+    group: str
+    otherwise: Earliest | Latest | None = None
+
+
+Position = Earliest | Latest | Exact | AtTimestamp | BeforeLatest | Ago | Committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +139,7 @@ class Positions:
         partitions: for single partitions. When it is not empty, it must name exactly the partitions that are
             read and have no topic-level position (Spark's rule).
         latest_if_no_match: for :class:`AtTimestamp`: take the latest offset where no record is that young,
-            instead of an error.
+            instead of an error. With :class:`Ago` it always is so: nothing recent is no mistake.
         option: the option this came from, for messages.
     """
 

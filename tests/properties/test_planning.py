@@ -21,6 +21,7 @@ from directkafka.offsets import (
     to_nested,
     total_count,
 )
+from directkafka.options import OffsetLimits
 from directkafka.planning.limits import limited_ends
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.splits import split
@@ -31,6 +32,7 @@ LONG_MAX = 2**63 - 1
 
 offsets = st.one_of(st.integers(0, 50), st.integers(0, LONG_MAX))
 places = st.builds(TopicPartition, st.text(min_size=1, max_size=4), st.integers(0, 5))
+few_places = st.builds(TopicPartition, st.sampled_from("ab"), st.integers(0, 5))
 
 
 @st.composite
@@ -74,16 +76,25 @@ def test_pieces_of_one_range_differ_by_one_offset_at_most(ranges: list[OffsetRan
 
 @st.composite
 def backlogs(draw: st.DrawFn) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
-    chosen = draw(st.lists(places, unique=True, max_size=8))
+    chosen = draw(st.lists(few_places, unique=True, max_size=8))
     return {one: draw(offsets) for one in chosen}, {one: draw(offsets) for one in chosen}
 
 
-@given(backlogs(), st.none() | st.integers(1, 1000) | st.integers(1, LONG_MAX))
+def limits(counts: st.SearchStrategy[int]) -> st.SearchStrategy[OffsetLimits]:
+    return st.builds(
+        OffsetLimits,
+        total=st.none() | counts,
+        topics=st.dictionaries(st.sampled_from("ab"), counts),
+        partitions=st.dictionaries(few_places, counts),
+    )
+
+
+@given(backlogs(), limits(st.integers(1, 1000) | st.integers(1, LONG_MAX)))
 def test_no_limit_moves_an_end_below_its_start_or_past_latest(
-    backlog: tuple[dict[TopicPartition, int], dict[TopicPartition, int]], limit: int | None
+    backlog: tuple[dict[TopicPartition, int], dict[TopicPartition, int]], limits: OffsetLimits
 ) -> None:
     starts, latest = backlog
-    ends = limited_ends(starts, latest, limit)
+    ends = limited_ends(starts, latest, limits)
     assert ends.keys() == starts.keys()
     for one, end in ends.items():
         assert starts[one] <= end <= max(starts[one], latest[one])
@@ -94,8 +105,24 @@ def test_a_limit_is_kept_but_for_one_offset_a_partition_and_none_starves(
     backlog: tuple[dict[TopicPartition, int], dict[TopicPartition, int]], limit: int
 ) -> None:
     starts, latest = backlog
-    ends = limited_ends(starts, latest, limit)
+    ends = limited_ends(starts, latest, OffsetLimits(total=limit))
     assert sum(ends[one] - starts[one] for one in starts) <= limit + len(starts)
+    for one, start in starts.items():
+        assert (ends[one] > start) == (latest[one] > start)
+
+
+@given(backlogs(), limits(st.integers(1, 1000)))
+def test_every_limit_is_kept_but_for_one_offset_a_partition_and_none_starves(
+    backlog: tuple[dict[TopicPartition, int], dict[TopicPartition, int]], limits: OffsetLimits
+) -> None:
+    starts, latest = backlog
+    ends = limited_ends(starts, latest, limits)
+    sizes = {one: ends[one] - starts[one] for one in starts}
+    assert all(sizes[one] <= limit for one, limit in limits.partitions.items() if one in sizes)
+    for topic, limit in limits.topics.items():
+        of_topic = [size for one, size in sizes.items() if one.topic == topic]
+        assert sum(of_topic) <= limit + len(of_topic)
+    assert limits.total is None or sum(sizes.values()) <= limits.total + len(sizes)
     for one, start in starts.items():
         assert (ends[one] > start) == (latest[one] > start)
 
@@ -198,7 +225,7 @@ class Successive(RuleBasedStateMachine):
     )
     def read(self, max_offsets: int | None, min_partitions: int | None, max_records: int | None) -> None:
         policy = PlanPolicy(
-            max_offsets=max_offsets,
+            limits=OffsetLimits(total=max_offsets),
             fail_on_data_loss=False,
             min_partitions=min_partitions,
             max_records_per_partition=max_records,

@@ -11,7 +11,10 @@ import pytest
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
 from directkafka.options import (
+    NO_LIMITS,
     AssignedPartitions,
+    MinOffsets,
+    OffsetLimits,
     SourceOptions,
     TopicNames,
     TopicPattern,
@@ -39,7 +42,10 @@ def test_what_is_not_given_has_sparks_default() -> None:
     options = parse()
     assert options.fail_on_data_loss
     assert not options.include_headers
-    assert (options.max_offsets_per_trigger, options.min_partitions, options.max_records_per_partition) == (None,) * 3
+    assert (options.min_offsets_per_trigger, options.min_partitions, options.max_records_per_partition) == (None,) * 3
+    assert options.limits == NO_LIMITS
+    assert options.max_trigger_delay_ms == 15 * 60 * 1000
+    assert options.commit_to_group is None
     assert options.poll_timeout_ms == 120_000
     assert (options.fetch_offset_num_retries, options.fetch_offset_retry_interval_ms) == (3, 1_000)
     assert options.client.isolation_level == "read_uncommitted"
@@ -57,7 +63,7 @@ def test_names_are_case_insensitive_and_values_are_trimmed() -> None:
         streaming=True,
     )
     assert options.client.bootstrap_servers == ("b:9092",)
-    assert options.max_offsets_per_trigger == 7
+    assert options.limits == OffsetLimits(total=7)
     assert not options.fail_on_data_loss
     assert options.include_headers
 
@@ -167,11 +173,78 @@ def test_a_name_like_nothing_else_is_refused_without_a_guess() -> None:
     assert refused_besides({"zzzzzz": "x"}).reason == "is not an option of this source"
 
 
-@pytest.mark.parametrize("name", ["minOffsetsPerTrigger", "maxTriggerDelay", "partition.metadata.cache.ttl.ms"])
-def test_spark_options_that_come_later_are_refused_and_say_so(name: str) -> None:
-    error = refused_besides({name: "1"})
-    assert error.option == name
-    assert error.reason.startswith("is not supported yet; ")
+def test_limits_by_topic_are_of_topics_and_of_partitions() -> None:
+    options = parse({"maxOffsetsPerTriggerByTopic": '{"flights": 5000, "Planes": {"0": 100, "7": 1}}'})
+    assert options.limits == OffsetLimits(
+        topics={"flights": 5000}, partitions={TopicPartition("Planes", 0): 100, TopicPartition("Planes", 7): 1}
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["7", "[]", '{"t": 0}', '{"t": true}', '{"t": "7"}', '{"t": {"x": 7}}', '{"t": {"0": -1}}']
+)
+def test_what_is_no_limit_by_topic_is_refused_with_the_form(text: str) -> None:
+    error = refused_besides({"maxOffsetsPerTriggerByTopic": text})
+    assert error.option == "maxOffsetsPerTriggerByTopic"
+    assert '{"flights": 5000, "planes": {"0": 100}}' in error.reason
+
+
+@pytest.mark.parametrize(
+    ("text", "milliseconds"), [("15m", 900_000), ("10s", 10_000), ("250", 250), ("250ms", 250), ("1H", 3_600_000)]
+)
+def test_a_trigger_delay_is_a_duration_or_milliseconds(text: str, milliseconds: int) -> None:
+    options = parse({"minOffsetsPerTrigger": "20", "maxTriggerDelay": text})
+    assert options.min_offsets == MinOffsets(20, milliseconds)
+
+
+@pytest.mark.parametrize("text", ["soon", "-1", "1 fortnight", ""])
+def test_what_is_no_trigger_delay_is_refused(text: str) -> None:
+    assert "expected a duration" in refused_besides({"maxTriggerDelay": text}).reason
+
+
+def test_a_batch_cannot_wait_for_more_than_it_may_have() -> None:
+    error = refused_besides({"minOffsetsPerTrigger": "20", "maxOffsetsPerTrigger": "15"})
+    assert error.option == "minOffsetsPerTrigger"
+    assert "20 is more than maxOffsetsPerTrigger, 15" in error.reason
+
+
+def test_streaming_options_have_no_effect_on_a_batch_and_it_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    options = SourceOptions.parse(
+        {**BASE, "maxOffsetsPerTrigger": "7", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1s"}, streaming=False
+    )
+    assert options.limits == NO_LIMITS
+    assert "maxOffsetsPerTrigger, minOffsetsPerTrigger, maxTriggerDelay: no effect on a batch read" in caplog.text
+
+
+@pytest.mark.parametrize(("text", "fits"), [("-1", True), ("1", True), ("0", False), ("-2", False), ("1s", False)])
+def test_a_list_of_partitions_is_kept_never_or_for_a_time(text: str, fits: bool) -> None:
+    option = {"partition.metadata.cache.ttl.ms": text}
+    if fits:
+        assert SourceOptions.parse({**BASE, **option}, streaming=True).metadata_ttl_ms == int(text)
+    else:
+        assert refused_besides(option).option == "partition.metadata.cache.ttl.ms"
+
+
+def test_columns_are_named_as_spark_spells_them_in_the_order_given() -> None:
+    assert parse().columns == ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType")
+    assert parse({"columns": "VALUE, timestamptype,offset"}).columns == ("value", "timestampType", "offset")
+    assert parse({"columns": "headers,value"}).include_headers
+
+
+@pytest.mark.parametrize("text", ["", "value,values", "value,VALUE", ","])
+def test_columns_that_are_none_or_doubled_are_refused(text: str) -> None:
+    error = refused_besides({"columns": text})
+    assert error.option == "columns"
+    assert "key, value, topic, partition, offset, timestamp, timestampType, headers" in error.reason
+
+
+def test_headers_that_are_asked_for_cannot_be_left_out() -> None:
+    assert "includeHeaders" in refused_besides({"columns": "value", "includeHeaders": "true"}).reason
+
+
+def test_a_group_to_commit_to_has_a_name() -> None:
+    assert parse({"commitToGroup": "dashboards"}).commit_to_group == "dashboards"
+    assert refused_besides({"commitToGroup": " "}).option == "commitToGroup"
 
 
 @pytest.mark.parametrize(
@@ -204,7 +277,7 @@ def test_a_group_is_accepted_with_a_warning_that_it_has_no_effect(caplog: pytest
 def test_a_batch_limit_is_ignored_by_a_batch_read_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, logger="directkafka.options"):
         options = parse({"maxOffsetsPerTrigger": "5"}, streaming=False)
-    assert options.max_offsets_per_trigger is None
+    assert options.limits == NO_LIMITS
     assert caplog.messages == ["maxOffsetsPerTrigger: no effect on a batch read"]
 
 
@@ -265,4 +338,9 @@ def test_every_default_in_the_option_table_is_the_one_that_counts() -> None:
     assert parse(given) == parse()
 
 
-OWN_DOTTED = {"kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs"}
+OWN_DOTTED = {
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "partition.metadata.cache.ttl.ms",
+}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import (
+    Ago,
     AtTimestamp,
+    BeforeLatest,
+    Committed,
     Earliest,
     Exact,
     Latest,
@@ -47,6 +51,43 @@ def test_a_stream_starts_at_latest_and_has_no_end() -> None:
 def test_a_batch_goes_from_earliest_to_latest() -> None:
     assert starting({}, streaming=False).default == Earliest()
     assert ending({}).default == Latest()
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("-1000", BeforeLatest(1000)),
+        ("- 1", BeforeLatest(1)),
+        ("-10 minutes", Ago(600_000)),
+        ("-2H", Ago(7_200_000)),
+        ("-0.5s", Ago(500)),
+        ("committed", Committed("g")),
+        ("Committed-or-Earliest", Committed("g", Earliest())),
+        ("committed-or-latest", Committed("g", Latest())),
+    ],
+)
+def test_a_start_may_be_relative_or_a_group_s(text: str, position: Position) -> None:
+    assert starting({"startingOffsets": text, "kafka.group.id": "g"}).default == position
+    by_topic = starting({"startingOffsets": json.dumps({"t": text}), "kafka.group.id": "g"})
+    assert by_topic.topics == {"t": position}
+
+
+@pytest.mark.parametrize(
+    "text", ["1000", "10 minutes", "-10 parsecs", "committed-or", "committed-or-nothing", "-", "", "-1.5"]
+)
+def test_what_is_no_position_is_refused_with_all_forms(text: str) -> None:
+    error = refused({"startingOffsets": text, "kafka.group.id": "g"}, streaming=True)
+    assert error.option == "startingOffsets"
+    assert "-10 minutes" in error.reason
+
+
+def test_a_group_s_offsets_need_the_group() -> None:
+    assert "needs kafka.group.id" in refused({"startingOffsets": "committed"}, streaming=True).reason
+
+
+def test_a_group_that_is_started_from_is_no_reason_for_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    starting({"startingOffsets": "committed", "kafka.group.id": "g"})
+    assert caplog.text == ""
 
 
 @pytest.mark.parametrize(("word", "position"), [("earLiEst", Earliest()), (" laTest ", Latest())])

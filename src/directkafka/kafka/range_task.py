@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
+from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 
 __all__ = ["RangeTask"]
 
@@ -19,7 +20,7 @@ class RangeTask:
         topic_id: the topic's UUID as text when the range was planned, or empty.
         host, port: the partition's leader when the range was planned.
         client: addresses, security, timeouts, sizes.
-        include_headers: whether the output has a ``headers`` column.
+        columns: names of the output's columns, in order.
         fail_on_data_loss: whether a lost range is an error.
         poll_timeout_ms: longest time without progress, in milliseconds.
     """
@@ -29,6 +30,11 @@ class RangeTask:
     host: str
     port: int
     client: ClientOptions
-    include_headers: bool = False
+    columns: tuple[str, ...] = RECORD_COLUMNS
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
+
+    @property
+    def include_headers(self) -> bool:
+        """Whether there is a column ``headers``."""
+        return HEADERS in self.columns

@@ -24,7 +24,7 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         task: the range, where its leader was, and how to read.
 
     Yields:
-        Record batches of Spark's seven columns (and ``headers``), see :mod:`directkafka.kafka.arrow`.
+        Record batches of the task's columns, see :mod:`directkafka.kafka.arrow`.
 
     Raises:
         DataLossError: offsets of the range are not in the log any more.
@@ -43,12 +43,14 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         read_committed=task.client.isolation_level == "read_committed",
         check_crcs=task.client.check_crcs,
     )
-    fetch = RangeFetch(task)
+    fetch, columns = RangeFetch(task), list(task.columns)
     try:
         for fetched in fetch:
             # Past offsets that are lost: the batch that is cut by the log's new start may still hold some of them.
             decoder.position = max(decoder.position, fetched.from_offset)
-            yield from decoder.decode(fetched.records, fetched.aborted)
+            for batch in decoder.decode(fetched.records, fetched.aborted):
+                # Columns are shared, not copied; and what is not selected is not sent to Spark.
+                yield batch.select(columns)
             # The thread has gone on from its own reading of the batch headers: the decoder must agree with it.
             if decoder.position < min(fetched.next_offset, task.range.until_offset):
                 raise RangeNotReadError(ranges=(str(task.range),))

@@ -3,6 +3,7 @@ place."""
 
 from directkafka.options.client import ClientOptions
 from directkafka.options.client import client_specs as _client_specs
+from directkafka.options.limits import NO_LIMITS, NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.options.source import (
     AssignedPartitions,
     SourceOptions,
@@ -14,8 +15,12 @@ from directkafka.options.source import source_specs as _source_specs
 from directkafka.options.spec import OptionSpec, Secret
 
 __all__ = [
+    "NO_LIMITS",
+    "NO_WAIT",
     "AssignedPartitions",
     "ClientOptions",
+    "MinOffsets",
+    "OffsetLimits",
     "OptionSpec",
     "Secret",
     "SourceOptions",

@@ -1,5 +1,4 @@
-"""Names of other programs' options, and what becomes of each: ignored with a warning, refused, or
-to come.
+"""Names of other programs' options, and what becomes of each: ignored with a warning, or refused.
 
 Read from the ``ConfigDef`` tables of Kafka's own clients (consumer, producer and admin client,
 4.3.0) and from the source provider of Spark's ``kafka`` format (4.2.0, and 4.3 where it has more).
@@ -13,7 +12,6 @@ from typing import Final
 
 __all__ = [
     "IGNORED_CLIENT_NAMES",
-    "LATER_SOURCE_NAMES",
     "REFUSED_CLIENT_NAMES",
     "REFUSED_SOURCE_CLIENT_NAMES",
     "hint",
@@ -102,14 +100,6 @@ REFUSED_SOURCE_CLIENT_NAMES: Final[dict[str, str]] = {
     "enable.auto.commit": "offsets are kept in the checkpoint or the ledger, and never committed "
     "by a consumer; leave it out",
     "interceptor.classes": "interceptors can change records and are Java code; use DataFrame operations",
-}
-
-#: Options of Spark's source that are not here yet. Refused, because a job that counts on them would
-#: run wrong.
-LATER_SOURCE_NAMES: Final[dict[str, str]] = {
-    "minOffsetsPerTrigger": "trigger less often instead",
-    "maxTriggerDelay": "it belongs to minOffsetsPerTrigger; trigger less often instead",
-    "partition.metadata.cache.ttl.ms": "leave it out: partitions are listed anew for each batch",
 }
 
 

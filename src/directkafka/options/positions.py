@@ -8,12 +8,15 @@ leave this module.
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from directkafka.offsets import (
+    Ago,
     AtTimestamp,
+    BeforeLatest,
+    Committed,
     Earliest,
     Exact,
     Latest,
@@ -21,16 +24,25 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.options.spec import LONG_MAX, Given, OptionSpec
+from directkafka.options.durations import duration_ms
+from directkafka.options.spec import LONG_MAX, Given, OptionSpec, read_json
 
-__all__ = ["POSITION_SPECS", "read_json", "read_positions"]
+__all__ = ["POSITION_SPECS", "read_positions"]
 
+_ENDS: Final[dict[str, Earliest | Latest]] = {"earliest": Earliest(), "latest": Latest()}
+_COMMITTED: Final = "committed"
+_GROUP_ID: Final = "kafka.group.id"
 _EARLIEST_CODE: Final = -2
 _LATEST_CODE: Final = -1
+_WORDS: Final = (
+    "earliest, latest, a number of offsets or a time back from now (-1000, -10 minutes), committed, "
+    "committed-or-earliest, committed-or-latest"
+)
 _OFFSET_FORMS: Final = (
-    'earliest, latest, or JSON by topic: {"flights": {"0": 23, "1": -2}, "routes": "latest"}, '
+    f'one of {_WORDS}; or JSON by topic: {{"flights": {{"0": 23, "1": -2}}, "routes": "latest"}}, '
     "where -2 is earliest and -1 latest"
 )
+_OFFSETS_BACK: Final = re.compile(r"-\s*(\d+)")
 _TIMESTAMP_FORM: Final = 'JSON of milliseconds since 1970 by topic and partition: {"flights": {"0": 1700000000000}}'
 
 STARTING_OFFSETS: Final = OptionSpec(
@@ -38,8 +50,8 @@ STARTING_OFFSETS: Final = OptionSpec(
     kind="json",
     default="latest (streaming), earliest (batch)",
     doc=f"Where a new query starts: {_OFFSET_FORMS}. Offsets by partition must name all partitions "
-    "of their topic. A query that has a checkpoint or a ledger goes on from there. A batch cannot "
-    "start at latest.",
+    "of their topic. committed is what the group kafka.group.id has committed. A query that has a "
+    "checkpoint or a ledger goes on from there. A batch cannot start at latest.",
 )
 STARTING_TIMESTAMPS: Final = OptionSpec(
     name="startingOffsetsByTimestamp",
@@ -120,21 +132,6 @@ def read_positions(given: Given, *, streaming: bool) -> tuple[Positions, Positio
     return starting, ending
 
 
-def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
-    """The option's text as a JSON object by topic.
-
-    Raises:
-        OptionError: it is no JSON object; the message shows ``form``.
-    """
-    try:
-        value = json.loads(given.text(spec))
-    except ValueError as error:
-        raise given.error(spec.name, f"expected {form}; not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise given.error(spec.name, f"expected {form}, found {given.text(spec)!r}")
-    return value
-
-
 def _read_side(
     given: Given,
     specs: tuple[OptionSpec, OptionSpec, OptionSpec],
@@ -155,14 +152,34 @@ def _read_side(
             latest_if_no_match=latest_if_no_match,
             option=timestamps.name,
         )
-    text = given.text(offsets).lower() if given.has(offsets) else ""
-    if not given.has(offsets) or text in ("earliest", "latest"):
-        return Positions(default=_named(text) if text else default, option=offsets.name)
-    return _read_offsets(given, offsets)
+    if not given.has(offsets):
+        return Positions(default=default, option=offsets.name)
+    if given.text(offsets).startswith("{"):
+        return _read_offsets(given, offsets)
+    return Positions(default=_word(given, offsets, given.text(offsets)), option=offsets.name)
 
 
-def _named(word: str) -> Position:
-    return Earliest() if word == "earliest" else Latest()
+def _word(given: Given, spec: OptionSpec, text: str) -> Position:
+    """A position that is no offset, for all partitions or for a topic's."""
+    word = text.strip().lower()
+    otherwise = _ENDS.get(word.removeprefix(f"{_COMMITTED}-or-"))
+    if word in _ENDS:
+        return _ENDS[word]
+    if word == _COMMITTED or (word.startswith(_COMMITTED) and otherwise is not None):
+        return Committed(_group(given, spec, word), otherwise)
+    if back := _OFFSETS_BACK.fullmatch(word):
+        return BeforeLatest(int(back[1]))
+    duration = duration_ms(word[1:]) if word.startswith("-") else None
+    if duration is not None:
+        return Ago(duration)
+    raise given.error(spec.name, f"expected {_OFFSET_FORMS}, found {text!r}")
+
+
+def _group(given: Given, spec: OptionSpec, word: str) -> str:
+    group = given.texts.get(_GROUP_ID, "").strip()
+    if not group:
+        raise given.error(spec.name, f"{word} needs {_GROUP_ID}, the consumer group that has committed")
+    return group
 
 
 def _read_timestamps(given: Given, spec: OptionSpec) -> dict[TopicPartition, Position]:
@@ -179,18 +196,14 @@ def _read_timestamps(given: Given, spec: OptionSpec) -> dict[TopicPartition, Pos
 
 def _read_offsets(given: Given, spec: OptionSpec) -> Positions:
     nested = read_json(given, spec, _OFFSET_FORMS)
-    words = {topic: value.lower() for topic, value in nested.items() if isinstance(value, str)}
-    for topic, word in words.items():
-        if word not in ("earliest", "latest"):
-            raise given.error(spec.name, f"expected {_OFFSET_FORMS}; {topic!r} has {word!r}")
-    numbered = {topic: value for topic, value in nested.items() if topic not in words}
+    topics = {topic: _word(given, spec, value) for topic, value in nested.items() if isinstance(value, str)}
+    numbered = {topic: value for topic, value in nested.items() if topic not in topics}
     partitions = {
         topic_partition: _decode(given, spec, topic_partition, offset)
         for topic_partition, offset in _numbers(given, spec, numbered, _OFFSET_FORMS)
     }
-    if not (words or partitions):
+    if not (topics or partitions):
         raise given.error(spec.name, "names no partition")
-    topics = {topic: _named(word) for topic, word in words.items()}
     return Positions(topics=topics, partitions=partitions, option=spec.name)
 
 

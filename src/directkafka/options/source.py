@@ -7,14 +7,16 @@ import logging
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from directkafka.errors import OptionError
-from directkafka.offsets import Positions, TopicPartition
+from directkafka.offsets import Committed, Positions, TopicPartition
 from directkafka.options.client import ClientOptions, client_specs
-from directkafka.options.names import LATER_SOURCE_NAMES, REFUSED_SOURCE_CLIENT_NAMES, hint
-from directkafka.options.positions import POSITION_SPECS, read_json, read_positions
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, specs_of
+from directkafka.options.columns import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
+from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
+from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
+from directkafka.options.positions import POSITION_SPECS, read_positions
+from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, read_json, specs_of
 
 __all__ = [
     "AssignedPartitions",
@@ -45,10 +47,18 @@ ASSIGN: Final = OptionSpec(
     kind="json",
     doc='Partitions to read: {"flights": [0, 1]}. Partitions that do not exist are passed over.',
 )
+MAX_OFFSETS: Final = OptionSpec(
+    name="maxOffsetsPerTrigger",
+    kind="integer",
+    minimum=1,
+    doc="Most offsets of a batch, shared among partitions by their backlog.",
+    scope="streaming",
+)
 GROUP_ID: Final = OptionSpec(
     name="kafka.group.id",
     kind="text",
-    doc="Accepted with a warning: records are read without a consumer group.",
+    doc="The group whose committed offsets startingOffsets=committed starts from. Else accepted with a warning: "
+    "records are read without a consumer group.",
 )
 GROUP_ID_PREFIX: Final = OptionSpec(
     name="groupIdPrefix",
@@ -93,6 +103,8 @@ class SourceOptions:
         client: the connection.
         group_id: ``kafka.group.id`` if the user gave one; nothing is read with it, but Spark names
             it when partitions are deleted.
+        limits: most offsets of a batch.
+        columns: names of the columns that are read, in order.
 
     The other fields are named, bounded and explained by their :class:`OptionSpec`.
     """
@@ -102,12 +114,39 @@ class SourceOptions:
     ending: Positions | None
     client: ClientOptions
     group_id: str | None = None
-    max_offsets_per_trigger: int | None = option(
+    limits: OffsetLimits = NO_LIMITS
+    columns: tuple[str, ...] = RECORD_COLUMNS
+    min_offsets_per_trigger: int | None = option(
         None,
-        name="maxOffsetsPerTrigger",
+        name="minOffsetsPerTrigger",
         kind="integer",
         minimum=1,
-        doc="Most offsets of a batch, shared among partitions by their backlog.",
+        doc="Wait with a batch until so many offsets are there, or maxTriggerDelay has passed since the last one. The "
+        "first batch of a run does not wait, nor does one that has an end to reach (available now).",
+        scope="streaming",
+    )
+    max_trigger_delay_ms: int = option(
+        15 * 60_000,
+        name="maxTriggerDelay",
+        kind="duration",
+        doc="Longest wait for minOffsetsPerTrigger; a number alone is milliseconds.",
+        scope="streaming",
+    )
+    commit_to_group: str | None = option(
+        None,
+        name="commitToGroup",
+        kind="text",
+        doc="A consumer group to which the offsets of finished batches are committed, so that tools that know Kafka's "
+        "groups see how far the query is. Never read back; a refusal is a warning.",
+        scope="streaming",
+    )
+    metadata_ttl_ms: int = option(
+        -1,
+        name="partition.metadata.cache.ttl.ms",
+        kind="integer",
+        minimum=-1,
+        doc="How long the list of topics and partitions is used again; new partitions are not seen before. -1: asked "
+        "for anew for each batch.",
         scope="streaming",
     )
     fail_on_data_loss: bool = option(
@@ -116,12 +155,6 @@ class SourceOptions:
         kind="boolean",
         doc="Whether to stop when records that should be read are gone from Kafka; else they are "
         "passed over with a warning.",
-    )
-    include_headers: bool = option(
-        False,
-        name="includeHeaders",
-        kind="boolean",
-        doc="Whether there is a column headers.",
     )
     min_partitions: int | None = option(
         None,
@@ -161,6 +194,16 @@ class SourceOptions:
         doc="Wait between two tries of the driver.",
     )
 
+    @property
+    def include_headers(self) -> bool:
+        """Whether there is a column ``headers``."""
+        return HEADERS in self.columns
+
+    @property
+    def min_offsets(self) -> MinOffsets:
+        """How many offsets a batch waits for."""
+        return MinOffsets(self.min_offsets_per_trigger or 0, self.max_trigger_delay_ms)
+
     @classmethod
     def parse(
         cls,
@@ -187,12 +230,15 @@ class SourceOptions:
         given = Given(texts=texts, where=where)
         _check_names(given)
         starting, ending = read_positions(given, streaming=streaming)
+        limits = _read_limits(given)
         values = given.values(specs_of(cls))
-        _warn(given, streaming=streaming)
-        if not streaming:
-            values.pop("max_offsets_per_trigger", None)
+        _check_streaming_values(given, limits, values)
+        committed = any(isinstance(one, Committed) for one in (starting.default, *starting.topics.values()))
+        _warn(given, streaming=streaming, needs_group=committed)
         return cls(
             strategy=_read_strategy(given),
+            limits=limits if streaming else NO_LIMITS,
+            columns=read_columns(given),
             starting=starting,
             ending=ending,
             client=_read_client(given),
@@ -204,7 +250,25 @@ class SourceOptions:
 def source_specs() -> tuple[OptionSpec, ...]:
     """Every option of the source but the client's, in the order of the reference page."""
     groups = (GROUP_ID, GROUP_ID_PREFIX)
-    return (*STRATEGY_SPECS, *POSITION_SPECS, *specs_of(SourceOptions).values(), *groups)
+    limits, columns = (MAX_OFFSETS, LIMITS_BY_TOPIC), (INCLUDE_HEADERS, COLUMNS)
+    return (*STRATEGY_SPECS, *POSITION_SPECS, *limits, *specs_of(SourceOptions).values(), *columns, *groups)
+
+
+def _read_limits(given: Given) -> OffsetLimits:
+    topics, partitions = read_limits_by_topic(given)
+    total = given.value(MAX_OFFSETS) if given.has(MAX_OFFSETS) else None
+    return OffsetLimits(total=total, topics=topics, partitions=partitions)
+
+
+def _check_streaming_values(given: Given, limits: OffsetLimits, values: Mapping[str, Any]) -> None:
+    least, specs = values.get("min_offsets_per_trigger"), specs_of(SourceOptions)
+    if least is not None and limits.total is not None and least > limits.total:
+        reason = f"{least} is more than {MAX_OFFSETS.name}, {limits.total}: no batch could have so many"
+        raise given.error(specs["min_offsets_per_trigger"].name, reason)
+    if values.get("metadata_ttl_ms") == 0:
+        raise given.error(specs["metadata_ttl_ms"].name, "expected -1 (off) or a number of milliseconds above 0")
+    if values.get("commit_to_group") == "":
+        raise given.error(specs["commit_to_group"].name, "is empty; give the name of a consumer group or leave it out")
 
 
 def _read_client(given: Given) -> ClientOptions:
@@ -220,26 +284,24 @@ def _read_client(given: Given) -> ClientOptions:
 
 
 def _check_names(given: Given) -> None:
-    later = {name.lower(): name for name in LATER_SOURCE_NAMES}
     known = [spec.name for spec in source_specs()]
     lower_known = {name.lower() for name in known}
     for name in sorted(given.texts):
-        if name in later:
-            reason = f"is not supported yet; {LATER_SOURCE_NAMES[later[name]]}"
-            raise given.error(later[name], reason)
         if name not in lower_known and not name.startswith(CLIENT_PREFIX):
             client = [CLIENT_PREFIX + spec.name for spec in client_specs()]
             reason = "is not an option of this source" + hint(name, [*known, *client])
             raise given.error(name, reason)
 
 
-def _warn(given: Given, *, streaming: bool) -> None:
-    groups = [spec.name for spec in (GROUP_ID, GROUP_ID_PREFIX) if given.has(spec)]
+def _warn(given: Given, *, streaming: bool, needs_group: bool) -> None:
+    unused = (GROUP_ID_PREFIX,) if needs_group else (GROUP_ID, GROUP_ID_PREFIX)
+    groups = [spec.name for spec in unused if given.has(spec)]
     if groups:
         names = ", ".join(groups)
         logger.warning("%s: no effect, records are read without a consumer group", names)
-    if not streaming and given.has(specs_of(SourceOptions)["max_offsets_per_trigger"]):
-        logger.warning("maxOffsetsPerTrigger: no effect on a batch read")
+    streaming_only = [spec.name for spec in source_specs() if spec.scope == "streaming" and given.has(spec)]
+    if streaming_only and not streaming:
+        logger.warning("%s: no effect on a batch read", ", ".join(streaming_only))
 
 
 def _read_strategy(given: Given) -> Strategy:

@@ -8,16 +8,18 @@ that the parser reads.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from directkafka.errors import OptionError
+from directkafka.options.durations import duration_ms
 
-__all__ = ["Given", "OptionSpec", "Secret", "option", "specs_of"]
+__all__ = ["Given", "OptionSpec", "Secret", "option", "read_json", "specs_of"]
 
-Kind = Literal["integer", "boolean", "text", "list", "choice", "secret", "json"]
+Kind = Literal["integer", "duration", "boolean", "text", "list", "choice", "secret", "json"]
 Scope = Literal["streaming and batch", "streaming", "batch"]
 
 #: Java's Integer.MAX_VALUE and Long.MAX_VALUE: the bounds that Spark's and Kafka's own parsers
@@ -73,19 +75,19 @@ class OptionSpec:
 
     def expected(self) -> str:
         """What a value must look like, for messages and for the reference page."""
-        match self.kind:
-            case "integer":
-                return f"a whole number from {self.minimum} to {self.maximum}"
-            case "boolean":
-                return "true or false"
-            case "choice":
-                return "one of " + ", ".join(self.choices)
-            case "list":
-                return "a comma-separated list"
-            case "json":
-                return "a JSON object"
-            case _:
-                return "text"
+        if self.kind == "integer":
+            return f"a whole number from {self.minimum} to {self.maximum}"
+        return "one of " + ", ".join(self.choices) if self.kind == "choice" else _EXPECTED[self.kind]
+
+
+_EXPECTED: Final[dict[Kind, str]] = {
+    "duration": "a duration such as 500ms, 10s, 5 minutes or 2h",
+    "boolean": "true or false",
+    "list": "a comma-separated list",
+    "json": "a JSON object",
+    "text": "text",
+    "secret": "text",
+}
 
 
 def option(default: Any, *, name: str, kind: Kind, doc: str, **rest: Any) -> Any:
@@ -163,6 +165,8 @@ class Given:
         match spec.kind:
             case "integer":
                 return self._integer(spec, text)
+            case "duration":
+                return self._duration(spec, text)
             case "boolean" | "choice":
                 return self._choice(spec, text)
             case "list":
@@ -183,6 +187,13 @@ class Given:
             return int(text)
         raise self._unexpected(spec, text)
 
+    def _duration(self, spec: OptionSpec, text: str) -> int:
+        # A number alone is milliseconds, as in Spark's own options of this kind.
+        found = int(text) if _WHOLE_NUMBER.fullmatch(text) else duration_ms(text.lower())
+        if found is not None and spec.minimum <= found <= spec.maximum:
+            return found
+        raise self._unexpected(spec, text)
+
     def _choice(self, spec: OptionSpec, text: str) -> str | bool:
         if spec.kind == "boolean" and text.lower() in ("true", "false"):
             return text.lower() == "true"
@@ -193,3 +204,18 @@ class Given:
 
     def _unexpected(self, spec: OptionSpec, text: str) -> OptionError:
         return self.error(self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {text!r}")
+
+
+def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
+    """The option's text as a JSON object by topic.
+
+    Raises:
+        OptionError: it is no JSON object; the message shows ``form``.
+    """
+    try:
+        value = json.loads(given.text(spec))
+    except ValueError as error:
+        raise given.error(spec.name, f"expected {form}; not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise given.error(spec.name, f"expected {form}, found {given.text(spec)!r}")
+    return value

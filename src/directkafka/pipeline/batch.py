@@ -61,16 +61,16 @@ class BatchWriter:
         session: the pipeline's own session.
         transform: what becomes of the records.
         bindings: which output goes where.
-        include_headers: whether the source has the column ``headers``.
+        columns: names of the source's columns.
     """
 
     def __init__(
-        self, session: SparkSession, transform: Transform, bindings: Sequence[Binding], *, include_headers: bool
+        self, session: SparkSession, transform: Transform, bindings: Sequence[Binding], *, columns: Sequence[str]
     ) -> None:
         self._session = session
         self._transform = transform
         self._bindings = tuple(bindings)
-        self._include_headers = include_headers
+        self._columns = tuple(columns)
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
         self._schemas: tuple[pa.Schema, ...] = ()
 
@@ -133,9 +133,7 @@ class BatchWriter:
     def _outputs(
         self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
     ) -> dict[str, DataFrame]:
-        source = records_frame(
-            self._session, tasks, include_headers=self._include_headers, attempt=attempt, proof=self._proofs
-        )
+        source = records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
         used = [binding.output for binding in self._bindings]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)

@@ -239,6 +239,7 @@ class Pipeline:
             ledgers=Ledgers(self.name, self._bindings),
             starting=self._source.starting,
             policy=_policy_of(self._source),
+            min_offsets=self._source.min_offsets,
             trigger=self._trigger,
             report=self.report,
             stop=self._stop,
@@ -246,9 +247,7 @@ class Pipeline:
         )
 
     def _writer(self, session: SparkSession) -> BatchWriter:
-        return BatchWriter(
-            session, self.transform(session), self._bindings, include_headers=self._source.include_headers
-        )
+        return BatchWriter(session, self.transform(session), self._bindings, columns=self._source.columns)
 
     def _run_in_thread(self) -> None:
         try:
@@ -271,7 +270,7 @@ def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
 
 def _policy_of(source: SourceOptions) -> PlanPolicy:
     return PlanPolicy(
-        max_offsets=source.max_offsets_per_trigger,
+        limits=source.limits,
         fail_on_data_loss=source.fail_on_data_loss,
         min_partitions=source.min_partitions,
         max_records_per_partition=source.max_records_per_partition,

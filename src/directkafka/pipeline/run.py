@@ -24,13 +24,14 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from directkafka.errors import DataLossError, RowCountError
 from directkafka.faults import reach
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition, to_nested
+from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter
@@ -58,12 +59,16 @@ _WAIT_MS_MAX = 60_000
 class Cluster(Protocol):
     """What the engine asks of Kafka; see :class:`~directkafka.sources.cluster.SourceCluster`."""
 
-    def view(self, *, must_exist: bool = False) -> ClusterView:
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         """The selected partitions as of now."""
         ...
 
-    def timestamps(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
-        """The offsets that the positions' timestamps stand for."""
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Tell the outside how far the pipeline is; never raises for what is only told."""
+        ...
+
+    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        """The offsets that the positions' timestamps and groups stand for."""
         ...
 
     def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
@@ -114,6 +119,7 @@ class DirectEngine:
         ledgers: where they are committed; closed at the end.
         starting: where a pipeline without a ledger begins.
         policy: limits of a batch.
+        min_offsets: how many offsets a batch waits for; an available-now run does not wait.
         trigger: when batches start.
         report: told of each committed batch.
         stop: ends the run between two batches, or between two tries of one.
@@ -134,6 +140,7 @@ class DirectEngine:
         report: Reporter,
         stop: StopSignal,
         patience: Patience,
+        min_offsets: MinOffsets = NO_WAIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
@@ -146,6 +153,8 @@ class DirectEngine:
         self._report = report
         self._stop = stop
         self._patience = patience
+        self._min_offsets = min_offsets
+        self._planned_ms: int | None = None
         self._clock = clock
         #: Where an available-now run ends; known once the first view is believed.
         self._target: Mapping[TopicPartition, int] | None = None
@@ -223,8 +232,7 @@ class DirectEngine:
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
         view = self._cluster.view(must_exist=True)
-        timestamps = self._cluster.timestamps(self._starting, view)
-        origin = plan_origin(self._starting, view, timestamps, self._policy)
+        origin = plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy)
         _log_losses(origin)
         reach("origin.planned")
         entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
@@ -295,21 +303,28 @@ class DirectEngine:
     def _plan(self) -> tuple[BatchPlan | None, ClusterView]:
         """The next batch, and the view that it was planned from."""
         previous = {one.topic_partition: one for one in self._ledgers.entry.progress}
-        view = self._cluster.view()
+        view, policy = self._cluster.view(), self._policy_now()
         try:
-            batch = plan(previous, self._up_to_target(view), self._policy)
+            batch = plan(previous, self._up_to_target(view), policy)
         except DataLossError as loss:
             # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
             # (KAFKA-7703): a loss is believed when a second look shows it too.
             log.warning("looking again, since it may pass: %s", loss)
             self._stop.wait(_SECOND_LOOK_S)
-            view = self._cluster.view()
-            batch = plan(previous, self._up_to_target(view), self._policy)
+            view = self._cluster.view(fresh=True)
+            batch = plan(previous, self._up_to_target(view), policy)
         if self._target is None and isinstance(self._trigger, AvailableNow):
             self._target = view.latest()
         if batch is not None:
+            self._planned_ms = self._now_ms()
             _log_losses(batch)
         return batch, view
+
+    def _policy_now(self) -> PlanPolicy:
+        if isinstance(self._trigger, AvailableNow):
+            return self._policy
+        waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
+        return replace(self._policy, min_offsets=self._min_offsets.after(waited_ms))
 
     def _up_to_target(self, view: ClusterView) -> ClusterView:
         """The view, up to where an available-now run goes; the first view that shows no loss says where."""
@@ -338,6 +353,7 @@ class DirectEngine:
             write_ms=write_ms,
             commit_ms=commit_ms,
         )
+        self._cluster.tell(batch.ends())
         try:
             self._report(report)
         except Exception:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
+from directkafka.options.durations import duration_ms
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
 
 __all__ = ["NAME_PATTERN", "PipelineSpec", "SinkSpec", "load", "parse_duration_ms", "parse_trigger"]
@@ -25,8 +26,6 @@ __all__ = ["NAME_PATTERN", "PipelineSpec", "SinkSpec", "load", "parse_duration_m
 _TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|min|h)\s*")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "min": 60_000, "h": 3_600_000}
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
@@ -182,12 +181,12 @@ def parse_duration_ms(text: object, *, option: str, where: str = "") -> int:
     Raises:
         OptionError: anything else.
     """
-    found = _DURATION.fullmatch(text) if isinstance(text, str) else None
+    found = duration_ms(text) if isinstance(text, str) else None
     if found is None:
         raise OptionError(
             option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {text!r}'
         )
-    return round(float(found[1]) * _UNIT_MS[found[2]])
+    return found
 
 
 def _text(value: str | int | bool) -> str:

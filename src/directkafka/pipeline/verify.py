@@ -149,7 +149,7 @@ def _output_again(
     session = pipeline.session()
     ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
     tasks = cluster.tasks([one for one in ranges if one.count()], view)
-    source = records_frame(session, tasks, include_headers=pipeline.source_options.include_headers)
+    source = records_frame(session, tasks, pipeline.source_options.columns)
     output = apply_transform(pipeline.transform(session), source, session)[binding.output]
     if is_per_batch(output) and not is_folded:
         return None, "the transform groups within each batch, so its rows are not comparable over all of them"

@@ -1,35 +1,50 @@
-"""How far a batch may go: ``maxOffsetsPerTrigger``, shared among partitions by their backlog."""
+"""How far a batch may go: limits, shared among partitions by their backlog."""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping
 
 from directkafka.offsets import TopicPartition
+from directkafka.options import OffsetLimits
 
 __all__ = ["limited_ends"]
 
+Offsets = Mapping[TopicPartition, int]
 
-def limited_ends(
-    starts: Mapping[TopicPartition, int], latest: Mapping[TopicPartition, int], limit: int | None
-) -> dict[TopicPartition, int]:
-    """The end of each partition's range, under Spark's rule.
 
-    A partition's share is ``limit * backlog / total backlog``, rounded up when it is under 1, so that
-    small partitions are not starved, and down otherwise. All ends together may therefore exceed the
-    limit by less than the number of partitions. No end is below its start or past latest.
+def limited_ends(starts: Offsets, latest: Offsets, limits: OffsetLimits) -> dict[TopicPartition, int]:
+    """The end of each partition's range.
+
+    The limits count one after the other: a partition's own, then its topic's, then that of all together. A limit
+    of several partitions is shared under Spark's rule: a partition's share is ``limit * backlog / total backlog``,
+    rounded up when it is under 1, so that small partitions are not starved, and down otherwise. All ends together
+    may therefore exceed a limit by less than the number of partitions. No end is below its start or past latest.
 
     Args:
         starts: where the batch starts in each partition.
         latest: one past the last offset of each of these partitions. One that lies below its start
             stands for no backlog.
-        limit: most offsets of the batch; None for no limit.
+        limits: most offsets of the batch.
     """
-    backlogs = {one: max(latest[one] - start, 0) for one, start in starts.items()}
-    total = sum(backlogs.values())
-    if limit is None or total <= limit:
-        return {one: start + backlogs[one] for one, start in starts.items()}
-    return {one: start + _share(backlogs[one], total, limit) for one, start in starts.items()}
+    counts = {one: max(latest[one] - start, 0) for one, start in starts.items()}
+    counts = {one: min(count, limits.partitions.get(one, count)) for one, count in counts.items()}
+    by_topic: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
+    for one, count in counts.items():
+        by_topic[one.topic][one] = count
+    for topic, limit in limits.topics.items():
+        counts |= _shares(by_topic[topic], limit)
+    if limits.total is not None:
+        counts = _shares(counts, limits.total)
+    return {one: start + counts[one] for one, start in starts.items()}
+
+
+def _shares(counts: Offsets, limit: int) -> dict[TopicPartition, int]:
+    total = sum(counts.values())
+    if total <= limit:
+        return dict(counts)
+    return {one: _share(count, total, limit) for one, count in counts.items()}
 
 
 def _share(backlog: int, total: int, limit: int) -> int:

@@ -19,6 +19,7 @@ from directkafka.offsets import (
     TopicPartition,
     total_count,
 )
+from directkafka.options import NO_LIMITS, OffsetLimits
 from directkafka.planning.limits import limited_ends
 from directkafka.planning.loss import (
     Loss,
@@ -30,7 +31,7 @@ from directkafka.planning.loss import (
     resume_at,
 )
 from directkafka.planning.splits import split
-from directkafka.planning.starts import Timestamps, resolve_ranges, resolve_starts
+from directkafka.planning.starts import Found, resolve_ranges, resolve_starts
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
@@ -50,13 +51,15 @@ class PlanPolicy:
     """What the user decides about plans.
 
     Attributes:
-        max_offsets: most offsets of a batch; None for all there are.
+        limits: most offsets of a batch.
+        min_offsets: fewer new offsets than this are left for a later batch.
         fail_on_data_loss: whether a loss is an error; else the plan goes on without what is lost.
         min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.splits.split`.
         group_id_given: whether ``kafka.group.id`` was given, for a message of Spark's.
     """
 
-    max_offsets: int | None = None
+    limits: OffsetLimits = NO_LIMITS
+    min_offsets: int = 0
     fail_on_data_loss: bool = True
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
@@ -97,7 +100,7 @@ class BatchPlan:
 def plan(
     previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: PlanPolicy
 ) -> BatchPlan | None:
-    """The next batch; None when there is nothing new to read.
+    """The next batch; None when there is nothing new to read, or less than the policy's ``min_offsets``.
 
     Partitions that are new since the batch before are read from their earliest offset. Losses in
     partitions without new records are told with the next batch that is planned.
@@ -119,7 +122,10 @@ def plan(
         start = resume_at(previous.get(one), seen)
         if start is not None:
             starts[one] = start
-    ends = limited_ends(starts, view.latest(), policy.max_offsets)
+    latest = view.latest()
+    if sum(max(latest[one] - start, 0) for one, start in starts.items()) < policy.min_offsets:
+        return None
+    ends = limited_ends(starts, latest, policy.limits)
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
@@ -129,20 +135,20 @@ def plan(
     return _batch_plan(ranges, progress, losses, view)
 
 
-def plan_origin(positions: Positions, view: ClusterView, timestamps: Timestamps, policy: PlanPolicy) -> BatchPlan:
+def plan_origin(positions: Positions, view: ClusterView, found: Found, policy: PlanPolicy) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
         positions: where to start.
         view: the partitions that are read.
-        timestamps: answers to :func:`~directkafka.planning.starts.needed_timestamps`.
+        found: answers to :func:`~directkafka.planning.starts.needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
         DataLossError: a start is not in the log and the policy says to fail; else the nearest offset that is
             counts instead.
     """
-    starts = resolve_starts(positions, view, timestamps)
+    starts = resolve_starts(positions, view, found)
     if policy.fail_on_data_loss:
         raise_for(starts.losses)
     progress = [_advanced(one, None, view.partitions[one], start, start) for one, start in starts.offsets.items()]
@@ -154,8 +160,8 @@ def plan_read(
     starting: Positions,
     ending: Positions,
     view: ClusterView,
-    start_timestamps: Timestamps,
-    end_timestamps: Timestamps,
+    start_found: Found,
+    end_found: Found,
     policy: PlanPolicy,
 ) -> BatchPlan:
     """The plan of a batch read, from a position to a position.
@@ -164,7 +170,7 @@ def plan_read(
         OptionError: positions and partitions do not match, or a start lies behind its end.
         DataLossError: what is asked for is not in the log and the policy says to fail.
     """
-    resolved = resolve_ranges(starting, ending, view, start_timestamps, end_timestamps)
+    resolved = resolve_ranges(starting, ending, view, start_found, end_found)
     if policy.fail_on_data_loss:
         raise_for(resolved.losses)
     places = [(one, one.topic_partition) for one in resolved.ranges]

@@ -8,7 +8,10 @@ from typing import assert_never
 
 from directkafka.errors import OptionError
 from directkafka.offsets import (
+    Ago,
     AtTimestamp,
+    BeforeLatest,
+    Committed,
     Earliest,
     Exact,
     Latest,
@@ -20,15 +23,31 @@ from directkafka.planning.loss import Condition, Loss
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
+    "Found",
+    "Lookups",
     "ResolvedRanges",
     "ResolvedStarts",
-    "needed_timestamps",
+    "needed_lookups",
     "resolve_ranges",
     "resolve_starts",
 ]
 
-#: What a lookup by timestamp found: the first offset at or after it, None when no record is that young.
-Timestamps = Mapping[TopicPartition, int | None]
+#: What the cluster answered where a position must be looked up: the first offset at or after a timestamp, None when
+#: no record is that young; the offset that a group has committed, None when it has none.
+Found = Mapping[TopicPartition, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Lookups:
+    """What must be asked before positions can be resolved.
+
+    Attributes:
+        timestamps_ms: for the first offset at or after a timestamp (milliseconds since 1970), by partition.
+        groups: for committed offsets: partitions by consumer group.
+    """
+
+    timestamps_ms: Mapping[TopicPartition, int]
+    groups: Mapping[str, tuple[TopicPartition, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,28 +76,37 @@ class ResolvedRanges:
     losses: tuple[Loss, ...]
 
 
-def needed_timestamps(positions: Positions, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """The lookups by timestamp (milliseconds since 1970) that must be done before resolving."""
-    wanted = {one: positions.of(one) for one in partitions}
-    return {one: position.timestamp_ms for one, position in wanted.items() if isinstance(position, AtTimestamp)}
+def needed_lookups(positions: Positions, view: ClusterView) -> Lookups:
+    """What must be asked before :func:`resolve_starts`; a time ago counts from the moment of the view."""
+    timestamps_ms: dict[TopicPartition, int] = {}
+    groups: dict[str, tuple[TopicPartition, ...]] = {}
+    for one in sorted(view.partitions):
+        match positions.of(one):
+            case AtTimestamp(timestamp_ms):
+                timestamps_ms[one] = timestamp_ms
+            case Ago(duration_ms):
+                timestamps_ms[one] = max(view.taken_at_ms - duration_ms, 0)
+            case Committed(group):
+                groups[group] = (*groups.get(group, ()), one)
+    return Lookups(timestamps_ms, groups)
 
 
-def resolve_starts(positions: Positions, view: ClusterView, timestamps: Timestamps) -> ResolvedStarts:
+def resolve_starts(positions: Positions, view: ClusterView, found: Found) -> ResolvedStarts:
     """Where a new query starts in each partition of the view.
 
     Args:
         positions: from the options.
         view: the partitions that are read.
-        timestamps: the answers to :func:`needed_timestamps`.
+        found: the answers to :func:`needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
     """
-    wanted = _offsets(positions, view, timestamps)
-    found = {one: _held_start(one, offset, view.partitions[one]) for one, offset in wanted.items()}
+    wanted = _offsets(positions, view, found)
+    held = {one: _held_start(one, offset, view.partitions[one]) for one, offset in wanted.items()}
     return ResolvedStarts(
-        offsets={one: start for one, (start, _) in found.items()},
-        losses=tuple(loss for _, loss in found.values() if loss is not None),
+        offsets={one: start for one, (start, _) in held.items()},
+        losses=tuple(loss for _, loss in held.values() if loss is not None),
     )
 
 
@@ -86,22 +114,22 @@ def resolve_ranges(
     starting: Positions,
     ending: Positions,
     view: ClusterView,
-    start_timestamps: Timestamps,
-    end_timestamps: Timestamps,
+    start_found: Found,
+    end_found: Found,
 ) -> ResolvedRanges:
     """What a batch read reads of each partition of the view.
 
     Args:
         starting, ending: from the options.
         view: the partitions that are read.
-        start_timestamps, end_timestamps: the answers to :func:`needed_timestamps` of either.
+        start_found, end_found: the answers to :func:`needed_lookups` of either.
 
     Raises:
         OptionError: positions and partitions do not match, no record is young enough to start at, or
             a start lies behind an end that was asked for.
     """
-    starts = _offsets(starting, view, start_timestamps)
-    ends = _offsets(ending, view, end_timestamps)
+    starts = _offsets(starting, view, start_found)
+    ends = _offsets(ending, view, end_found)
     ranges, losses = [], []
     for one, start in starts.items():
         end, seen = ends[one], view.partitions[one]
@@ -117,12 +145,12 @@ def resolve_ranges(
     return ResolvedRanges(ranges=tuple(ranges), losses=tuple(losses))
 
 
-def _offsets(positions: Positions, view: ClusterView, timestamps: Timestamps) -> dict[TopicPartition, int]:
+def _offsets(positions: Positions, view: ClusterView, found: Found) -> dict[TopicPartition, int]:
     _check_names(positions, view.partitions)
-    return {one: _offset(positions, one, view.partitions[one], timestamps) for one in sorted(view.partitions)}
+    return {one: _offset(positions, one, view.partitions[one], found) for one in sorted(view.partitions)}
 
 
-def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, timestamps: Timestamps) -> int:
+def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, found: Found) -> int:
     position = positions.of(one)
     assert position is not None, f"{one} has no position although the names were checked"
     match position:
@@ -132,28 +160,34 @@ def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, time
             return seen.latest
         case Exact(offset):
             return offset
-        case AtTimestamp(timestamp_ms):
-            return _at_timestamp(positions, one, timestamp_ms, timestamps[one], seen)
+        case BeforeLatest(offset_count):
+            return max(seen.latest - offset_count, seen.earliest)
+        case AtTimestamp() | Ago() | Committed():
+            at = found[one]
+            return _otherwise(positions, one, position, seen) if at is None else at
         case _:
             assert_never(position)
 
 
-def _at_timestamp(
-    positions: Positions,
-    one: TopicPartition,
-    timestamp_ms: int,
-    offset: int | None,
-    seen: PartitionView,
+def _otherwise(
+    positions: Positions, one: TopicPartition, position: AtTimestamp | Ago | Committed, seen: PartitionView
 ) -> int:
-    if offset is not None:
-        return offset
-    if positions.latest_if_no_match:
+    """Where to start when the cluster has no answer."""
+    if isinstance(position, Ago) or (isinstance(position, AtTimestamp) and positions.latest_if_no_match):
         return seen.latest
-    raise OptionError(
-        option=positions.option,
-        reason=f"{one} has no record at or after timestamp {timestamp_ms} (its offsets end before "
-        f"{seen.latest}); give an earlier one, or set startingOffsetsByTimestampStrategy to latest",
-    )
+    if isinstance(position, AtTimestamp):
+        raise OptionError(
+            option=positions.option,
+            reason=f"{one} has no record at or after timestamp {position.timestamp_ms} (its offsets end before "
+            f"{seen.latest}); give an earlier one, or set startingOffsetsByTimestampStrategy to latest",
+        )
+    if position.otherwise is None:
+        raise OptionError(
+            option=positions.option,
+            reason=f"the group {position.group!r} has committed no offset of {one}; write committed-or-earliest or "
+            "committed-or-latest to say where to start then",
+        )
+    return seen.earliest if isinstance(position.otherwise, Earliest) else seen.latest
 
 
 def _check_names(positions: Positions, partitions: Collection[TopicPartition]) -> None:

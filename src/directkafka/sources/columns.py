@@ -1,26 +1,28 @@
-"""The columns of Spark's ``kafka`` format, which are fixed."""
+"""The columns of Spark's ``kafka`` format and their types, which are fixed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 __all__ = ["record_columns", "record_schema"]
 
-_COLUMNS = (
-    ("key", "binary"),
-    ("value", "binary"),
-    ("topic", "string"),
-    ("partition", "int"),
-    ("offset", "bigint"),
-    ("timestamp", "timestamp"),
-    ("timestampType", "int"),
-)
-_HEADERS = ("headers", "array<struct<key:string,value:binary>>")
+_TYPES = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+    "headers": "array<struct<key:string,value:binary>>",
+}
 
 
-def record_columns(*, include_headers: bool) -> list[tuple[str, str]]:
-    """The columns of Spark's ``kafka`` format: each one's name and type, as ``simpleString`` writes types."""
-    return [*_COLUMNS, *([_HEADERS] if include_headers else [])]
+def record_columns(names: Sequence[str]) -> list[tuple[str, str]]:
+    """Each column's name and type, as ``simpleString`` writes types."""
+    return [(name, _TYPES[name]) for name in names]
 
 
-def record_schema(*, include_headers: bool) -> str:
+def record_schema(names: Sequence[str]) -> str:
     """The same as DDL."""
-    return ", ".join(" ".join(column) for column in record_columns(include_headers=include_headers))
+    return ", ".join(" ".join(column) for column in record_columns(names))

@@ -19,8 +19,8 @@ __all__ = ["records_frame"]
 def records_frame(
     session: SparkSession,
     tasks: Sequence[RangeTask],
+    columns: Sequence[str],
     *,
-    include_headers: bool,
     attempt: str = "",
     proof: Proof | None = None,
 ) -> DataFrame:
@@ -29,9 +29,8 @@ def records_frame(
     Args:
         session: where the DataFrame lives.
         tasks: the ranges.
-        include_headers: whether there is a column ``headers``.
+        columns: names of the columns, the same as the tasks'.
         attempt, proof: see :class:`~directkafka.sources.reading.ReadRanges`.
     """
-    schema = record_schema(include_headers=include_headers)
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(ReadRanges(tuple(tasks), attempt, proof), schema)
+    return numbers.mapInArrow(ReadRanges(tuple(tasks), attempt, proof), record_schema(columns))

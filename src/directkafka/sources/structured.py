@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
+    ReadMinRows,
     SupportsTriggerAvailableNow,
 )
 from pyspark.sql.types import StructType
@@ -33,7 +34,9 @@ from pyspark.sql.types import StructType
 from directkafka.errors import DataLossError, OptionError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
-from directkafka.options import SourceOptions
+from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
+from directkafka.options.columns import read_columns
+from directkafka.options.spec import LONG_MAX, Given
 from directkafka.planning.plan import (
     BatchPlan,
     PlanPolicy,
@@ -69,8 +72,7 @@ class DirectKafkaDataSource(DataSource):
     def schema(self) -> str:
         """Spark's seven columns, and ``headers`` when the option asks for them."""
         freeze_imports("plan")
-        headers = str(self.options.get("includeHeaders", "false")).lower() == "true"
-        return record_schema(include_headers=headers)
+        return record_schema(read_columns(Given.read(dict(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
@@ -103,8 +105,8 @@ def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
     given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    fixed = record_schema(include_headers=options.include_headers)
-    if given != record_columns(include_headers=options.include_headers):
+    fixed = record_schema(options.columns)
+    if given != record_columns(options.columns):
         raise OptionError(
             option="schema",
             reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
@@ -127,8 +129,8 @@ class _BatchReader(DataSourceReader):
                 starting=options.starting,
                 ending=options.ending,
                 view=view,
-                start_timestamps=cluster.timestamps(options.starting, view),
-                end_timestamps=cluster.timestamps(options.ending, view),
+                start_found=cluster.lookups(options.starting, view),
+                end_found=cluster.lookups(options.ending, view),
                 policy=_policy(options),
             )
             return _partitions(batch, cluster, view)
@@ -139,9 +141,10 @@ class _BatchReader(DataSourceReader):
         return _read(partition)
 
 
-def _policy(options: SourceOptions, max_offsets: int | None = None) -> PlanPolicy:
+def _policy(options: SourceOptions, *, limits: OffsetLimits = NO_LIMITS, min_offsets: int = 0) -> PlanPolicy:
     return PlanPolicy(
-        max_offsets=max_offsets,
+        limits=limits,
+        min_offsets=min_offsets,
         fail_on_data_loss=options.fail_on_data_loss,
         min_partitions=options.min_partitions,
         max_records_per_partition=options.max_records_per_partition,
@@ -164,6 +167,7 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._cluster = SourceCluster(options)
         self._started = False
+        self._planned_at_s: float | None = None
         self._target: Mapping[TopicPartition, int] | None = None
         self._topic_ids: Mapping[TopicPartition, str] = {}
 
@@ -171,8 +175,10 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        most = self._options.max_offsets_per_trigger
-        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+        limits, least = self._options.limits, self._options.min_offsets_per_trigger
+        if limits:
+            return ReadMaxRows(limits.total or LONG_MAX)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
@@ -183,6 +189,8 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first, self._started = not (start or self._started), True
         if is_first:
             return self._first_offsets(self._view(must_exist=True))
+        # Spark asks for a new end once the batch before is done, also when it was the last of an available-now run.
+        self._cluster.tell(from_nested(start))
         previous = self._previous(start)
         batch = self._next_batch(previous, limit)
         if batch is None:
@@ -196,22 +204,21 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
-    def _view(self, *, must_exist: bool = False) -> ClusterView:
+    def _view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         """The cluster now, up to where an available-now run goes."""
-        view = self._cluster.view(must_exist=must_exist)
+        view = self._cluster.view(must_exist=must_exist, fresh=fresh)
         return view if self._target is None else view.until(self._target)
 
     def _first_offsets(self, view: ClusterView) -> Nested:
         positions = self._options.starting
-        timestamps = self._cluster.timestamps(positions, view)
-        origin = plan_origin(positions, view, timestamps, _policy(self._options))
+        origin = plan_origin(positions, view, self._cluster.lookups(positions, view), _policy(self._options))
         _log_losses(origin)
         self._remember(view)
         log.info("the query starts at %s", to_nested(origin.ends()))
         return to_nested(origin.ends())
 
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
-        policy = _policy(self._options, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+        policy = self._policy_now(limit)
         view = self._view()
         try:
             batch = plan(previous, view, policy)
@@ -220,10 +227,21 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # (KAFKA-7703): a loss is believed when a second look shows it too.
             log.warning("looking again, since it may pass: %s", loss)
             time.sleep(_SECOND_LOOK_S)
-            view = self._view()
+            view = self._view(fresh=True)
             batch = plan(previous, view, policy)
         self._remember(view)
+        if batch is not None:
+            self._planned_at_s = time.monotonic()
         return batch
+
+    def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
+        """What counts for the next batch. Spark hands back our own limit, or asks for all (``Trigger.Once``)."""
+        if isinstance(limit, ReadAllAvailable):
+            return _policy(self._options)
+        waited_ms = None if self._planned_at_s is None else (time.monotonic() - self._planned_at_s) * 1000
+        # A run with an end to reach does not wait for records that will not be its own.
+        min_offsets = 0 if self._target is not None else self._options.min_offsets.after(waited_ms)
+        return _policy(self._options, limits=self._options.limits, min_offsets=min_offsets)
 
     def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
         """Where the query is. Spark's offset log has no topic ids: those that this process has seen must do."""

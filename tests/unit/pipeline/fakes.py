@@ -6,13 +6,14 @@ Failures are scripted: ``world.fail("commit a", error)`` makes the next ``commit
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from directkafka.errors import FencedError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
+from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.batch import Binding, Written
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import BatchReport
@@ -152,8 +153,9 @@ class FakeCluster:
         self.moves: deque[int] = deque()
         self.topic_id = "id-1"
         self.view_count = 0
+        self.told: list[int] = []
 
-    def view(self, *, must_exist: bool = False) -> ClusterView:
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         self._world.happens("view")
         self.view_count += 1
         if self.moves:
@@ -169,7 +171,10 @@ class FakeCluster:
         )
         return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
-    def timestamps(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        self.told.append(ends[PLACE])
+
+    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
         return {}
 
     def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Any, ...]:
@@ -233,6 +238,7 @@ def bench(
     stop_after_waits: int = 1_000,
     max_offsets: int | None = None,
     report: Callable[[BatchReport], None] | None = None,
+    min_offsets: MinOffsets = NO_WAIT,
 ) -> Bench:
     """An engine over these stores, or over one empty store ``a``, with ``latest`` records in Kafka."""
     world = world or World()
@@ -247,11 +253,12 @@ def bench(
         writer=writer,
         ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
         starting=Positions(default=Earliest()),
-        policy=PlanPolicy(max_offsets=max_offsets),
+        policy=PlanPolicy(limits=OffsetLimits(total=max_offsets)),
         trigger=trigger or AvailableNow(),
         report=report or reports.append,
         stop=stop,
         patience=Patience(stop, retry_ms_max=retry_ms_max, clock=clock),
+        min_offsets=min_offsets,
         clock=clock,
     )
     return Bench(world, stores, cluster, writer, clock, stop, reports, engine)

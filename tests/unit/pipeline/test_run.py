@@ -18,6 +18,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.options import MinOffsets
 from directkafka.pipeline.progress import BatchReport
 from directkafka.planning.trigger import POLL_MS, Backlog, Interval
 
@@ -338,3 +339,32 @@ def test_a_report_callback_that_raises_costs_no_batch_and_is_logged(caplog: pyte
     one.engine.run()
     assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
     assert "the report callback failed on batch 2" in caplog.text
+
+
+def test_the_outside_is_told_how_far_the_pipeline_is_once_a_batch_is_committed() -> None:
+    one = bench(latest=10, max_offsets=6)
+    one.engine.run()
+    assert one.cluster.told == [6, 10]
+
+
+# Waiting for enough -----------------------------------------------------------------------------------------
+
+
+def test_a_batch_waits_for_enough_offsets_but_not_the_first_of_a_run() -> None:
+    one = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 60_000), stop_after_waits=5)
+    one.cluster.moves.extend([3, 3, 4, 12, 13])
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
+
+
+def test_a_batch_waits_no_longer_than_the_delay() -> None:
+    one = bench(latest=3, trigger=Interval(1000), min_offsets=MinOffsets(10, 3_000), stop_after_waits=5)
+    one.cluster.moves.extend([3, 3, 4])
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 4)")]
+
+
+def test_an_available_now_run_reaches_its_end_without_waiting_for_more() -> None:
+    one = bench(latest=8, max_offsets=5, min_offsets=MinOffsets(5, 60_000))
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 8)")]

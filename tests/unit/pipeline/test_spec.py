@@ -186,6 +186,8 @@ def test_a_file_that_is_no_text_or_not_there_is_an_option_error(tmp_path: Path) 
         ("1.5 s", 1_500),
         ("5m", 300_000),
         ("5 min", 300_000),
+        ("1 second", 1_000),
+        ("2 days", 172_800_000),
         ("2h", 7_200_000),
         ("0s", 0),
     ],
@@ -194,7 +196,7 @@ def test_a_duration_is_a_number_and_a_unit(text: str, milliseconds: int) -> None
     assert parse_duration_ms(text, option="trigger") == milliseconds
 
 
-@pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 second", "1s 500ms", "1e3s", "nan s", 5, None, True])
+@pytest.mark.parametrize("text", ["", "1", "s", "-1s", "1 secon", "1s 500ms", "1e3s", "nan s", 5, None, True])
 def test_what_is_no_duration_is_refused_and_repeated(text: object) -> None:
     with pytest.raises(OptionError, match='such as "500ms"') as raised:
         parse_duration_ms(text, option="trigger.delay")

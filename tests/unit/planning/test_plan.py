@@ -7,6 +7,7 @@ from tests.unit.planning.views import T0, T1, U0, at, known, seen, view
 
 from directkafka.errors import DataLossError, OptionError
 from directkafka.offsets import AtTimestamp, Earliest, Exact, Latest, OffsetRange, Positions
+from directkafka.options import OffsetLimits
 from directkafka.planning.plan import (
     PlanPolicy,
     plan,
@@ -44,7 +45,9 @@ def test_idle_partitions_are_carried_forward_with_an_empty_range() -> None:
 
 
 def test_what_a_limit_leaves_is_told_as_behind() -> None:
-    batch = plan(known(at(T0, 0), at(T1, 0)), view({T0: seen(0, 90), T1: seen(0, 10)}), PlanPolicy(max_offsets=10))
+    batch = plan(
+        known(at(T0, 0), at(T1, 0)), view({T0: seen(0, 90), T1: seen(0, 10)}), PlanPolicy(limits=OffsetLimits(total=10))
+    )
     assert batch is not None
     assert batch.ends() == {T0: 9, T1: 1}
     assert (batch.behind, batch.backlog) == ({T0: 81, T1: 9}, 90)
@@ -148,8 +151,8 @@ def read(starting: Positions, ending: Positions, policy: PlanPolicy = FAIL) -> t
         starting=starting,
         ending=ending,
         view=view({T0: seen(3, 80), T1: seen(0, 0)}),
-        start_timestamps={},
-        end_timestamps={},
+        start_found={},
+        end_found={},
         policy=policy,
     )
     return batch.ranges
@@ -228,3 +231,16 @@ def test_a_checkpoint_says_nothing_of_topic_ids_so_a_new_id_is_no_loss() -> None
     batch = plan(progress_at({T0: 5}), view({T0: seen(0, 9, topic_id="id-9")}), FAIL)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 5, 9),)
+
+
+def test_less_than_a_batch_should_have_is_no_batch() -> None:
+    previous, now = known(at(T0, 0), at(T1, 5)), view({T0: seen(0, 4), T1: seen(0, 10)})
+    assert plan(previous, now, PlanPolicy(min_offsets=10)) is None
+    batch = plan(previous, now, PlanPolicy(min_offsets=9))
+    assert batch is not None
+    assert batch.offset_count == 9
+
+
+def test_a_loss_is_told_even_while_a_batch_waits_for_more() -> None:
+    with pytest.raises(DataLossError):
+        plan(known(at(T0, 3)), view({T0: seen(4, 5)}), PlanPolicy(min_offsets=10))

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.unit.planning.views import T0, T1, U0, seen, view
 
 from directkafka.errors import OptionError
 from directkafka.offsets import (
+    Ago,
     AtTimestamp,
+    BeforeLatest,
+    Committed,
     Earliest,
     Exact,
     Latest,
@@ -14,7 +19,7 @@ from directkafka.offsets import (
     TopicPartition,
 )
 from directkafka.planning.loss import Condition
-from directkafka.planning.starts import needed_timestamps, resolve_ranges, resolve_starts
+from directkafka.planning.starts import Lookups, needed_lookups, resolve_ranges, resolve_starts
 
 CLUSTER = view({T0: seen(10, 100), T1: seen(0, 50), U0: seen(5, 5)})
 
@@ -29,9 +34,45 @@ def test_the_closest_position_counts() -> None:
     assert resolve_starts(positions, CLUSTER, {}).offsets == {T0: 20, T1: 50, U0: 5}
 
 
-def test_only_timestamps_need_a_lookup() -> None:
+def test_only_times_and_groups_need_a_lookup() -> None:
     positions = Positions(default=AtTimestamp(7), partitions={T0: Exact(3)}, topics={"u": AtTimestamp(9)})
-    assert needed_timestamps(positions, CLUSTER.partitions) == {T1: 7, U0: 9}
+    assert needed_lookups(positions, CLUSTER) == Lookups({T1: 7, U0: 9}, {})
+    positions = Positions(default=Committed("g"), topics={"u": Committed("h", Latest())})
+    assert needed_lookups(positions, CLUSTER) == Lookups({}, {"g": (T0, T1), "h": (U0,)})
+    assert needed_lookups(Positions(default=BeforeLatest(5)), CLUSTER) == Lookups({}, {})
+
+
+def test_a_time_ago_counts_from_the_moment_of_the_view_and_not_before_1970() -> None:
+    later = replace(CLUSTER, taken_at_ms=1_000_000)
+    assert needed_lookups(Positions(default=Ago(600_000)), later).timestamps_ms == {
+        T0: 400_000,
+        T1: 400_000,
+        U0: 400_000,
+    }
+    assert needed_lookups(Positions(default=Ago(2_000_000)), later).timestamps_ms == {T0: 0, T1: 0, U0: 0}
+
+
+def test_without_a_recent_record_a_time_ago_is_latest() -> None:
+    positions = Positions(default=Ago(600_000))
+    assert resolve_starts(positions, CLUSTER, {T0: 42, T1: None, U0: None}).offsets == {T0: 42, T1: 50, U0: 5}
+
+
+def test_a_number_of_offsets_back_is_held_to_what_the_log_has() -> None:
+    assert resolve_starts(Positions(default=BeforeLatest(60)), CLUSTER, {}).offsets == {T0: 40, T1: 0, U0: 5}
+
+
+def test_a_group_s_offsets_are_where_it_goes_on() -> None:
+    positions = Positions(default=Committed("g"))
+    assert resolve_starts(positions, CLUSTER, {T0: 42, T1: 0, U0: 5}).offsets == {T0: 42, T1: 0, U0: 5}
+
+
+def test_where_a_group_has_committed_nothing_the_user_must_have_said_what_then() -> None:
+    found = {T0: 42, T1: None, U0: 5}
+    with pytest.raises(OptionError, match="'g' has committed no offset of t-1; write committed-or-earliest"):
+        resolve_starts(Positions(default=Committed("g"), option="startingOffsets"), CLUSTER, found)
+    for otherwise, offset in ((Earliest(), 0), (Latest(), 50)):
+        starts = resolve_starts(Positions(default=Committed("g", otherwise)), CLUSTER, found)
+        assert starts.offsets == {T0: 42, T1: offset, U0: 5}
 
 
 def test_a_timestamp_stands_for_the_offset_that_was_looked_up() -> None:

@@ -6,17 +6,35 @@ import pickle
 from collections.abc import Mapping
 
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StringType, StructField, StructType
 
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.columns import RECORD_COLUMNS
+from directkafka.options.spec import LONG_MAX
 from directkafka.sources import structured
 from directkafka.sources.columns import record_columns, record_schema
 from directkafka.view import ClusterView, PartitionView
 
 ALL = ReadAllAvailable()
+
+
+class Clock:
+    """Stands for the module ``time``."""
+
+    now_s = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(structured, "time", found)
+    return found
 
 
 class Cluster:
@@ -28,11 +46,12 @@ class Cluster:
         self._last_view: ClusterView | None = None
         self.closed = False
         self.by_name = True
+        self.told: list[dict[TopicPartition, int]] = []
 
     def has(self, latest: Mapping[int, int], *, topic_id: str = "id", earliest: int = 0) -> None:
         self.seen = {TopicPartition("flights", one): (earliest, end, topic_id) for one, end in latest.items()}
 
-    def view(self, *, must_exist: bool = False) -> ClusterView:
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         if must_exist and self.by_name and not self.seen:
             raise TopicNotFoundError(topics=("flights",), addresses=("broker:9092",))
         view = ClusterView(
@@ -60,7 +79,10 @@ class Cluster:
     def last_view(self) -> ClusterView:
         return self._last_view or self.view()
 
-    def timestamps(self, *_: object) -> dict[TopicPartition, int | None]:
+    def tell(self, ends: dict[TopicPartition, int]) -> None:
+        self.told.append(ends)
+
+    def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
         return {}
 
     def tasks(self, ranges: tuple[OffsetRange, ...], _: ClusterView) -> tuple[OffsetRange, ...]:
@@ -81,7 +103,7 @@ def source(**options: str) -> structured.DirectKafkaDataSource:
     return structured.DirectKafkaDataSource(given)
 
 
-def schema(*, include_headers: bool = False) -> StructType:
+def schema(*columns: str) -> StructType:
     """What Spark makes of the source's own DDL, types by their names only."""
 
     class Named(StringType):
@@ -91,9 +113,7 @@ def schema(*, include_headers: bool = False) -> StructType:
         def simpleString(self) -> str:  # noqa: N802 - Spark's name
             return self.name
 
-    return StructType(
-        [StructField(name, Named(kind)) for name, kind in record_columns(include_headers=include_headers)]
-    )
+    return StructType([StructField(name, Named(kind)) for name, kind in record_columns(columns or RECORD_COLUMNS)])
 
 
 def stream(**options: str) -> tuple[structured._StreamReader, Cluster]:
@@ -142,10 +162,11 @@ def test_the_default_limit_is_the_option_s() -> None:
 
 
 def test_a_limit_cuts_the_batch() -> None:
-    reader, cluster = stream(startingOffsets="earliest")
+    reader, cluster = stream(startingOffsets="earliest", maxOffsetsPerTrigger="30")
     cluster.has({0: 100})
-    start = reader.latestOffset({}, ReadMaxRows(30))
-    assert reader.latestOffset(start, ReadMaxRows(30)) == {"flights": {"0": 30}}
+    limit = reader.getDefaultReadLimit()
+    start = reader.latestOffset({}, limit)
+    assert reader.latestOffset(start, limit) == {"flights": {"0": 30}}
 
 
 def test_a_partition_that_comes_later_enters_at_its_earliest_offset_first() -> None:
@@ -254,16 +275,105 @@ def test_stopping_closes_the_connections() -> None:
 
 
 def test_the_columns_are_spark_s() -> None:
-    assert source().schema() == record_schema(include_headers=False)
+    assert source().schema() == record_schema(RECORD_COLUMNS)
+    assert source(columns="value,offset").schema() == "value binary, offset bigint"
     assert source(includeHeaders="TRUE").schema().endswith("headers array<struct<key:string,value:binary>>")
     assert source().name() == "directkafka"
 
 
-@pytest.mark.parametrize("include_headers", [False, True])
-def test_a_schema_of_the_user_s_own_is_refused(include_headers: bool) -> None:
-    options = {"includeHeaders": str(include_headers).lower()}
-    assert source(**options).reader(schema(include_headers=include_headers))
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ({}, RECORD_COLUMNS),
+        ({"includeHeaders": "true"}, (*RECORD_COLUMNS, "headers")),
+        ({"columns": "value"}, ("value",)),
+    ],
+)
+def test_a_schema_of_the_user_s_own_is_refused(options: dict[str, str], columns: tuple[str, ...]) -> None:
+    assert source(**options).reader(schema(*columns))
     with pytest.raises(OptionError, match="fixed columns"):
-        source(**options).reader(schema(include_headers=not include_headers))
+        source(**options).reader(schema("key", *columns))
     with pytest.raises(OptionError, match="value string"):
         source(**options).streamReader(StructType([StructField("value", StringType())]))
+
+
+@pytest.mark.parametrize(
+    ("options", "limit"),
+    [
+        ({}, ReadAllAvailable()),
+        ({"maxOffsetsPerTrigger": "7"}, ReadMaxRows(7)),
+        ({"maxOffsetsPerTrigger": "7", "minOffsetsPerTrigger": "3"}, ReadMaxRows(7)),
+        ({"minOffsetsPerTrigger": "3"}, ReadMinRows(3)),
+        ({"maxOffsetsPerTriggerByTopic": '{"flights": 5}'}, ReadMaxRows(LONG_MAX)),
+    ],
+)
+def test_spark_is_told_of_a_limit_so_that_asking_for_all_means_all(options: dict[str, str], limit: object) -> None:
+    reader, _ = stream(**options)
+    assert reader.getDefaultReadLimit() == limit
+
+
+def started(reader: structured._StreamReader) -> structured.Nested:
+    return reader.latestOffset({}, ALL)
+
+
+def test_a_batch_waits_for_enough_offsets_but_not_the_first_of_a_run(clock: Clock) -> None:
+    reader, cluster = stream(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
+    cluster.has({0: 3})
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(started(reader), limit)
+    assert first == {"flights": {"0": 3}}
+    cluster.has({0: 12})
+    assert reader.latestOffset(first, limit) == first
+    cluster.has({0: 13})
+    assert reader.latestOffset(first, limit) == {"flights": {"0": 13}}
+
+
+def test_a_batch_waits_no_longer_than_the_delay(clock: Clock) -> None:
+    reader, cluster = stream(startingOffsets="earliest", minOffsetsPerTrigger="10", maxTriggerDelay="1m")
+    cluster.has({0: 3})
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(started(reader), limit)
+    cluster.has({0: 4})
+    clock.now_s += 59.9
+    assert reader.latestOffset(first, limit) == first
+    clock.now_s += 0.1
+    assert reader.latestOffset(first, limit) == {"flights": {"0": 4}}
+
+
+def test_both_limits_count_together(clock: Clock) -> None:
+    # The numbers of Spark's test "compositeReadLimit": at least 5, at most 8.
+    reader, cluster = stream(startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="8")
+    cluster.has({0: 10})
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(started(reader), limit)
+    assert first == {"flights": {"0": 8}}
+    assert reader.latestOffset(first, limit) == first
+    cluster.has({0: 13})
+    assert reader.latestOffset(first, limit) == {"flights": {"0": 13}}
+
+
+def test_a_run_with_an_end_to_reach_waits_for_nothing(clock: Clock) -> None:
+    reader, cluster = stream(startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="8")
+    cluster.has({0: 10})
+    reader.prepareForTriggerAvailableNow()
+    limit = reader.getDefaultReadLimit()
+    first = reader.latestOffset(started(reader), limit)
+    assert reader.latestOffset(first, limit) == {"flights": {"0": 10}}
+
+
+def test_once_takes_all_there_is_whatever_the_limits(clock: Clock) -> None:
+    reader, cluster = stream(startingOffsets="earliest", minOffsetsPerTrigger="5", maxOffsetsPerTrigger="8")
+    cluster.has({0: 3})
+    first = reader.latestOffset(started(reader), ALL)
+    cluster.has({0: 100})
+    assert reader.latestOffset(first, ALL) == {"flights": {"0": 100}}
+
+
+def test_what_is_done_is_told_when_the_next_end_is_asked_for() -> None:
+    reader, cluster = stream(startingOffsets="earliest")
+    cluster.has({0: 3})
+    origin = started(reader)
+    assert cluster.told == []
+    first = reader.latestOffset(origin, ALL)
+    assert reader.latestOffset(first, ALL) == first
+    assert cluster.told == [{TopicPartition("flights", 0): 0}, {TopicPartition("flights", 0): 3}]
