@@ -98,7 +98,6 @@ def options() -> Iterator[str]:
     """The options of the source, and what becomes of the names that it does not read."""
     from directkafka.options import option_table
     from directkafka.options.client import client_specs
-    from directkafka.options.names import LATER_SOURCE_NAMES
 
     yield "# Options of the source"
     yield _filled(
@@ -119,7 +118,6 @@ def options() -> Iterator[str]:
         if spec in client:
             yield _option(spec, "kafka.")
     yield "## Refused, because the job would run otherwise than it did"
-    yield _items((f"`{name}`", f"{reason}.") for name, reason in LATER_SOURCE_NAMES.items())
     yield from _client_names()
 
 
@@ -140,7 +138,7 @@ def _expected(spec: Any) -> str:
     if spec.kind == "integer" and spec.maximum in (INT_MAX, LONG_MAX):
         return f"a whole number, {spec.minimum} or more"
     # Spark's two words are texts beside the JSON.
-    words = "`earliest`, `latest`, or " * (spec.kind == "json" and "earliest, latest, or" in spec.doc)
+    words = "a word such as `earliest`, or " * (spec.kind == "json" and "one of earliest" in spec.doc)
     return words + spec.expected()
 
 
