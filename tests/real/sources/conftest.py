@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.streaming import StreamingQuery
+from tests.real.kafka.logs import produce
+from tests.real.sources.queries import Output
 
 import directkafka
 from directkafka.testing import KafkaBroker
@@ -47,6 +51,29 @@ def streaming(session: SparkSession, servers: str) -> Callable[..., Any]:
         return session.readStream.format("directkafka").options(**with_defaults(servers, options))
 
     return make
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Output:
+    return Output(tmp_path / "checkpoint")
+
+
+@pytest.fixture
+def stopping() -> Iterator[list[StreamingQuery]]:
+    """Queries to stop at the test's end, whatever happens in it."""
+    queries: list[StreamingQuery] = []
+    yield queries
+    for query in queries:
+        query.stop()
+
+
+@pytest.fixture
+def hundred(servers: str, create_topic: Callable[..., str]) -> str:
+    """Two partitions of fifty records each."""
+    topic = create_topic(2)
+    for partition in range(2):
+        produce(servers, topic, [b"value"] * 50, partition=partition)
+    return topic
 
 
 def with_defaults(servers: str, options: dict[str, object]) -> dict[str, str]:

@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import (
     add_partitions,
@@ -25,6 +25,7 @@ from tests.real.kafka.logs import (
     until,
 )
 from tests.real.sources.conftest import QUICK
+from tests.real.sources.queries import WAIT_S, Output, places
 
 pytestmark = pytest.mark.real
 
@@ -32,69 +33,6 @@ CreateTopic = Callable[..., str]
 Streaming = Callable[..., Any]
 
 ROOT = Path(__file__).parents[3]
-WAIT_S = 60
-
-Places = list[tuple[int, int]]
-
-
-class Output:
-    """A sink that keeps ``(partition, offset)`` of each batch; a batch that is run again replaces itself."""
-
-    def __init__(self, checkpoint: Path) -> None:
-        self.checkpoint = checkpoint
-        self.batches: dict[int, Places] = {}
-        self.before_reading: Callable[[int], object] = lambda batch_id: None
-
-    def start(self, stream: Any, **trigger: Any) -> StreamingQuery:
-        writer = stream.load().writeStream.foreachBatch(self._write).option("checkpointLocation", str(self.checkpoint))
-        query: StreamingQuery = writer.trigger(**trigger or {"availableNow": True}).start()
-        return query
-
-    def run(self, stream: Any) -> StreamingQuery:
-        """Run an available-now query to its end."""
-        query = self.start(stream)
-        assert query.awaitTermination(WAIT_S), "the query did not end"
-        return query
-
-    def _write(self, frame: DataFrame, batch_id: int) -> None:
-        self.before_reading(batch_id)
-        self.batches[batch_id] = [tuple(row) for row in frame.select("partition", "offset").collect()]  # type: ignore[misc]
-
-    def all(self) -> Places:
-        return sorted(place for batch in self.batches.values() for place in batch)
-
-    def offsets(self, batch_id: int) -> dict[str, Any]:
-        """The source's line of the offset log's entry."""
-        found: dict[str, Any] = json.loads((self.checkpoint / "offsets" / str(batch_id)).read_text().splitlines()[-1])
-        return found
-
-
-@pytest.fixture
-def output(tmp_path: Path) -> Output:
-    return Output(tmp_path / "checkpoint")
-
-
-@pytest.fixture
-def stopping() -> Iterator[list[StreamingQuery]]:
-    """Queries to stop at the test's end, whatever happens in it."""
-    queries: list[StreamingQuery] = []
-    yield queries
-    for query in queries:
-        query.stop()
-
-
-@pytest.fixture
-def hundred(servers: str, create_topic: CreateTopic) -> str:
-    """Two partitions of fifty records each."""
-    topic = create_topic(2)
-    for partition in range(2):
-        produce(servers, topic, [b"value"] * 50, partition=partition)
-    return topic
-
-
-def places(count: int, partitions: int = 2, start: int = 0) -> Places:
-    return sorted((partition, offset) for partition in range(partitions) for offset in range(start, count))
-
 
 # What is read.
 
