@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.sinks.postgres import PostgresSink
+    from directkafka.sources.cluster import Cluster
+    from directkafka.sources.frame import create_dataframe
     from directkafka.sources.register import register
     from directkafka.stores.base import Sink, Store
 
 #: Public name to the module that has it.
 _HOME = {
+    "Cluster": "directkafka.sources.cluster",
     "DataLossError": "directkafka.errors",
     "DirectKafkaError": "directkafka.errors",
     "FencedError": "directkafka.errors",
@@ -40,10 +43,12 @@ _HOME = {
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
+    "create_dataframe": "directkafka.sources.frame",
     "register": "directkafka.sources.register",
 }
 
 __all__ = [
+    "Cluster",
     "DataLossError",
     "DirectKafkaError",
     "FencedError",
@@ -57,6 +62,7 @@ __all__ = [
     "Store",
     "TopicPartition",
     "__version__",
+    "create_dataframe",
     "register",
 ]
 

@@ -126,9 +126,14 @@ class Metadata:
         # A leader has moved since the description was made.
         return self._ask(lambda: self._offsets_at(wanted, self._topics({one.topic for one in wanted})))
 
-    def committed(self, group: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int | None]:
-        """The offsets a consumer group has committed, None where it has none."""
-        return self._ask(lambda: self._committed(group, list(partitions)))
+    def committed(self, group: str, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int | None]:
+        """The offsets a consumer group has committed, None where it has none.
+
+        Args:
+            group: the group's name.
+            partitions: which; None for all of which it has an offset.
+        """
+        return self._ask(lambda: self._committed(group, None if partitions is None else list(partitions)))
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets to a group without being a member of it, for lag tools to see.
@@ -197,12 +202,13 @@ class Metadata:
         self._topics([])
         return int(response.node_id)
 
-    def _committed(self, group: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int | None]:
+    def _committed(self, group: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, int | None]:
+        wanted = None if partitions is None else _by_topic(partitions, "partition_indexes", lambda one: one.partition)
         response = self._client.call(
             "OffsetFetch",
             self._coordinator(group),
             group_id=group,
-            topics=_by_topic(partitions, "partition_indexes", lambda one: one.partition),
+            topics=wanted,
             require_stable=self._client.options.isolation_level == "read_committed",
         )
         raise_for("OffsetFetch", response.error_code, f"group {group}")

@@ -8,10 +8,13 @@ leave this module.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any, Final
 
+from directkafka.errors import OptionError
 from directkafka.offsets import (
     Ago,
     AtTimestamp,
@@ -27,7 +30,7 @@ from directkafka.offsets import (
 from directkafka.options.durations import duration_ms
 from directkafka.options.spec import LONG_MAX, Given, OptionSpec, read_json
 
-__all__ = ["POSITION_SPECS", "read_positions"]
+__all__ = ["POSITION_SPECS", "read_position", "read_positions"]
 
 _ENDS: Final[dict[str, Earliest | Latest]] = {"earliest": Earliest(), "latest": Latest()}
 _COMMITTED: Final = "committed"
@@ -132,6 +135,33 @@ def read_positions(given: Given, *, streaming: bool) -> tuple[Positions, Positio
     return starting, ending
 
 
+def read_position(value: str | int | datetime, *, option: str) -> Position:
+    """A position as a program says it: a word, an offset, or an instant.
+
+    Args:
+        value: ``"earliest"``, ``"latest"``, ``"-1000"``, ``"-10 minutes"``; an offset; or the time of the first
+            record, with a time zone.
+        option: the argument's name, for messages.
+
+    Raises:
+        OptionError: anything else, or a time without a zone.
+    """
+    if isinstance(value, datetime):
+        if value.tzinfo is None:
+            reason = f"{value} has no time zone; write datetime(..., tzinfo=UTC), or value.astimezone()"
+            raise OptionError(option=option, reason=reason)
+        return AtTimestamp(math.ceil(value.timestamp() * 1000))
+    found: Position | None = None
+    if isinstance(value, str):
+        found = _word_alone(value.strip().lower())
+    elif type(value) is int and value >= 0:
+        found = Exact(value)
+    if found is None:
+        reason = f"expected earliest, latest, -1000, -10 minutes, an offset or a datetime, found {value!r}"
+        raise OptionError(option=option, reason=reason)
+    return found
+
+
 def _read_side(
     given: Given,
     specs: tuple[OptionSpec, OptionSpec, OptionSpec],
@@ -163,16 +193,19 @@ def _word(given: Given, spec: OptionSpec, text: str) -> Position:
     """A position that is no offset, for all partitions or for a topic's."""
     word = text.strip().lower()
     otherwise = _ENDS.get(word.removeprefix(f"{_COMMITTED}-or-"))
-    if word in _ENDS:
-        return _ENDS[word]
     if word == _COMMITTED or (word.startswith(_COMMITTED) and otherwise is not None):
         return Committed(_group(given, spec, word), otherwise)
+    position = _word_alone(word)
+    if position is None:
+        raise given.error(spec.name, f"expected {_OFFSET_FORMS}, found {text!r}")
+    return position
+
+
+def _word_alone(word: str) -> Position | None:
     if back := _OFFSETS_BACK.fullmatch(word):
         return BeforeLatest(int(back[1]))
     duration = duration_ms(word[1:]) if word.startswith("-") else None
-    if duration is not None:
-        return Ago(duration)
-    raise given.error(spec.name, f"expected {_OFFSET_FORMS}, found {text!r}")
+    return _ENDS.get(word) if duration is None else Ago(duration)
 
 
 def _group(given: Given, spec: OptionSpec, word: str) -> str:

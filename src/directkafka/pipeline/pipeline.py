@@ -24,7 +24,7 @@ from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, SinkSpec, load
 from directkafka.pipeline.transform import DEFAULT_OUTPUT, PythonTransform, SqlTransform, Transform
 from directkafka.planning.plan import PlanPolicy
 from directkafka.sinks.postgres import PostgresSink
-from directkafka.sources.cluster import SourceCluster
+from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import Sink
 
 __all__ = ["Pipeline"]

@@ -57,7 +57,7 @@ _WAIT_MS_MAX = 60_000
 
 
 class Cluster(Protocol):
-    """What the engine asks of Kafka; see :class:`~directkafka.sources.cluster.SourceCluster`."""
+    """What the engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
 
     def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         """The selected partitions as of now."""

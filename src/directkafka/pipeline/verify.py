@@ -25,8 +25,8 @@ from directkafka.pipeline.batch import Binding
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.transform import apply_transform, is_per_batch
-from directkafka.sources.cluster import SourceCluster
 from directkafka.sources.frame import records_frame
+from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import LedgerEntry, TableCount
 from directkafka.view import PartitionView
 

@@ -1,138 +1,170 @@
-"""The driver's side of every source: from options to a view of the cluster, and from ranges to tasks."""
+"""``directkafka.Cluster``: what a program may ask of Kafka before it reads."""
 
 from __future__ import annotations
 
-import logging
-import time
 from collections.abc import Iterable, Mapping
-from typing import assert_never
+from datetime import datetime
+from types import TracebackType
+from typing import Self
 
-from directkafka.errors import DirectKafkaError, TopicNotFoundError
+from directkafka.errors import TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata, TopicDescription
-from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
-from directkafka.options import AssignedPartitions, SourceOptions, TopicNames, TopicPattern
-from directkafka.planning.retention import near_losses
-from directkafka.planning.starts import needed_lookups
-from directkafka.planning.subscription import select
+from directkafka.options import ClientOptions
+from directkafka.options.positions import read_position
+from directkafka.planning.starts import needed_lookups, resolve_ranges
 from directkafka.view import ClusterView
 
-__all__ = ["SourceCluster"]
+__all__ = ["Cluster"]
 
-log = logging.getLogger("directkafka.source")
+Where = str | int | datetime
 
 
-class SourceCluster:
-    """Asks the cluster what the options are about, over connections that it keeps.
+class Cluster:
+    """A Kafka cluster, asked over connections that are kept until :meth:`close`. Safe to use from several threads.
+
+    ::
+
+        with Cluster({"bootstrap.servers": "localhost:9092"}) as cluster:
+            ranges = cluster.offset_ranges("flights", start="-10 minutes")
 
     Args:
-        options: strategy, security, retries.
+        kafka_params: Kafka's dotted client names, as for a consumer. Offsets are those that
+            ``isolation.level`` lets a reader see.
+
+    Raises:
+        OptionError: a name that nobody knows, or a value out of its bounds.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
-        self._client = KafkaClient(options.client)
-        self._metadata = Metadata(
-            self._client,
-            retries=options.fetch_offset_num_retries,
-            retry_interval_ms=options.fetch_offset_retry_interval_ms,
-        )
-        self._last_view: ClusterView | None = None
-        self._view_before: ClusterView | None = None
-        self._topics: dict[str, TopicDescription] = {}
-        self._topics_taken_at_s = float("-inf")
-        self._told: Mapping[TopicPartition, int] = {}
-
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
-        """Earliest and latest offsets of every partition that the options select, as of now.
-
-        Args:
-            must_exist: whether a topic that is named and not there is an error here. A running query leaves
-                it to planning, which calls a vanished topic data loss.
-            fresh: whether topics are listed anew even if the options say for how long a list is good.
-
-        Raises:
-            TopicNotFoundError: a topic that is named does not exist.
-            BrokerUnreachableError, BrokerResponseError: after the options' retries.
-        """
-        topics = self._described(fresh=fresh or must_exist)
-        selection = select(
-            self._options.strategy,
-            {name: len(topic.leaders) for name, topic in topics.items()},
-            {name for name, topic in topics.items() if topic.internal},
-        )
-        if selection.missing and must_exist:
-            raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
-        self._view_before, self._last_view = self._last_view, self._metadata.view(selection.partitions, topics)
-        return self._last_view
+    def __init__(self, kafka_params: Mapping[str, object]) -> None:
+        self._client = KafkaClient(ClientOptions.from_kafka_params(kafka_params, where="kafka_params"))
+        self._metadata = Metadata(self._client)
 
     @property
-    def last_view(self) -> ClusterView:
-        """The view taken last; taken now when there is none."""
-        return self._last_view or self.view()
+    def options(self) -> ClientOptions:
+        """The client options that the parameters were parsed into."""
+        return self._client.options
 
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
-        """The offsets that positions stand for: None where no record is that young, or a group has none."""
-        needed = needed_lookups(positions, view)
-        found = self._metadata.at_timestamp(needed.timestamps_ms)
-        for group, partitions in needed.groups.items():
-            found |= self._metadata.committed(group, partitions)
-        return found
+    def topics(self) -> list[str]:
+        """The names of the topics that this user may see, sorted, without Kafka's internal ones.
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Tell the outside how far the query is; nothing of it may fail the query.
+        Raises:
+            BrokerUnreachableError, BrokerResponseError: so does every method here that asks.
+        """
+        return sorted(name for name, topic in self._metadata.topics().items() if not topic.internal)
 
-        Offsets go to the group of ``commitToGroup``; a warning is logged where retention is about to overtake.
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        """The topic's partitions, sorted.
+
+        Raises:
+            TopicNotFoundError: there is no such topic.
+        """
+        return sorted(TopicPartition(topic, one) for one in self._described([topic])[topic].leaders)
+
+    def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """The first offset that each partition still has.
+
+        Raises:
+            TopicNotFoundError: a topic that is not there; so do the other methods about partitions.
+        """
+        return self.view(partitions).earliest()
+
+    def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """One past the last offset that can be read of each partition."""
+        return self.view(partitions).latest()
+
+    def committed(
+        self, group: str, partitions: Iterable[TopicPartition] | None = None
+    ) -> dict[TopicPartition, int | None]:
+        """The offsets that a consumer group has committed, None where it has none.
 
         Args:
-            ends: the next offset to read, by partition; all before it is done.
+            group: the group's name.
+            partitions: which; None for all of which the group has an offset.
         """
-        group = self._options.commit_to_group
-        if group is not None and ends and ends != self._told:
-            try:
-                self._metadata.commit(group, ends)
-                self._told = dict(ends)
-            except DirectKafkaError as error:
-                log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
-        if self._view_before is not None and self._last_view is not None:
-            for near in near_losses(ends, self._view_before, self._last_view):
-                log.warning("%s", near)
+        return self._metadata.committed(group, None if partitions is None else list(partitions))
 
-    def tasks(self, ranges: Iterable[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
-        """What executors need to read the ranges, each with its leader as of the view."""
-        return tuple(self._task(one, view) for one in ranges)
+    def at_timestamp(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
+        """The first offset at or after a time (milliseconds since 1970), None where no record is that young."""
+        wanted = dict.fromkeys(partitions, timestamp_ms)
+        self._described({one.topic for one in wanted})
+        return self._metadata.at_timestamp(wanted)
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str | None]:
+        """The address ``host:port`` of each partition's leader, None while it has none."""
+        found = self.view(partitions).partitions
+        return {
+            one: f"{seen.leader_host}:{seen.leader_port}" if seen.leader is not None else None
+            for one, seen in found.items()
+        }
+
+    def offset_ranges(
+        self,
+        topics: str | Iterable[str],
+        *,
+        start: Where = "earliest",
+        end: Where = "latest",
+        partitions: Iterable[int] | None = None,
+    ) -> list[OffsetRange]:
+        """A window of time, of offsets or of partitions as ranges, before a byte of it is fetched.
+
+        Args:
+            topics: a topic's name, or several.
+            start: ``"earliest"``, ``"latest"``, ``"-1000"`` (so many offsets before the end), ``"-10 minutes"``, an
+                offset, or the time (with a zone) of the first record. A window that starts after the last record
+                is empty.
+            end: the same, exclusive.
+            partitions: partition numbers; None for all.
+
+        Returns:
+            One range for each partition, sorted, some perhaps empty, each within what the log has now.
+
+        Raises:
+            OptionError: a start or an end that is none of these, or a start behind its end.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        numbers = None if partitions is None else set(partitions)
+        described = self._described(names)
+        chosen = [
+            TopicPartition(topic, one)
+            for topic in names
+            for one in described[topic].leaders
+            if numbers is None or one in numbers
+        ]
+        view = self._metadata.view(chosen, described)
+        starting, ending = _positions(start, "start"), _positions(end, "end")
+        resolved = resolve_ranges(starting, ending, view, self._found(starting, view), self._found(ending, view))
+        return list(resolved.ranges)
+
+    def view(self, partitions: Iterable[TopicPartition]) -> ClusterView:
+        """Leaders, earliest and latest offsets of the partitions at one moment, as one value."""
+        wanted = list(partitions)
+        return self._metadata.view(wanted, self._described({one.topic for one in wanted}))
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; may be called twice."""
         self._client.close()
 
-    def _described(self, *, fresh: bool) -> dict[str, TopicDescription]:
-        age_ms = (time.monotonic() - self._topics_taken_at_s) * 1000
-        if fresh or age_ms >= self._options.metadata_ttl_ms:
-            self._topics = self._metadata.topics(self._names())
-            self._topics_taken_at_s = time.monotonic()
-        return self._topics
+    def __enter__(self) -> Self:
+        return self
 
-    def _names(self) -> set[str] | None:
-        match self._options.strategy:
-            case TopicPattern():
-                return None
-            case TopicNames(topics):
-                return set(topics)
-            case AssignedPartitions(partitions):
-                return {one.topic for one in partitions}
-        assert_never(self._options.strategy)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
-    def _task(self, one: OffsetRange, view: ClusterView) -> RangeTask:
-        seen = view.partitions.get(one.topic_partition)
-        return RangeTask(
-            range=one,
-            topic_id=seen.topic_id if seen else "",
-            host=seen.leader_host if seen else "",
-            port=seen.leader_port if seen else 0,
-            client=self._options.client,
-            columns=self._options.columns,
-            fail_on_data_loss=self._options.fail_on_data_loss,
-            poll_timeout_ms=self._options.poll_timeout_ms,
-        )
+    def _described(self, names: Iterable[str]) -> dict[str, TopicDescription]:
+        wanted = set(names)
+        described = self._metadata.topics(wanted)
+        missing = sorted(wanted - described.keys())
+        if missing:
+            raise TopicNotFoundError(topics=tuple(missing), addresses=self._client.options.bootstrap_servers)
+        return described
+
+    def _found(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        return self._metadata.at_timestamp(needed_lookups(positions, view).timestamps_ms)
+
+
+def _positions(where: Where, option: str) -> Positions:
+    return Positions(default=read_position(where, option=option), latest_if_no_match=True, option=option)

@@ -48,8 +48,8 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
-from directkafka.sources.cluster import SourceCluster
 from directkafka.sources.columns import record_columns, record_schema
+from directkafka.sources.source_cluster import SourceCluster
 from directkafka.view import ClusterView
 
 __all__ = ["DirectKafkaDataSource"]

@@ -17,16 +17,19 @@ class KafkaProxy(TcpProxy):
     Attributes:
         change: what becomes of each response.
         responses: how many came from the broker.
+        response_bytes: how many bytes these had.
     """
 
     def __init__(self, server_host: str, server_port: int, change: Change = lambda response: response) -> None:
         super().__init__(server_host, server_port)
         self.change = change
         self.responses = 0
+        self.response_bytes = 0
 
     def to_client(self, client: socket.socket, server: socket.socket) -> None:
         while (response := _receive_frame(server)) is not None:
             self.responses += 1
+            self.response_bytes += len(response)
             changed = self.change(response)
             if changed is None:
                 # The client waits; the thread ends when the client or the test does.

@@ -1,0 +1,149 @@
+"""The driver's side of every source: from options to a view of the cluster, and from ranges to tasks."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, assert_never
+
+from directkafka.errors import DirectKafkaError, TopicNotFoundError
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.metadata import Metadata, TopicDescription
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.options import AssignedPartitions, ClientOptions, SourceOptions, TopicNames, TopicPattern
+from directkafka.planning.retention import near_losses
+from directkafka.planning.starts import needed_lookups
+from directkafka.planning.subscription import select
+from directkafka.view import ClusterView
+
+__all__ = ["SourceCluster", "task_of"]
+
+log = logging.getLogger("directkafka.source")
+
+
+class SourceCluster:
+    """Asks the cluster what the options are about, over connections that it keeps.
+
+    Args:
+        options: strategy, security, retries.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._client = KafkaClient(options.client)
+        self._metadata = Metadata(
+            self._client,
+            retries=options.fetch_offset_num_retries,
+            retry_interval_ms=options.fetch_offset_retry_interval_ms,
+        )
+        self._last_view: ClusterView | None = None
+        self._view_before: ClusterView | None = None
+        self._topics: dict[str, TopicDescription] = {}
+        self._topics_taken_at_s = float("-inf")
+        self._told: Mapping[TopicPartition, int] = {}
+
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+        """Earliest and latest offsets of every partition that the options select, as of now.
+
+        Args:
+            must_exist: whether a topic that is named and not there is an error here. A running query leaves
+                it to planning, which calls a vanished topic data loss.
+            fresh: whether topics are listed anew even if the options say for how long a list is good.
+
+        Raises:
+            TopicNotFoundError: a topic that is named does not exist.
+            BrokerUnreachableError, BrokerResponseError: after the options' retries.
+        """
+        topics = self._described(fresh=fresh or must_exist)
+        selection = select(
+            self._options.strategy,
+            {name: len(topic.leaders) for name, topic in topics.items()},
+            {name for name, topic in topics.items() if topic.internal},
+        )
+        if selection.missing and must_exist:
+            raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
+        self._view_before, self._last_view = self._last_view, self._metadata.view(selection.partitions, topics)
+        return self._last_view
+
+    @property
+    def last_view(self) -> ClusterView:
+        """The view taken last; taken now when there is none."""
+        return self._last_view or self.view()
+
+    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        """The offsets that positions stand for: None where no record is that young, or a group has none."""
+        needed = needed_lookups(positions, view)
+        found = self._metadata.at_timestamp(needed.timestamps_ms)
+        for group, partitions in needed.groups.items():
+            found |= self._metadata.committed(group, partitions)
+        return found
+
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Tell the outside how far the query is; nothing of it may fail the query.
+
+        Offsets go to the group of ``commitToGroup``; a warning is logged where retention is about to overtake.
+
+        Args:
+            ends: the next offset to read, by partition; all before it is done.
+        """
+        group = self._options.commit_to_group
+        if group is not None and ends and ends != self._told:
+            try:
+                self._metadata.commit(group, ends)
+                self._told = dict(ends)
+            except DirectKafkaError as error:
+                log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
+        if self._view_before is not None and self._last_view is not None:
+            for near in near_losses(ends, self._view_before, self._last_view):
+                log.warning("%s", near)
+
+    def tasks(self, ranges: Iterable[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
+        """What executors need to read the ranges, each with its leader as of the view."""
+        options = self._options
+        return tuple(
+            task_of(
+                one,
+                view,
+                options.client,
+                columns=options.columns,
+                fail_on_data_loss=options.fail_on_data_loss,
+                poll_timeout_ms=options.poll_timeout_ms,
+            )
+            for one in ranges
+        )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def _described(self, *, fresh: bool) -> dict[str, TopicDescription]:
+        age_ms = (time.monotonic() - self._topics_taken_at_s) * 1000
+        if fresh or age_ms >= self._options.metadata_ttl_ms:
+            self._topics = self._metadata.topics(self._names())
+            self._topics_taken_at_s = time.monotonic()
+        return self._topics
+
+    def _names(self) -> set[str] | None:
+        match self._options.strategy:
+            case TopicPattern():
+                return None
+            case TopicNames(topics):
+                return set(topics)
+            case AssignedPartitions(partitions):
+                return {one.topic for one in partitions}
+        assert_never(self._options.strategy)
+
+
+def task_of(one: OffsetRange, view: ClusterView, client: ClientOptions, **fields: Any) -> RangeTask:
+    """What an executor needs to read a range, with its leader as of the view; ``fields`` are further ones of it."""
+    seen = view.partitions.get(one.topic_partition)
+    return RangeTask(
+        range=one,
+        topic_id=seen.topic_id if seen else "",
+        host=seen.leader_host if seen else "",
+        port=seen.leader_port if seen else 0,
+        client=client,
+        **fields,
+    )
