@@ -24,6 +24,8 @@ DOCS = ROOT / "docs"
 PAGES = [*ROOT.glob("*.md"), *DOCS.rglob("*.md"), *(ROOT / "examples").glob("*.md")]
 DESIGN = (DOCS / "DESIGN.md").read_text()
 COLUMNS_MAX = 120
+#: Reference pages that are compared with the code by tests of their own.
+WRITTEN_BY_HAND = {"reference/spark-parity.md"}
 
 
 def name_of(path: Path) -> str:
@@ -69,7 +71,7 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
 
 def test_the_reference_has_no_page_that_nothing_makes() -> None:
     there = {str(path.relative_to(DOCS)) for path in (DOCS / "reference").iterdir()}
-    assert there == {name for name in MADE if name.startswith("reference/")}
+    assert there - WRITTEN_BY_HAND == {name for name in MADE if name.startswith("reference/")}
 
 
 def test_every_public_name_is_documented() -> None:
@@ -139,7 +141,8 @@ def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
 @each_page
 def test_a_page_fits_a_terminal(page: Path) -> None:
     lines = enumerate(page.read_text().splitlines(), start=1)
-    assert [number for number, line in lines if len(line) > COLUMNS_MAX] == []
+    # A table's row cannot be folded.
+    assert [number for number, line in lines if len(line) > COLUMNS_MAX and not line.startswith("|")] == []
 
 
 @each_page

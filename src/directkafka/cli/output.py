@@ -27,6 +27,8 @@ class Format(StrEnum):
 messages = Console(stderr=True, highlight=False)
 
 
+_PIPE_COLUMNS = 250
+
 #: Where data goes once :func:`claim_stdout` was called.
 _claimed: TextIO | None = None
 
@@ -60,7 +62,8 @@ def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: 
         table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
     for record in records:
         table.add_row(*(_shown(value) for value in record.values()))
-    Console(file=_data()).print(table)
+    # A pipe has no width: a table there is as wide as it needs, and not cut to a terminal's 80 columns.
+    Console(file=_data(), width=None if _data().isatty() else _PIPE_COLUMNS).print(table)
 
 
 def _data() -> TextIO:
