@@ -18,6 +18,7 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
+from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 
 WAIT_S = 60.0
 
@@ -127,7 +128,8 @@ def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: 
     finally:
         asking.close()
     leader = described.leaders[partition]
-    known = {"topic_id": described.topic_id, "host": leader.host, "port": leader.port, "include_headers": True}
+    known: dict[str, Any] = {"topic_id": described.topic_id, "host": leader.host, "port": leader.port}
+    known["columns"] = (*RECORD_COLUMNS, HEADERS)
     return RangeTask(range=OffsetRange(topic, partition, start, end), client=client, **{**known, **fields})
 
 
