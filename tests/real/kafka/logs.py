@@ -48,14 +48,18 @@ def produce(
     *,
     partition: int = 0,
     batch_every: int = 100,
+    timestamp_ms: int = 0,
     **settings: object,
 ) -> None:
-    """Produce values with keys and now and then headers, a new record batch at least every ``batch_every``."""
+    """Produce values with keys and now and then headers, a new record batch at least every ``batch_every``.
+
+    A timestamp of 0 is the time of the call.
+    """
     producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "on_delivery": _must_succeed, **settings})
     for number, value in enumerate(values):
         headers: list[tuple[str, Any]] = [("n", b"%d" % number), ("null", None)] if number % 3 == 0 else []
         key = None if number % 5 == 0 else b"key-%d" % number
-        producer.produce(topic, value=value, key=key, headers=headers, partition=partition)
+        producer.produce(topic, value=value, key=key, headers=headers, partition=partition, timestamp=timestamp_ms)
         if number % batch_every == batch_every - 1:
             assert producer.flush(WAIT_S) == 0
     assert producer.flush(WAIT_S) == 0

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
@@ -21,7 +23,10 @@ class Output:
     def __init__(self, checkpoint: Path) -> None:
         self.checkpoint = checkpoint
         self.batches: dict[int, Places] = {}
+        #: ``(topic, partition, offset)`` of every record that was given, of batches that are run again too.
+        self.named: list[tuple[str, int, int]] = []
         self.before_reading: Callable[[int], object] = lambda batch_id: None
+        self.after_reading: Callable[[int], object] = lambda batch_id: None
 
     def start(self, stream: Any, **trigger: Any) -> StreamingQuery:
         writer = stream.load().writeStream.foreachBatch(self._write).option("checkpointLocation", str(self.checkpoint))
@@ -36,7 +41,10 @@ class Output:
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         self.before_reading(batch_id)
-        self.batches[batch_id] = [tuple(row) for row in frame.select("partition", "offset").collect()]  # type: ignore[misc]
+        rows = frame.select("topic", "partition", "offset").collect()
+        self.batches[batch_id] = [(row.partition, row.offset) for row in rows]
+        self.named += [(row.topic, row.partition, row.offset) for row in rows]
+        self.after_reading(batch_id)
 
     def all(self) -> Places:
         return sorted(place for batch in self.batches.values() for place in batch)
@@ -49,3 +57,9 @@ class Output:
 
 def places(count: int, partitions: int = 2, start: int = 0) -> Places:
     return sorted((partition, offset) for partition in range(partitions) for offset in range(start, count))
+
+
+def failure_of(query: StreamingQuery) -> str:
+    with pytest.raises(StreamingQueryException) as caught:
+        query.awaitTermination(WAIT_S)
+    return str(caught.value)

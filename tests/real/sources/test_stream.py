@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import (
@@ -25,7 +24,7 @@ from tests.real.kafka.logs import (
     until,
 )
 from tests.real.sources.conftest import QUICK
-from tests.real.sources.queries import WAIT_S, Output, places
+from tests.real.sources.queries import WAIT_S, Output, failure_of, places
 
 pytestmark = pytest.mark.real
 
@@ -188,12 +187,6 @@ def _as_offsets(told: Any) -> Any:
 
 
 # What is lost.
-
-
-def failure_of(query: StreamingQuery) -> str:
-    with pytest.raises(StreamingQueryException) as caught:
-        query.awaitTermination(WAIT_S)
-    return str(caught.value)
 
 
 def test_a_topic_made_again_between_two_runs_is_a_loss_and_not_a_continuation(
