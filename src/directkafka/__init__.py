@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
+    from directkafka.sources.lag import lag
     from directkafka.sources.register import register
     from directkafka.stores.base import Sink, Store
 
@@ -44,6 +45,7 @@ _HOME = {
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
     "create_dataframe": "directkafka.sources.frame",
+    "lag": "directkafka.sources.lag",
     "register": "directkafka.sources.register",
 }
 
@@ -63,6 +65,7 @@ __all__ = [
     "TopicPartition",
     "__version__",
     "create_dataframe",
+    "lag",
     "register",
 ]
 

@@ -12,15 +12,11 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import produce, until
 from tests.real.sources.queries import Output, places
 
+from directkafka import lag
+
 pytestmark = pytest.mark.real
 
 Streaming = Callable[..., Any]
-
-
-def latest_seen(query: StreamingQuery, topic: str) -> int:
-    """The latest offsets that the last progress told of, in all."""
-    progress = query.lastProgress
-    return sum(json.loads(progress["sources"][0]["latestOffset"])[topic].values()) if progress else 0
 
 
 def test_a_batch_waits_for_enough_offsets(
@@ -31,7 +27,7 @@ def test_a_batch_waits_for_enough_offsets(
     stopping.append(query)
     until(lambda: len(output.all()) == 100, "the first batch waits for nothing, but did not come")
     produce(servers, hundred, [b"few"] * 29)
-    until(lambda: latest_seen(query, hundred) == 129, "the progress does not tell of the new offsets")
+    until(lambda: sum(lag(query.lastProgress).values()) == 29, "the progress does not tell of the new offsets")
     assert len(output.all()) == 100
     produce(servers, hundred, [b"enough"])
     until(lambda: len(output.all()) == 130, "there are enough offsets, and no batch came")
