@@ -30,19 +30,7 @@ from rich.table import Table
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
-from directkafka.testing.maven_jars import Module, fetch_jars
-
-#: The newest connector that resolves, each jar by itself: the published dependencies ask for other versions.
-CONNECTOR = tuple(
-    Module(organisation=organisation, name=name, revision=revision, transitive=False)
-    for organisation, name, revision in (
-        ("org.apache.spark", "spark-sql-kafka-0-10_2.13", "4.2.0"),
-        ("org.apache.spark", "spark-token-provider-kafka-0-10_2.13", "4.0.0"),
-        ("org.apache.kafka", "kafka-clients", "3.9.1"),
-        ("org.apache.commons", "commons-pool2", "2.13.1"),
-        ("org.postgresql", "postgresql", "42.7.7"),
-    )
-)
+from directkafka.testing.jvm_connector import jvm_connector_jars
 
 console = Console(stderr=True)
 
@@ -70,13 +58,12 @@ def main() -> int:
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker and a database")
-        what = "Spark's JVM connector and Postgres' JDBC driver"
-        folder = fetch_jars("benchmark/jvm-connector-4.2.0", CONNECTOR, what=what, progress=console.print)
+        jars = jvm_connector_jars(console.print)
         # A benchmark's servers are tuned like servers, not for a quick start.
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         broker = running.enter_context(KafkaBroker(jvm_options=options, config={"log.retention.ms": "-1"}))
         warehouse = running.enter_context(tempfile.TemporaryDirectory(prefix="directkafka-bench-"))
-        spark = _spark(sorted(folder.glob("*.jar")), warehouse)
+        spark = _spark(jars, warehouse)
         running.callback(spark.stop)
         measures = []
         if "read" in arguments.only:
