@@ -106,14 +106,16 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
     ignored, refused_names = set(IGNORED_CLIENT_NAMES), set(REFUSED_CLIENT_NAMES)
     assert len(used | ignored | refused_names) == len(used) + len(ignored) + len(refused_names)
     assert set(REFUSED_SOURCE_CLIENT_NAMES) <= ignored
-    librdkafka = {
+    # librdkafka's names, and one that is Spark's own.
+    others = {
+        "partition.metadata.cache.ttl.ms",
         "sasl.username",
         "sasl.password",
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
     }
-    java = [name for name in used | ignored | refused_names if name not in librdkafka and name.islower()]
+    java = [name for name in used | ignored | refused_names if name not in others and name.islower()]
     # The consumer's, producer's and admin client's ConfigDef of Kafka 4.3.0 have 140 names together;
     # "subscribe" and "assign" are the source's own.
     assert len([name for name in java if "." in name or name in ("acks", "retries")]) == 140

@@ -23,7 +23,7 @@ from tests.real.kafka.logs import (
 )
 from tests.real.sources.queries import WAIT_S, Output, failure_of, places
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 Streaming = Callable[..., Any]
 CreateTopic = Callable[..., str]
@@ -61,7 +61,6 @@ def halves(servers: str, create_topic: CreateTopic, middle_ms: int) -> str:
 @pytest.mark.parametrize("fail_on_data_loss", ["true", "false"])
 @pytest.mark.parametrize("form", STARTS)
 @pytest.mark.parametrize("strategy", ["assign", "subscribe", "subscribePattern"])
-@pytest.mark.slow
 def test_a_query_starts_where_it_is_told_and_a_restart_repeats_nothing(
     streaming: Streaming,
     servers: str,
@@ -189,7 +188,6 @@ def test_a_watermark_follows_the_records_timestamps(
 # Everything at once.
 
 
-@pytest.mark.slow
 def test_topics_that_come_go_and_grow_at_random_give_no_record_twice(
     streaming: Streaming, servers: str, output: Output, topic: Callable[[], str], stopping: list[StreamingQuery]
 ) -> None:
