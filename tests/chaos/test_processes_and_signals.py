@@ -24,7 +24,7 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_driver_that_is_asked_to_stop_ends_with_success_between_two_batches(
     number: signal.Signals, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,6 +47,7 @@ def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(jo
     job.state().check_complete(COUNT)
 
 
+@pytest.mark.slow
 def test_a_temporary_folder_with_a_long_path_is_no_obstacle(job: Job) -> None:
     """Spark's Unix sockets would not fit into it."""
     long = job.folder / ("x" * 100)

@@ -57,10 +57,10 @@ def batch_id(dsn: str) -> int:
     ("point", "first_ahead"),
     [
         # Each batch passes twice, once for each database; batch 0 as well.
-        ("commit.answered@1", 1),
+        pytest.param("commit.answered@1", 1, marks=pytest.mark.slow),
         ("commit.answered@5", 1),
-        ("commit.rows_moved@6", 1),
-        ("commit.answered@6", 0),
+        pytest.param("commit.rows_moved@6", 1, marks=pytest.mark.slow),
+        pytest.param("commit.answered@6", 0, marks=pytest.mark.slow),
     ],
 )
 def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(

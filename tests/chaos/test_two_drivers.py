@@ -34,7 +34,7 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
         # It holds the ledger row's lock: the newer driver must end its session.
         "commit.ledger_updated@3",
         # It holds nothing, and finds out when it goes on.
-        "batch.written@2",
+        pytest.param("batch.written@2", marks=pytest.mark.slow),
     ],
 )
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
