@@ -15,6 +15,7 @@ from numba import njit, types
 from numba.extending import intrinsic
 
 __all__ = [
+    "BOUNDS_ARE_CHECKED",
     "BYTES_IN",
     "BYTES_OUT",
     "INT32S",
@@ -25,6 +26,7 @@ __all__ = [
     "copy",
     "helper",
     "kernel",
+    "pointer_of",
     "unwrapped",
 ]
 
@@ -35,6 +37,9 @@ AnyFunction = TypeVar("AnyFunction", bound=Function)
 _config: Any = numba.core.config
 _cgutils: Any = numba.core.cgutils
 _pointer_type: Any = types.CPointer
+
+#: Whether NUMBA_BOUNDSCHECK asks for it.
+BOUNDS_ARE_CHECKED = bool(_config.BOUNDSCHECK)
 
 BYTES_IN = types.Array(types.uint8, 1, "C", readonly=True)
 BYTES_OUT = types.uint8[::1]
@@ -63,7 +68,7 @@ def kernel(signature: Any) -> Callable[[Function], Function]:
 
 def helper(function: AnyFunction) -> AnyFunction:
     """Compile into the kernels that call it."""
-    compiled: Any = njit(function)
+    compiled: Any = njit(function, forceinline=True)
     return compiled  # type: ignore[no-any-return]
 
 
@@ -106,5 +111,6 @@ _memcpy: Any = intrinsic(_call_memcpy)
 #: ``copy(target, at, data, start, length)``: append bytes, none when the length is negative; the position after
 #: them. It is LLVM's memcpy, which the cache on disk can hold.
 #: numba's bounds check sees neither pointers nor memcpy: under NUMBA_BOUNDSCHECK both work on arrays, by index.
-unwrapped: Any = njit(_unwrap_nothing) if _config.BOUNDSCHECK else intrinsic(_unwrap_pointer)
-copy: Any = njit(_copy_by_index if _config.BOUNDSCHECK else _copy_by_memcpy)
+pointer_of: Any = intrinsic(_unwrap_pointer)
+unwrapped: Any = njit(_unwrap_nothing) if BOUNDS_ARE_CHECKED else pointer_of
+copy: Any = njit(_copy_by_index if BOUNDS_ARE_CHECKED else _copy_by_memcpy)

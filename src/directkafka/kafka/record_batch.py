@@ -14,8 +14,8 @@ A fetch response's ``records`` field is a run of batches, the last of which may 
     attributes: bit 3 LogAppendTime, bit 4 transactional, bit 5 control, bit 6 the base timestamp is a delete
     horizon (record timestamps are still relative to it)
 
-The work is done in three steps: :func:`index_batches` reads the headers here, ``records.measure`` checks the
-records, ``records.copy_records`` writes them out.
+The work is done in three steps: :func:`index_batches` reads the headers here, ``survey`` checks the batches and
+leaves out those that hold nothing wanted, ``records.decode_run`` reads the records of the others.
 
 Gaps between offsets are normal (compaction, transaction markers). Ignored: leader epoch, producer epoch, sequence
 numbers. A batch of magic 0 or 1 has its magic byte at the same place, and is refused by it.
@@ -33,7 +33,7 @@ import numpy as np
 from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel
 from directkafka.kafka.record_fault import FAULT_SIZE, Fault, describe, new_fault, report
 
-__all__ = ["HEADER_SIZE", "Batch", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
+__all__ = ["HEADER_SIZE", "Batch", "batch_at", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -63,6 +63,15 @@ class Batch(NamedTuple):
     max_timestamp: int
     producer_id: int
     record_count: int
+
+
+@helper
+def batch_at(batches: Any, row: int) -> Batch:
+    """A row of the index as a named tuple, inside kernels."""
+    return Batch(
+        batches[row, 0], batches[row, 1], batches[row, 2], batches[row, 3], batches[row, 4],
+        batches[row, 5], batches[row, 6], batches[row, 7], batches[row, 8], batches[row, 9],
+    )  # fmt: skip
 
 
 @helper
