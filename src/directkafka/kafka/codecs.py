@@ -121,6 +121,8 @@ class Scratch:
             The first compressed member that was not: for lack of room, because of what it is, or because it is
             damaged. The run's end when there is none.
         """
+        if not self._buffer.size:
+            self._buffer = np.empty(self._size, np.uint8)
         return int(unpack_lz4(records, run, first, self._buffer, self._used))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:

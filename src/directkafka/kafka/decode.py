@@ -37,7 +37,7 @@ _INT32_MAX = 2**31 - 1
 
 #: Batches of a run, and the bytes that end one: what is decoded together should be in the cache since it was checked.
 _RUN_BATCHES = 4096
-_RUN_BYTES = 256 * 1024
+_RUN_BYTES = 512 * 1024
 #: Room for what a run decompresses to, by a ratio of 16 at most; a larger batch makes it grow.
 _SCRATCH_BYTES = 16 * _RUN_BYTES
 #: Header columns have room for so many headers a row. More of them make smaller batches.

@@ -107,7 +107,7 @@ def _unpack_short(data: Any, start: int, end: int, target: Any, begin: int, to: 
         literals, length = token >> 4, token & 15
         match_at = to + literals
         back_at = at + 1 + literals
-        if literals == _GOES_ON or length == _GOES_ON:
+        if _GOES_ON in (literals, length):
             break
         copy(target, to, data, at + 1, _CHUNK)
         back = np.int64(data[back_at]) | np.int64(data[back_at + 1]) << 8
@@ -170,7 +170,7 @@ def _block_size_max(data: Any, start: int, end: int) -> int:
 
 @helper
 def _unpack_frame(data: Any, start: int, end: int, target: Any, begin: int, room_end: int) -> int:
-    """Decompress the frame ``[start, end)`` to ``begin``: the position after it, or -1 when it is left to the library."""
+    """Decompress the frame ``[start, end)`` to ``begin``: the position after it, or -1 to leave it to the library."""
     block_size_max = _block_size_max(data, start, end)
     at, to = start + _FRAME_HEADER_SIZE, begin
     while block_size_max > 0 and end - at >= _BLOCK_LENGTH_SIZE:

@@ -20,6 +20,7 @@ __all__ = [
     "RecordColumns",
     "Room",
     "Source",
+    "Target",
     "Wanted",
 ]
 
@@ -119,6 +120,14 @@ class HeaderColumns(NamedTuple):
     value_ends: Int32s
     value_bytes: Bytes
     value_validity: Bytes
+
+
+class Target(NamedTuple):
+    """Where a kernel writes: the columns as bare pointers, and how far they may be filled."""
+
+    records: RecordColumns
+    headers: HeaderColumns
+    room: Room
 
 
 _tuple_type: Any = types.NamedTuple

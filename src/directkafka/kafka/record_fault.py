@@ -66,7 +66,7 @@ _REASONS = {
     Fault.BATCH_TAIL: "{a} bytes are left over after the last of {b} records",
     Fault.TIMESTAMP: "the record at offset {b} has a timestamp of {a} ms (modulo 2^64), which does not fit into "
     "microseconds of 64 bits (Spark's KAFKA_MALFORMED_RECORD_TIMESTAMP)",
-    Fault.CODEC: f"codec {{a}} is none of {CODEC_NAMES}",
+    Fault.CODEC: "codec {a} is none of {codecs}",
     Fault.CHECKSUM: "its CRC32C is {a:#010x}, the header says {b:#010x}",
     Fault.CONTROL_COMPRESSED: "a control batch is compressed",
     Fault.CONTROL_KEY: "a control batch's first record has no key of version and type",
@@ -78,7 +78,7 @@ _OF_A_RECORD = frozenset(range(Fault.RECORD_COUNT, Fault.TIMESTAMP + 1))
 def describe(fault: np.ndarray[Any, Any]) -> str:
     """The reason of a fault as a kernel reported it: which record and byte, which check, the numbers."""
     code, byte, a, b, record, _ = fault.tolist()
-    reason = _REASONS[Fault(code)].format(a=a, b=b)
+    reason = _REASONS[Fault(code)].format(a=a, b=b, codecs=CODEC_NAMES)
     return f"record {record} (byte {byte} of the records): {reason}" if code in _OF_A_RECORD else reason
 
 

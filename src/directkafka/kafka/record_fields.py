@@ -15,12 +15,14 @@ Sources: https://kafka.apache.org/documentation/#record, KIP-82 (headers), Kafka
 # ruff: noqa: PLR0917 - what compiled helpers hand on stays in registers only as single arguments
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from directkafka.kafka.kernel import helper
 from directkafka.kafka.record_fault import Fault, report
 
-__all__ = ["RECORD_SIZE_MIN", "control_record_type", "read_record", "record_bounds", "span"]
+__all__ = ["RECORD_SIZE_MIN", "Fields", "control_record_type", "read_record", "record_bounds", "span"]
 
 #: A record has at least length, attributes, two deltas, two lengths and a header count of one byte each.
 RECORD_SIZE_MIN = 7
@@ -29,6 +31,22 @@ _HEADER_SIZE_MIN = 2
 #: A control record's key: version int16, type int16.
 _CONTROL_KEY_SIZE = 4
 _INT64_MAX = 9223372036854775807
+
+
+class Fields(NamedTuple):
+    """What stands in a record; lengths are -1 for null, ``key`` and ``value`` are where the bytes start.
+
+    ``end`` is the position of the first header, or -1 where a fault was met: then nothing else means anything.
+    """
+
+    timestamp_delta: int
+    offset_delta: int
+    key_length: int
+    key: int
+    value_length: int
+    value: int
+    headers: int
+    end: int
 
 
 @helper
@@ -72,28 +90,23 @@ def record_bounds(data: Any, position: int, end: int, fault: Any) -> tuple[int, 
 
 
 @helper
-def read_record(data: Any, start: int, end: int, fault: Any) -> tuple[int, int, int, int, int, int, int, int]:
-    """The fields of the record whose body is ``[start, end)``.
-
-    Returns:
-        Timestamp delta, offset delta, key length and start, value length and start, number of headers, and the
-        position after that number, which is -1 on a fault.
-    """
+def read_record(data: Any, start: int, end: int, fault: Any) -> Fields:
+    """The fields of the record whose body is ``[start, end)``, up to its headers."""
     # The attributes byte at `start` has no bit in use.
     timestamp_delta, at = _varint(data, start + 1, end, 64, fault)
-    offset_delta = key_length = key_start = value_length = value_start = headers = 0
+    offset_delta = key_length = key = value_length = value = headers = 0
     if at >= 0:
         offset_delta, at = _varint(data, at, end, 32, fault)
     if at >= 0:
-        key_length, key_start, at = span(data, at, end, True, Fault.KEY_LENGTH, fault)
+        key_length, key, at = span(data, at, end, True, Fault.KEY_LENGTH, fault)
     if at >= 0:
-        value_length, value_start, at = span(data, at, end, True, Fault.VALUE_LENGTH, fault)
+        value_length, value, at = span(data, at, end, True, Fault.VALUE_LENGTH, fault)
     if at >= 0:
         counted_at = at
         headers, at = _varint(data, at, end, 32, fault)
         if at >= 0 and not 0 <= headers <= (end - at) // _HEADER_SIZE_MIN:
             at = report(fault, Fault.HEADER_COUNT, counted_at, headers, end - at)
-    return timestamp_delta, offset_delta, key_length, key_start, value_length, value_start, headers, at
+    return Fields(timestamp_delta, offset_delta, key_length, key, value_length, value, headers, at)
 
 
 @helper
@@ -102,8 +115,7 @@ def control_record_type(data: Any, start: int, end: int, fault: Any) -> int:
     body, after = record_bounds(data, start, end, fault)
     if after < 0:
         return -1
-    fields = read_record(data, body, after, fault)
-    key_length, key, at = fields[2], fields[3], fields[7]
-    if at < 0 or key_length < _CONTROL_KEY_SIZE:
+    record = read_record(data, body, after, fault)
+    if record.end < 0 or record.key_length < _CONTROL_KEY_SIZE:
         return -1
-    return data[key + 2] << 8 | data[key + 3]
+    return np.int64(data[record.key + 2]) << 8 | data[record.key + 3]

@@ -27,10 +27,11 @@ from directkafka.kafka.record_columns import (
     RecordColumns,
     Room,
     Source,
+    Target,
     Wanted,
 )
 from directkafka.kafka.record_fault import Fault, report
-from directkafka.kafka.record_fields import RECORD_SIZE_MIN, read_record, record_bounds, span
+from directkafka.kafka.record_fields import RECORD_SIZE_MIN, Fields, read_record, record_bounds, span
 
 __all__ = ["decode_run"]
 
@@ -62,7 +63,9 @@ def _set_null(validity: Any, row: int) -> None:
 
 
 @helper
-def _copy_span(ends: Any, copied: Any, validity: Any, row: int, filled: int, data: Any, start: int, length: int) -> Any:
+def _copy_span(
+    ends: Any, copied: Any, validity: Any, row: int, filled: int, data: Any, start: int, length: int
+) -> None:
     """Append the bytes of one row, null when the length is -1."""
     ends[row + 1] = copy(copied, filled, data, start, length)
     if length < 0:
@@ -71,15 +74,7 @@ def _copy_span(ends: Any, copied: Any, validity: Any, row: int, filled: int, dat
 
 @helper
 def _decode_headers(
-    data: Any,
-    start: int,
-    end: int,
-    count: int,
-    to: HeaderColumns,
-    filled: Filled,
-    room: Room,
-    copying: bool,
-    fault: Any,
+    data: Any, start: int, end: int, count: int, to: Target, filled: Filled, copying: bool, fault: Any
 ) -> tuple[int, int, int, int, int]:
     """Check a record's headers, and append them.
 
@@ -88,42 +83,52 @@ def _decode_headers(
         the last header, or a negative number.
     """
     header, key_at, value_at = filled.headers, filled.header_key_bytes, filled.header_value_bytes
-    nulls = filled.null_header_values
+    nulls, columns = filled.null_header_values, to.headers
     at = start
     for _ in range(count):
         key_length, key, at = span(data, at, end, False, Fault.HEADER_KEY_LENGTH, fault)
         if at < 0:
             break
-        value_length, value, at = span(data, at, end, True, Fault.HEADER_VALUE_LENGTH, fault)
+        length, value, at = span(data, at, end, True, Fault.HEADER_VALUE_LENGTH, fault)
         if at < 0:
             break
-        value_bytes = max(value_length, 0)
+        key_end, value_end = key_at + key_length, value_at + max(length, 0)
         if copying:
-            if header == room.headers or max(key_at + key_length, value_at + value_bytes) > room.header_bytes:
+            if header == to.room.headers or max(key_end, value_end) > to.room.header_bytes:
                 at = _NO_ROOM
                 break
-            to.key_ends[header + 1] = copy(to.key_bytes, key_at, data, key, key_length)
-            _copy_span(to.value_ends, to.value_bytes, to.value_validity, header, value_at, data, value, value_length)
+            columns.key_ends[header + 1] = copy(columns.key_bytes, key_at, data, key, key_length)
+            _copy_span(
+                columns.value_ends, columns.value_bytes, columns.value_validity, header, value_at, data, value, length
+            )
         header += 1
-        key_at += key_length
-        value_at += value_bytes
-        nulls += value_length < 0
+        key_at, value_at = key_end, value_end
+        nulls += length < 0
     return header, key_at, value_at, nulls, at
 
 
 @helper
+def _copy_record(
+    data: Any, batch: Batch, record: Fields, timestamp: int, header: int, to: Target, filled: Filled, headers: bool
+) -> None:
+    """Write one row; its headers are written, ``header`` is how many there are now."""
+    row, columns = filled.rows, to.records
+    columns.offsets[row] = batch.base_offset + record.offset_delta
+    columns.timestamps[row] = timestamp
+    columns.timestamp_types[row] = (batch.attributes & _LOG_APPEND_TIME) >> 3
+    ends, copied, validity = columns.key_ends, columns.key_bytes, columns.key_validity
+    _copy_span(ends, copied, validity, row, filled.key_bytes, data, record.key, record.key_length)
+    ends, copied, validity = columns.value_ends, columns.value_bytes, columns.value_validity
+    _copy_span(ends, copied, validity, row, filled.value_bytes, data, record.value, record.value_length)
+    if headers:
+        to.headers.list_ends[row + 1] = header
+        if record.headers == 0:
+            _set_null(to.headers.list_validity, row)
+
+
+@helper
 def _decode_record(
-    data: Any,
-    batch: Batch,
-    start: int,
-    end: int,
-    wanted: Wanted,
-    to: RecordColumns,
-    headers_to: HeaderColumns,
-    filled: Filled,
-    room: Room,
-    copying: bool,
-    fault: Any,
+    data: Any, batch: Batch, start: int, end: int, wanted: Wanted, to: Target, filled: Filled, copying: bool, fault: Any
 ) -> tuple[Filled, int, int]:
     """Check the record at ``start``, and append it when it is wanted.
 
@@ -133,70 +138,45 @@ def _decode_record(
     body, after = record_bounds(data, start, end, fault)
     if after < 0:
         return filled, 0, after
-    timestamp_delta, delta, key_length, key, value_length, value, headers, at = read_record(data, body, after, fault)
-    row, offset = filled.rows, batch.base_offset + delta
+    record = read_record(data, body, after, fault)
+    at, offset = record.end, batch.base_offset + record.offset_delta
     is_wanted = wanted.lower <= offset < wanted.upper
-    copying = copying and is_wanted
     header = header_key_at = header_value_at = header_nulls = 0
     if wanted.headers and at >= 0:
         header, header_key_at, header_value_at, header_nulls, at = _decode_headers(
-            data, at, after, headers, headers_to, filled, room, copying, fault
+            data, at, after, record.headers, to, filled, copying and is_wanted, fault
         )
-    if 0 <= at < after and (wanted.headers or headers == 0):
+    if 0 <= at < after and (wanted.headers or record.headers == 0):
         at = report(fault, Fault.RECORD_TAIL, at, after - at, 0)
-    timestamp, fits = _timestamp_us(batch, timestamp_delta)
-    if is_wanted and not fits and at >= 0:
-        at = report(fault, Fault.TIMESTAMP, body, timestamp, offset)
-    key_at, value_at = filled.key_bytes + max(key_length, 0), filled.value_bytes + max(value_length, 0)
-    if copying and at >= 0 and (row == room.rows or key_at + value_at > room.record_bytes):
-        at = _NO_ROOM
-    if at < 0:
-        return filled, delta, at
-    if not is_wanted:
-        return filled, delta, after
-    if copying:
-        to.offsets[row] = offset
-        to.timestamps[row] = timestamp
-        to.timestamp_types[row] = (batch.attributes & _LOG_APPEND_TIME) >> 3
-        _copy_span(to.key_ends, to.key_bytes, to.key_validity, row, filled.key_bytes, data, key, key_length)
-        _copy_span(to.value_ends, to.value_bytes, to.value_validity, row, filled.value_bytes, data, value, value_length)
-        if wanted.headers:
-            headers_to.list_ends[row + 1] = header
-            if headers == 0:
-                _set_null(headers_to.list_validity, row)
-    return (
-        Filled(
-            row + 1,
-            key_at,
-            value_at,
-            header,
-            header_key_at,
-            header_value_at,
-            filled.null_keys + (key_length < 0),
-            filled.null_values + (value_length < 0),
-            filled.rows_without_headers + (headers == 0),
-            header_nulls,
-        ),
-        delta,
-        after,
+    if at < 0 or not is_wanted:
+        return filled, record.offset_delta, at if at < 0 else after
+    timestamp, fits = _timestamp_us(batch, record.timestamp_delta)
+    if not fits:
+        return filled, record.offset_delta, report(fault, Fault.TIMESTAMP, body, timestamp, offset)
+    grown = Filled(
+        filled.rows + 1,
+        filled.key_bytes + max(record.key_length, 0),
+        filled.value_bytes + max(record.value_length, 0),
+        header,
+        header_key_at,
+        header_value_at,
+        filled.null_keys + (record.key_length < 0),
+        filled.null_values + (record.value_length < 0),
+        filled.rows_without_headers + (record.headers == 0),
+        header_nulls,
     )
+    if copying:
+        if grown.rows > to.room.rows or grown.key_bytes + grown.value_bytes > to.room.record_bytes:
+            return filled, record.offset_delta, _NO_ROOM
+        _copy_record(data, batch, record, timestamp, header, to, filled, wanted.headers)
+    return grown, record.offset_delta, after
 
 
 @helper
 def _decode_batch(
-    data: Any,
-    batch: Batch,
-    start: int,
-    end: int,
-    wanted: Wanted,
-    to: RecordColumns,
-    headers_to: HeaderColumns,
-    filled: Filled,
-    room: Room,
-    copying: bool,
-    fault: Any,
+    data: Any, batch: Batch, start: int, end: int, wanted: Wanted, to: Target, filled: Filled, copying: bool, fault: Any
 ) -> tuple[Filled, bool]:
-    """Check all records of one batch, and append the wanted ones: how far the columns are filled, and whether all are."""
+    """Check a batch's records and append the wanted ones: how far the columns are filled, and whether all went well."""
     count = batch.record_count
     if not 0 <= count <= (end - start) // RECORD_SIZE_MIN:
         report(fault, Fault.RECORD_COUNT, start, count, end - start)
@@ -204,14 +184,12 @@ def _decode_batch(
     last_delta = batch.last_offset - batch.base_offset
     previous_delta = -1
     at = start
-    for record in range(count):
-        filled, delta, after = _decode_record(
-            data, batch, at, end, wanted, to, headers_to, filled, room, copying, fault
-        )
+    for number in range(count):
+        filled, delta, after = _decode_record(data, batch, at, end, wanted, to, filled, copying, fault)
         if after >= 0 and not previous_delta < delta <= last_delta:
             after = report(fault, Fault.OFFSET_DELTA, at, delta, last_delta)
         if after < 0:
-            fault[4] = record
+            fault[4] = number
             return filled, False
         previous_delta = delta
         at = after
@@ -278,7 +256,7 @@ def decode_run(
     """
     batches, run, wanted = source.batches, source.run, source.wanted
     records, scratch, problem = unwrapped(source.records), unwrapped(source.scratch), unwrapped(fault)
-    to, headers_to = _record_pointers(columns), _header_pointers(header_columns)
+    to = Target(_record_pointers(columns), _header_pointers(header_columns), room)
     so_far = Filled(
         filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7], filled[8], filled[9]
     )  # fmt: skip
@@ -287,9 +265,7 @@ def decode_run(
         member = Member(run[number, 0], run[number, 1], run[number, 2], run[number, 3])
         batch = batch_at(batches, member.index_row)
         data = scratch if member.codec else records
-        after, well = _decode_batch(
-            data, batch, member.start, member.end, wanted, to, headers_to, so_far, room, copying, problem
-        )
+        after, well = _decode_batch(data, batch, member.start, member.end, wanted, to, so_far, copying, problem)
         if not well:
             fault[1] -= member.start
             break

@@ -8,6 +8,7 @@ transactions that were aborted in its range; a producer is aborting from the tra
 marker, and its transactional batches in between are left out.
 """
 
+# ruff: noqa: PLR0917 - a kernel takes its arrays as single arguments
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -75,12 +76,17 @@ _ASKED_TYPE = _tuple_type([INT64, INT64, types.boolean, INT64, INT64], Asked)
 _ABORTED_TYPE = _tuple_type([INT64S, INT64S, INT64S, BYTES_OUT], Aborted)
 
 
+_NOTHING_ABORTED = Aborted(*[np.zeros(0, np.int64)] * 3, np.zeros(0, np.uint8))
+
+
 def aborted_transactions(aborted: Sequence[tuple[int, int]]) -> Aborted:
     """What :func:`survey` needs of the transactions that a response lists as aborted.
 
     Args:
         aborted: ``(producer id, first offset)`` of each.
     """
+    if not aborted:
+        return _NOTHING_ABORTED
     producer_ids, first_offsets = np.array(aborted, np.int64).reshape(-1, 2).T
     order = np.argsort(first_offsets, kind="stable")
     producers, numbers = np.unique(producer_ids[order], return_inverse=True)

@@ -22,7 +22,6 @@ from tests.record_encoder import (
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka.arrow import schema
-from directkafka.kafka.decode import AbortedTransactions
 from directkafka.kafka.record_batch import next_offset
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -232,13 +231,18 @@ def test_a_transaction_that_began_before_the_response_is_dropped_too() -> None:
 
 
 def test_a_commit_marker_does_not_end_an_aborted_transaction_of_the_list() -> None:
-    transactions = AbortedTransactions([(7, 5)])
-    transactions.advance(4)
-    assert 7 not in transactions
-    transactions.advance(5)
-    assert 7 in transactions
-    transactions.end(7)
-    assert 7 not in transactions
+    data = transactional(3, 7) + transactional(5, 7) + marker(7, 7, COMMIT) + transactional(8, 7) + marker(10, 7, ABORT)
+    assert offsets(decode_rows(data + transactional(11, 7), [(7, 5)])) == [3, 4, 11, 12]
+
+
+def test_the_transactions_of_many_producers_are_kept_apart() -> None:
+    producers = [5, -3, 2**62, 0, 9, 7]
+    data, expected = [], []
+    for at, producer_id in enumerate(producers * 3):
+        data.append(transactional(at * 2, producer_id))
+        expected += [at * 2, at * 2 + 1] * (producer_id in {0, -3})
+    aborted = [(producer_id, 0) for producer_id in producers if producer_id > 0]
+    assert offsets(decode_rows(b"".join(data), aborted)) == expected
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
@@ -256,7 +260,7 @@ def test_a_wrong_checksum_is_refused_with_both_and_passes_when_nobody_asks() -> 
     using = decoder()
     with pytest.raises(MalformedBatchError, match=r"CRC32C is 0x\w{8}, the header says 0x\w{8}") as caught:
         decode_rows(bytes(data), using=using)
-    assert (caught.value.offset, caught.value.position, using.position) == (3, start, 0)
+    assert (caught.value.offset, caught.value.position, using.position) == (3, start, 3)
     assert len(decode_rows(bytes(data), check_crcs=False)) == 6
 
 
@@ -280,6 +284,28 @@ def test_what_comes_before_a_faulty_header_is_read_first() -> None:
     with pytest.raises(MalformedBatchError, match="magic byte is 7"):
         next(stream)
     assert using.position == 3
+
+
+MALFORMED = {
+    "a wrong checksum": lambda batch: batch[:17] + bytes(4) + batch[21:],
+    "a record that is none": lambda batch: with_crc(batch[:61] + b"\x03" + batch[62:]),
+    "a count that does not match": lambda batch: with_crc(batch[:57] + struct.pack(">i", 4) + batch[61:]),
+    "bytes its codec cannot read": lambda batch: with_crc(batch[:22] + b"\x04" + batch[23:]),
+}
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
+@pytest.mark.parametrize("name", MALFORMED)
+def test_every_record_before_a_malformed_batch_is_delivered_before_the_error(name: str, codec: str) -> None:
+    before = [encode_batch(numbered(first, first + 3), codec=codec) for first in (0, 3, 6)]
+    data = b"".join(before) + MALFORMED[name](encode_batch(numbered(9, 12))) + encode_batch(numbered(12, 15))
+    using = decoder()
+    stream = using.decode(memoryview(data), ())
+    assert next(stream).column("offset").to_pylist() == list(range(9))
+    with pytest.raises(MalformedBatchError) as caught:
+        next(stream)
+    assert (caught.value.offset, caught.value.position) == (9, sum(map(len, before)))
+    assert using.position == 9
 
 
 def test_damaged_compressed_bytes_are_refused_with_the_codec_s_reason() -> None:
