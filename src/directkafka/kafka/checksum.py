@@ -49,10 +49,12 @@ def _c_function() -> Any:
         return None
 
 
-@_Function
-def _through_python(crc: int, data: int, count: int) -> int:
-    """The same through google_crc32c's Python function: slower, and it takes the GIL."""
-    return google_crc32c.extend(crc, ctypes.string_at(data, count))
+def _extend(crc: int, data: int, count: int) -> int:
+    return int(google_crc32c.extend(crc, ctypes.string_at(data, count)))
+
+
+#: The same through google_crc32c's Python function: slower, and it takes the GIL.
+_through_python = _Function(_extend)
 
 
 def _call_address(_context: Any, address: Any, data: Any, start: Any, length: Any) -> Any:

@@ -1,8 +1,4 @@
-"""What the compiled kernels have in common: how they are compiled, and bytes behind bare pointers.
-
-numba's cache on disk is keyed by the source file that a kernel stands in, so a change here does not make the
-kernels of other files compile anew: delete ``__pycache__`` after one.
-"""
+"""What the compiled kernels have in common: how they are compiled, and bytes behind bare pointers."""
 
 from __future__ import annotations
 
@@ -11,8 +7,11 @@ from typing import Any, TypeVar
 
 import numba.core.cgutils
 import numba.core.config
+import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
+
+from directkafka.kafka.kernel_cache import KernelCache
 
 __all__ = [
     "BOUNDS_ARE_CHECKED",
@@ -28,6 +27,7 @@ __all__ = [
     "kernel",
     "pointer_of",
     "unwrapped",
+    "wide",
 ]
 
 Function = Callable[..., Any]
@@ -49,25 +49,25 @@ INT64S = types.int64[::1]
 TABLE = types.int64[:, ::1]
 
 
-def kernel(signature: Any) -> Callable[[Function], Function]:
-    """Compile for exactly this signature at import, without the GIL, from numba's cache on disk where there is one.
+#: ``wide(byte)`` in kernels: numba makes a float of an unsigned and a signed integer, so bytes are widened first.
+wide: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 
-    A process without any directory to write to (a locked-down executor) gets no cache; numba raises RuntimeError
-    for it, and compiling anew is the better answer.
-    """
+
+def kernel(signature: Any) -> Callable[[Function], Function]:
+    """Compile for exactly this signature at import, without the GIL, or take it from the cache on disk."""
 
     def compiled(function: Function) -> Function:
-        try:
-            dispatcher: Function = njit(signature, nogil=True, cache=True)(function)
-        except RuntimeError:
-            dispatcher = njit(signature, nogil=True)(function)
-        return dispatcher
+        dispatcher: Any = njit(nogil=True)(function)
+        dispatcher._cache = KernelCache(function)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return dispatcher  # type: ignore[no-any-return]
 
     return compiled
 
 
 def helper(function: AnyFunction) -> AnyFunction:
-    """Compile into the kernels that call it."""
+    """Compile into the kernels that call it, in place of the call: a call costs as much as what a helper does."""
     compiled: Any = njit(function, forceinline=True)
     return compiled  # type: ignore[no-any-return]
 

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, copy, helper, kernel, unwrapped
+from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, copy, helper, kernel, unwrapped, wide
 
 __all__ = ["LZ4", "NO_COMPRESSION", "unpack_lz4"]
 
@@ -48,9 +48,7 @@ _LEFT_TO_LIBRARY = -1
 
 @helper
 def _uint32(data: Any, at: int) -> int:
-    return (
-        np.int64(data[at]) | np.int64(data[at + 1]) << 8 | np.int64(data[at + 2]) << 16 | np.int64(data[at + 3]) << 24
-    )
+    return wide(data[at]) | wide(data[at + 1]) << 8 | wide(data[at + 2]) << 16 | wide(data[at + 3]) << 24
 
 
 @helper
@@ -60,7 +58,7 @@ def _length(data: Any, at: int, end: int, in_token: int) -> tuple[int, int]:
     if length != _GOES_ON:
         return length, at
     while at < end:
-        more = np.int64(data[at])
+        more = wide(data[at])
         at += 1
         length += more
         if more != 255:
@@ -103,14 +101,14 @@ def _unpack_short(data: Any, start: int, end: int, target: Any, begin: int, to: 
     at = start
     end_limit, room_limit = end - 2 * _CHUNK, room_end - 3 * _CHUNK
     while at <= end_limit and to <= room_limit:
-        token = np.int64(data[at])
+        token = wide(data[at])
         literals, length = token >> 4, token & 15
         match_at = to + literals
         back_at = at + 1 + literals
         if _GOES_ON in (literals, length):
             break
         copy(target, to, data, at + 1, _CHUNK)
-        back = np.int64(data[back_at]) | np.int64(data[back_at + 1]) << 8
+        back = wide(data[back_at]) | wide(data[back_at + 1]) << 8
         if back < _HALF or back > match_at - begin:
             break
         copy(target, match_at, target, match_at - back, _HALF)
@@ -127,7 +125,7 @@ def _unpack_block(data: Any, start: int, end: int, target: Any, begin: int, room
     at, to = start, begin
     while at < end:
         at, to = _unpack_short(data, at, end, target, begin, to, room_end)
-        token = np.int64(data[at])
+        token = wide(data[at])
         length, at = _length(data, at + 1, end, token >> 4)
         if at < 0 or length > end - at or length > room_end - to:
             return _LEFT_TO_LIBRARY
@@ -136,7 +134,7 @@ def _unpack_block(data: Any, start: int, end: int, target: Any, begin: int, room
         to += length
         if at + 1 >= end:
             return to if at == end else _LEFT_TO_LIBRARY
-        back = np.int64(data[at]) | np.int64(data[at + 1]) << 8
+        back = wide(data[at]) | wide(data[at + 1]) << 8
         length, at = _length(data, at + 2, end, token & 15)
         length += _MATCH_SIZE_MIN
         if at < 0 or not 0 < back <= to - begin or length > room_end - to:

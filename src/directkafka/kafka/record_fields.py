@@ -17,9 +17,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from directkafka.kafka.kernel import helper
+from directkafka.kafka.kernel import helper, wide
 from directkafka.kafka.record_fault import Fault, report
 
 __all__ = ["RECORD_SIZE_MIN", "Fields", "control_record_type", "read_record", "record_bounds", "span"]
@@ -118,4 +116,4 @@ def control_record_type(data: Any, start: int, end: int, fault: Any) -> int:
     record = read_record(data, body, after, fault)
     if record.end < 0 or record.key_length < _CONTROL_KEY_SIZE:
         return -1
-    return np.int64(data[record.key + 2]) << 8 | data[record.key + 3]
+    return wide(data[record.key + 2]) << 8 | wide(data[record.key + 3])

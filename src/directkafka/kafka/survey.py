@@ -76,7 +76,8 @@ _ASKED_TYPE = _tuple_type([INT64, INT64, types.boolean, INT64, INT64], Asked)
 _ABORTED_TYPE = _tuple_type([INT64S, INT64S, INT64S, BYTES_OUT], Aborted)
 
 
-_NOTHING_ABORTED = Aborted(*[np.zeros(0, np.int64)] * 3, np.zeros(0, np.uint8))
+_NONE = np.zeros(0, np.int64)
+_NOTHING_ABORTED = Aborted(_NONE, _NONE, _NONE, np.zeros(0, np.uint8))
 
 
 def aborted_transactions(aborted: Sequence[tuple[int, int]]) -> Aborted:
