@@ -21,6 +21,7 @@ from typing import Any
 import cramjam
 import numpy as np
 
+from directkafka.kafka.c_functions import lz4_block_address
 from directkafka.kafka.lz4 import NO_COMPRESSION, unpack_lz4
 
 __all__ = ["CODEC_NAMES", "NO_COMPRESSION", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
@@ -123,7 +124,7 @@ class Scratch:
         """
         if not self._buffer.size:
             self._buffer = np.empty(self._size, np.uint8)
-        return int(unpack_lz4(records, run, first, self._buffer, self._used))
+        return int(unpack_lz4(lz4_block_address(), records, run, first, self._buffer, self._used))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:
         """Decompress behind what is there: where it begins and ends, or None when there is not enough room.

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka import arrow, codecs
-from directkafka.kafka.checksum import crc32c_address
+from directkafka.kafka.c_functions import crc32c_address
 from directkafka.kafka.record_batch import Batch, index_batches, readonly_bytes
 from directkafka.kafka.record_columns import Filled, Room, Source, Wanted
 from directkafka.kafka.record_fault import describe, new_fault

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import types
 
-from directkafka.kafka.checksum import crc32c
+from directkafka.kafka.c_functions import crc32c
 from directkafka.kafka.codecs import CODEC_NAMES
 from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, helper, kernel, unwrapped
 from directkafka.kafka.record_batch import HEADER_SIZE, Batch, batch_at

@@ -11,11 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.record_encoder import LZ4_FRAME, lz4_frame
 
+from directkafka.kafka.c_functions import NOWHERE, lz4_block_address
 from directkafka.kafka.codecs import CorruptDataError, RoomError, decompress_into
 from directkafka.kafka.lz4 import LZ4, NO_COMPRESSION, unpack_lz4
 
 GUARD = 64
 TEXT = b"".join(b"%d,UA,1545,EWR,IAH,%d;" % (number, number * 7919 % 1000) for number in range(12_000))
+
+
+ADDRESS = lz4_block_address()
 
 
 def unpacked(frame: bytes, room: int) -> bytes | None:
@@ -27,7 +31,7 @@ def unpacked(frame: bytes, room: int) -> bytes | None:
     records = np.frombuffer(b"\x11" * 3 + frame + b"\x22" * 40, np.uint8)
     run, used = np.array([[0, LZ4, 3, 3 + len(frame)]], np.int64), np.zeros(1, np.int64)
     target = np.frombuffer(memoryview(whole.data)[:room], np.uint8)
-    left = unpack_lz4(records, run, 0, target, used)
+    left = unpack_lz4(ADDRESS, records, run, 0, target, used)
     assert (whole[room:] == 0xEE).all()
     if left == 0:
         assert (used[0], run[0].tolist()) == (0, [0, LZ4, 3, 3 + len(frame)])
@@ -52,7 +56,7 @@ def test_a_plain_frame_comes_back_whatever_the_room_behind_it(data: bytes, more:
 
 
 @pytest.mark.parametrize("missing", [1, 2, 17, 100])
-def test_too_little_room_is_left_to_the_library(missing: int) -> None:
+def test_too_little_room_is_left_to_the_caller(missing: int) -> None:
     assert unpacked(lz4_frame(TEXT), len(TEXT) - missing) is None
     assert unpacked(lz4_frame(TEXT, stored=True), len(TEXT) - missing) is None
 
@@ -104,7 +108,7 @@ def test_a_match_may_overlap_what_it_writes(back: int, match: int) -> None:
         framed(sequence(b"a", 1, 65_536) + b"\x10b"),
     ],
 )
-def test_what_is_no_plain_frame_is_left_to_the_library(frame: bytes) -> None:
+def test_what_is_no_plain_frame_is_left_to_the_caller(frame: bytes) -> None:
     assert unpacked(frame, 200_000) is None
 
 
@@ -131,7 +135,7 @@ def test_members_are_decompressed_one_behind_the_other_up_to_one_that_is_left() 
     records = np.frombuffer(b"".join(frames), np.uint8)
 
     def call(first: int) -> Any:
-        return unpack_lz4(records, run, first, target, used)
+        return unpack_lz4(ADDRESS, records, run, first, target, used)
 
     assert (call(0), used.tolist()) == (3, [60])
     assert run[:3, 2:].tolist() == [[0, 54], starts[1:3], [54, 60]]

@@ -5,8 +5,8 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from directkafka.kafka import checksum
-from directkafka.kafka.checksum import crc32c, crc32c_address
+from directkafka.kafka import c_functions
+from directkafka.kafka.c_functions import crc32c, crc32c_address
 from directkafka.kafka.kernel import BYTES_IN, INT64, kernel, unwrapped
 
 CHANCE = random.Random(1)
@@ -18,7 +18,7 @@ def checksum_of(address: int, data: np.ndarray, start: int, end: int) -> int:
 
 
 compiled = kernel(INT64(INT64, BYTES_IN, INT64, INT64))(checksum_of)
-ADDRESSES = {"by C": crc32c_address(), "through Python": checksum.address_of(checksum._through_python)}
+ADDRESSES = {"by C": crc32c_address(), "through Python": c_functions.address_of(c_functions._through_python)}
 
 
 @pytest.mark.parametrize("way", ADDRESSES)
