@@ -9,22 +9,32 @@ index.
 from __future__ import annotations
 
 import random
+import struct
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.record_encoder import (
+    ABORT,
     CODECS,
+    COMMIT,
     CONTROL,
     LOG_APPEND_TIME,
     TRANSACTIONAL,
     Record,
+    compress,
     decode_rows,
     decoder,
     encode_batch,
+    encode_record,
     expected_row,
+    lz4_frame,
+    marker,
+    seal,
+    varint,
     with_crc,
 )
 
@@ -114,13 +124,22 @@ def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
 
 
 @settings(calm, max_examples=300)
-@given(logs(), codecs, st.randoms(use_true_random=False), st.booleans())
-def test_hostile_bytes_give_rows_or_one_error(
-    log: list[list[Record]], codec: str, chance: random.Random, fixed: bool
-) -> None:
-    data = mutated([encode_batch(batch, codec=codec) for batch in log], chance, fix_checksums=fixed)
-    refusal = refusal_of(data, chance)
-    assert refusal is None or names_its_place(refusal, data)
+@given(st.integers(0, 2**63))
+def test_hostile_bytes_give_every_row_before_them_and_then_rows_or_one_error(seed: int) -> None:
+    check(some_log(random.Random(seed)), random.Random(seed + 1))
+
+
+@calm
+@given(logs(), codecs)
+def test_a_log_cut_at_any_byte_gives_its_complete_batches(log: list[list[Record]], codec: str) -> None:
+    batches = [encode_batch(batch, codec=codec) for batch in log]
+    whole, ends = b"".join(batches), [sum(map(len, batches[: at + 1])) for at in range(len(batches))]
+    using = decoder(batch_bytes_max=400)
+    for cut in random.Random(len(whole)).sample(range(len(whole) + 1), min(40, len(whole))):
+        using.position = 0
+        found = [one for batch in using.decode(memoryview(whole[:cut]), ()) for one in batch["offset"].to_pylist()]
+        complete = [batch for batch, end in zip(log, ends, strict=True) if end <= cut]
+        assert found == [one.offset for batch in complete for one in batch]
 
 
 @calm
@@ -130,30 +149,111 @@ def test_noise_gives_rows_or_one_error(noise: bytes) -> None:
     assert refusal is None or names_its_place(refusal, noise)
 
 
-def mutated(batches: Sequence[bytes], chance: random.Random, *, fix_checksums: bool) -> bytes:
-    """Some bytes of some batches changed, cut out or put in."""
-    changed = []
+class Batch(NamedTuple):
+    """A batch as it was encoded, before anything happened to it."""
+
+    data: bytes
+    offsets: list[int]
+    attributes: int
+    producer_id: int
+    marker: int | None = None
+
+
+ABORTED_FROM = ((0, 0), (7, 3))
+BOMB_LIMIT = 20_000
+
+
+def some_log(chance: random.Random) -> list[Batch]:
+    """A few batches of random records, markers among them."""
+    batches, offset = [], chance.randrange(10)
+    for _ in range(chance.randrange(1, 5)):
+        producer_id = chance.choice((-1, 7, 8))
+        if chance.random() < 0.15:
+            kind = chance.choice((ABORT, COMMIT))
+            batches.append(Batch(marker(offset, 7, kind), [offset], TRANSACTIONAL | CONTROL, 7, kind))
+        else:
+            records = [some_record(offset + at, chance) for at in range(chance.randrange(1, 5))]
+            attributes = chance.choice((0, 0, LOG_APPEND_TIME, TRANSACTIONAL))
+            codec = chance.choice(("none", "none", "lz4", "lz4", "snappy", "zstd", "gzip"))
+            data = encode_batch(records, codec=codec, attributes=attributes, producer_id=producer_id)
+            batches.append(Batch(data, [one.offset for one in records], attributes, producer_id))
+        offset = batches[-1].offsets[-1] + chance.choice((1, 1, 3))
+    return batches
+
+
+def some_record(offset: int, chance: random.Random) -> Record:
+    """A record of random fields."""
+    key, value, pair = (
+        None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 4, 10, 70, 200))) for _ in range(3)
+    )
+    return Record(
+        offset=offset,
+        key=key,
+        value=value if chance.random() < 0.7 else b"to be compressed " * chance.randrange(20),
+        headers=((b"name", pair), (b"n", key)) if chance.random() < 0.5 else (),
+        timestamp_ms=chance.choice((0, -1, 1_700_000_000_000 + offset, 9223372036854775)),
+    )
+
+
+def visible(batches: Sequence[Batch], from_offset: int, read_committed: bool) -> list[int]:
+    """Offsets of the records a reader gets, by the book: one batch after the other, a set of aborting producers."""
+    found: list[int] = []
+    waiting, aborting = sorted((first, producer_id) for producer_id, first in ABORTED_FROM), set()
     for batch in batches:
-        data = bytearray(batch)
-        for _ in range(chance.choice((0, 1, 1, 2, 5))):
-            # The leading header fields are easy to refuse; most changes go where records are.
-            first = 0 if chance.random() < 0.3 else min(57, len(data))
-            position = chance.randrange(first, len(data) + 1)
-            width = chance.choice((1, 1, 1, 2, 4))
-            action = chance.random()
-            if action < 0.7:
-                data[position : position + width] = chance.choice(_BYTES)[:width] or chance.randbytes(width)
-            elif action < 0.85:
-                del data[position : position + width]
-            else:
-                data[position:position] = chance.randbytes(width)
-        if fix_checksums and len(data) > 61:
-            if chance.random() < 0.9:
-                data[8:12] = (len(data) - 12).to_bytes(4, "big")
-            data = bytearray(with_crc(bytes(data)))
-        changed.append(bytes(data))
-    whole = b"".join(changed)
-    return whole[: chance.randrange(len(whole) + 1)] if chance.random() < 0.1 else whole
+        while waiting and batch.producer_id >= 0 and waiting[0][0] <= batch.offsets[-1]:
+            aborting.add(waiting.pop(0)[1])
+        if batch.marker is not None:
+            aborting -= {batch.producer_id} if batch.marker == ABORT else set()
+        elif not (read_committed and batch.attributes & TRANSACTIONAL and batch.producer_id in aborting):
+            found += [offset for offset in batch.offsets if offset >= from_offset]
+    return found
+
+
+def check(log: Sequence[Batch], chance: random.Random) -> bool:
+    """Spoil one batch of a log and decode it; whether it was refused.
+
+    Raises:
+        AssertionError: a record before the spoilt batch was not delivered, or the error names no place.
+    """
+    spoilt = chance.randrange(len(log))
+    healthy, rest = log[:spoilt], [one.data for one in log[spoilt:]]
+    rest[0] = chance.choice(SPOILERS)(rest[0], chance)
+    data = b"".join([*(one.data for one in healthy), *rest])
+    if chance.random() < 0.1:
+        data = data[: chance.randrange(sum(len(one.data) for one in healthy), len(data) + 1)]
+    from_offset, read_committed = chance.choice((0, 0, 5)), chance.random() < 0.5
+    found: list[int] = []
+    refusal = refusal_of(data, chance, from_offset, read_committed, found)
+    expected = visible(healthy, from_offset, read_committed)
+    assert found[: len(expected)] == expected, data.hex()
+    assert refusal is None or names_its_place(refusal, data), data.hex()
+    return refusal is not None
+
+
+def mutated(batch: bytes, chance: random.Random) -> bytes:
+    """Some bytes changed, cut out or put in; length and checksum mostly fit again."""
+    data = bytearray(batch)
+    for _ in range(chance.choice((0, 1, 1, 2, 5))):
+        # The leading header fields are easy to refuse; most changes go where records are.
+        change(data, 0 if chance.random() < 0.3 else min(57, len(data)), chance)
+    if len(data) > 61 and chance.random() < 0.95:
+        if chance.random() < 0.9:
+            data[8:12] = (len(data) - 12).to_bytes(4, "big")
+        return with_crc(bytes(data))
+    return bytes(data)
+
+
+def change(data: bytearray, first: int, chance: random.Random) -> None:
+    """Change a few bytes at or behind a position."""
+    position = chance.randrange(first, len(data) + 1)
+    width = chance.choice((1, 1, 1, 2, 4))
+    action = chance.random()
+    if action < 0.7:
+        data[position : position + width] = chance.choice(_BYTES)[:width] or chance.randbytes(width)
+    elif action < 0.85:
+        del data[position : position + width]
+    else:
+        data[position:position] = chance.randbytes(width)
 
 
 _BYTES = (
@@ -167,21 +267,100 @@ _BYTES = (
 )
 
 
-def refusal_of(data: bytes, chance: random.Random) -> MalformedBatchError | None:
-    """Decode; None when it was read. Any other error is raised to the caller."""
+def hostile_inside(batch: bytes, chance: random.Random) -> bytes:
+    """A frame that its codec reads well, of records that are none."""
+    count = chance.randrange(1, 4)
+    records = bytearray(b"".join(encode_record(some_record(at, chance), 0, 0) for at in range(count)))
+    for _ in range(chance.randrange(4)):
+        change(records, 0, chance)
+    return sealed(batch, bytes(records), count, chance)
+
+
+def lying_header(batch: bytes, chance: random.Random) -> bytes:
+    """Counts and offsets that are huge, negative, or simply not those of the records."""
+    layout, position = chance.choice(
+        ((">i", 57), (">i", 23), (">q", 0), (">q", 27), (">q", 35), (">q", 43), (">h", 21))
+    )
+    bits = struct.calcsize(layout) * 8 - 1
+    value = chance.choice((-1, 0, 1, 2, 3, 100, 2**bits - 1, -(2**bits), 2 ** (bits - 1), chance.randrange(2**bits)))
+    data = bytearray(batch)
+    struct.pack_into(layout, data, position, value)
+    return with_crc(bytes(data))
+
+
+def huge_lengths(batch: bytes, chance: random.Random) -> bytes:
+    """Records whose lengths and counts are any number at all."""
+    numbers = (-1, -2, 0, 1, 5, 2**31 - 1, -(2**31), 2**32, 2**63 - 1, -(2**63), 10**6)
+    fields = b"".join(
+        varint(chance.choice(numbers)) if chance.random() < 0.3 else varint(chance.randrange(4)) for _ in range(8)
+    )
+    length = len(fields) + 1 if chance.random() < 0.8 else chance.choice(numbers)
+    records = (varint(length) + b"\x00" + fields + chance.randbytes(chance.randrange(6))) * chance.randrange(1, 3)
+    return sealed(batch, records, chance.choice((1, 1, 2, 0, -1, 2**31 - 1)), chance)
+
+
+def bomb(batch: bytes, chance: random.Random) -> bytes:
+    """A few bytes that decompress to more than the limit, or to almost that."""
+    return sealed(batch, bytes(BOMB_LIMIT + chance.choice((-1, 0, 1, 1000, 10**6))), 1, chance)
+
+
+def lz4_noise(batch: bytes, chance: random.Random) -> bytes:
+    """LZ4 blocks with some changes, and noise in plain LZ4 frames."""
+    frame = bytearray(lz4_frame(b"some text, some more text, and text again. " * chance.randrange(8)))
+    if chance.random() < 0.5:
+        for _ in range(chance.randrange(1, 4)):
+            change(frame, min(11, len(frame)), chance)
+    else:
+        block = chance.randbytes(chance.randrange(60))
+        frame = bytearray(frame[:7] + struct.pack("<I", len(block)) + block + bytes(chance.choice((4, 4, 3))))
+    return seal(base_offset(batch), bytes(frame), count=chance.randrange(3), attributes=CODECS["lz4"])
+
+
+def sealed(batch: bytes, records: bytes, count: int, chance: random.Random) -> bytes:
+    """Record bytes in place of a batch's, compressed somehow."""
+    codec = chance.choice(("none", "lz4", "lz4", "snappy", "zstd", "gzip"))
+    attributes = CODECS[codec] | chance.choice((0, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL))
+    return seal(
+        base_offset(batch),
+        compress(codec, records),
+        count=count,
+        attributes=attributes,
+        last_offset_delta=chance.choice((count - 1, 3, 2**31 - 1)) if count > 0 else 0,
+        producer_id=chance.choice((-1, 7)),
+    )
+
+
+def base_offset(batch: bytes) -> int:
+    return int.from_bytes(batch[:8], "big")
+
+
+SPOILERS = (mutated, mutated, mutated, hostile_inside, hostile_inside, lying_header, huge_lengths, lz4_noise, bomb)
+
+
+def refusal_of(
+    data: bytes,
+    chance: random.Random,
+    from_offset: int = 0,
+    read_committed: bool = True,
+    found: list[int] | None = None,
+) -> MalformedBatchError | None:
+    """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
     following = next_offset(memoryview(data))
     assert following is None or following > 0
     using = decoder(
-        chance.choice((0, 0, 5)),
+        from_offset,
         UNTIL,
         include_headers=chance.random() < 0.7,
-        read_committed=chance.random() < 0.5,
+        read_committed=read_committed,
+        batch_rows_max=chance.choice((2, 1000)),
         batch_bytes_max=chance.choice((100, 10_000)),
-        decompressed_bytes_max=1 << 20,
+        decompressed_bytes_max=BOMB_LIMIT,
     )
     try:
-        for batch in using.decode(memoryview(data), ((0, 0), (7, 3))):
+        for batch in using.decode(memoryview(data), ABORTED_FROM):
             batch.validate(full=True)
+            if found is not None:
+                found += batch.column("offset").to_pylist()
     except MalformedBatchError as refusal:
         return refusal
     assert using.position >= min(following or 0, UNTIL)
@@ -194,40 +373,15 @@ def names_its_place(refusal: MalformedBatchError, data: bytes) -> bool:
 
 
 def fuzz(seconds: float, seed: int) -> None:
-    """Mutate encoded batches until the time is over."""
+    """Spoil batches until the time is over."""
     chance = random.Random(seed)
     counts = {True: 0, False: 0}
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        attributes = chance.choice((0, 0, 0, LOG_APPEND_TIME, TRANSACTIONAL, TRANSACTIONAL | CONTROL))
-        batches, offset = [], chance.randrange(10)
-        for _ in range(chance.randrange(1, 4)):
-            records = [some_record(offset + at, chance) for at in range(chance.randrange(1, 5))]
-            codec = chance.choice(("none", "none", "lz4", "snappy", "zstd", "gzip"))
-            batches.append(
-                encode_batch(records, codec=codec, attributes=attributes, producer_id=chance.choice((-1, 7)))
-            )
-            offset += len(records)
+        log = some_log(chance)
         for _ in range(50):
-            data = mutated(batches, chance, fix_checksums=chance.random() < 0.95)
-            refusal = refusal_of(data, chance)
-            assert refusal is None or names_its_place(refusal, data), data.hex()
-            counts[refusal is not None] += 1
+            counts[check(log, chance)] += 1
     print(f"seed {seed}: {sum(counts.values())} inputs, {counts[True]} refused, {counts[False]} read")
-
-
-def some_record(offset: int, chance: random.Random) -> Record:
-    """A record of random fields."""
-    key, value, pair = (
-        None if chance.random() < 0.2 else chance.randbytes(chance.choice((0, 1, 4, 10, 70, 200))) for _ in range(3)
-    )
-    return Record(
-        offset=offset,
-        key=key,
-        value=value,
-        headers=((b"name", pair), (b"n", key)) if chance.random() < 0.5 else (),
-        timestamp_ms=chance.choice((0, -1, 1_700_000_000_000 + offset, 9223372036854775)),
-    )
 
 
 if __name__ == "__main__":

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from directkafka.kafka.record_columns import HeaderColumns, RecordColumns, Totals
+from directkafka.kafka.record_columns import Filled, HeaderColumns, RecordColumns, Room
 
 __all__ = [
     "HEADERS_TYPE",
-    "BinaryBuffers",
+    "NO_HEADERS",
     "HeaderBuffers",
     "RecordBuffers",
     "constant_column",
+    "ends_of",
     "row_slices",
     "schema",
 ]
@@ -51,100 +52,129 @@ def schema(*, include_headers: bool) -> pa.Schema:
     return _SCHEMA_WITH_HEADERS if include_headers else _SCHEMA
 
 
+def ends_of(binary: pa.Array) -> Int32s:
+    """The Arrow offsets of a column of byte strings that is no slice."""
+    return np.frombuffer(binary.buffers()[1], np.int32, len(binary) + 1)
+
+
 @lru_cache(maxsize=64)
 def constant_column(value: str | int, arrow_type: pa.DataType, rows: int) -> pa.Array:
-    """A column of one value, kept so that the batches of a partition share it as slices."""
-    return pa.repeat(pa.scalar(value, arrow_type), rows)
+    """A column of one value, kept so that the batches of a partition share it as slices.
+
+    Args:
+        value: text for a string column, or a number for an int32 column.
+        arrow_type: that of the column.
+        rows: how many.
+    """
+    # Not pa.repeat: to make a scalar of a Python object imports pandas where that is installed, a quarter second.
+    if isinstance(value, str):
+        data = value.encode()
+        ends = np.arange(rows + 1, dtype=np.int32) * len(data)
+        buffers = [None, pa.py_buffer(ends), pa.py_buffer(data * rows)]
+    else:
+        buffers = [None, pa.py_buffer(np.full(rows, value, np.int32))]
+    return pa.Array.from_buffers(arrow_type, rows, buffers, null_count=0)
 
 
 class _Numbers:
     """The values of a fixed-width column: an Arrow buffer and a writable view over it."""
 
-    def __init__(self, count: int, dtype: type[np.generic]) -> None:
-        self.buffer = pa.allocate_buffer(count * np.dtype(dtype).itemsize)
-        self.view = np.frombuffer(self.buffer, dtype)
+    def __init__(self, room: int, dtype: type[np.generic]) -> None:
+        self._buffer = pa.allocate_buffer(room * np.dtype(dtype).itemsize, resizable=True)
+        self._dtype = np.dtype(dtype)
+        self.view = np.frombuffer(self._buffer, dtype)
 
-    def array(self, arrow_type: pa.DataType) -> pa.Array:
-        return pa.Array.from_buffers(arrow_type, self.view.size, [None, self.buffer], null_count=0)
+    def buffer(self, count: int) -> pa.Buffer:
+        """The first values as a buffer, once; the view and its copies must not be used any more.
+
+        What is left over goes with the buffer, up to as much as is used; there is no copy of what is large.
+        """
+        size = count * self._dtype.itemsize
+        del self.view
+        if size <= self._buffer.size // 2:
+            self._buffer.resize(size)
+        return self._buffer
+
+    def array(self, arrow_type: pa.DataType, count: int) -> pa.Array:
+        return pa.Array.from_buffers(arrow_type, count, [None, self.buffer(count)], null_count=0)
 
 
 class _Validity:
     """An Arrow bitmap with all bits set; a kernel clears those of nulls."""
 
-    def __init__(self, count: int) -> None:
-        self.buffer = pa.allocate_buffer((count + 7) // 8)
-        self.view = np.frombuffer(self.buffer, np.uint8)
+    def __init__(self, room: int) -> None:
+        self._bits = _Numbers((room + 7) // 8, np.uint8)
+        self.view = self._bits.view
         self.view.fill(255)
 
-    def buffer_unless(self, nulls: int) -> pa.Buffer | None:
-        return self.buffer if nulls else None
+    def buffer(self, count: int, nulls: int) -> pa.Buffer | None:
+        """None when there are no nulls."""
+        del self.view
+        return self._bits.buffer((count + 7) // 8) if nulls else None
 
 
-class BinaryBuffers:
+class _Binary:
     """A column of byte strings: ``ends`` (Arrow offsets, one more than rows), ``data``, ``validity``."""
 
     def __init__(self, rows: int, data_bytes: int) -> None:
-        self._rows = rows
         self._ends = _Numbers(rows + 1, np.int32)
         self._data = _Numbers(data_bytes, np.uint8)
         self._validity = _Validity(rows)
         self.ends = self._ends.view
         self.data = self._data.view
         self.validity = self._validity.view
+        self.ends[0] = 0
 
-    def array(self, arrow_type: pa.DataType, nulls: int) -> pa.Array:
+    def array(self, rows: int, data_bytes: int, nulls: int) -> pa.Array:
         """The column; ``nulls`` is the number of cleared bits."""
-        buffers = [self._validity.buffer_unless(nulls), self._ends.buffer, self._data.buffer]
-        return pa.Array.from_buffers(arrow_type, self._rows, buffers, null_count=nulls)
+        del self.ends, self.data, self.validity
+        buffers = [self._validity.buffer(rows, nulls), self._ends.buffer(rows + 1), self._data.buffer(data_bytes)]
+        return pa.Array.from_buffers(pa.binary(), rows, buffers, null_count=nulls)
 
 
 class RecordBuffers:
-    """What ``copy_records`` fills, for the rows and bytes that were measured."""
+    """Room for the columns of records, which ``decode_run`` fills."""
 
-    def __init__(self, totals: Totals) -> None:
-        rows = totals.rows
-        self.keys = BinaryBuffers(rows, totals.key_bytes)
-        self.values = BinaryBuffers(rows, totals.value_bytes)
-        self._offsets = _Numbers(rows, np.int64)
-        self._timestamps = _Numbers(rows, np.int64)
-        self._timestamp_types = _Numbers(rows, np.int32)
-        self.nulls = np.zeros(2, np.int64)
+    def __init__(self, room: Room) -> None:
+        self._keys = _Binary(room.rows, room.record_bytes)
+        self._values = _Binary(room.rows, room.record_bytes)
+        self._offsets = _Numbers(room.rows, np.int64)
+        self._timestamps = _Numbers(room.rows, np.int64)
+        self._timestamp_types = _Numbers(room.rows, np.int32)
         self.columns = RecordColumns(
             self._offsets.view,
             self._timestamps.view,
             self._timestamp_types.view,
-            self.keys.ends,
-            self.keys.data,
-            self.keys.validity,
-            self.values.ends,
-            self.values.data,
-            self.values.validity,
+            self._keys.ends,
+            self._keys.data,
+            self._keys.validity,
+            self._values.ends,
+            self._values.data,
+            self._values.validity,
         )
 
-    def key_and_value(self) -> tuple[pa.Array, pa.Array]:
-        """The first two columns."""
-        key_nulls, value_nulls = self.nulls.tolist()
-        return self.keys.array(pa.binary(), key_nulls), self.values.array(pa.binary(), value_nulls)
-
-    def offset_and_timestamps(self) -> tuple[pa.Array, pa.Array, pa.Array]:
-        """The columns ``offset``, ``timestamp`` and ``timestampType``."""
-        return (
-            self._offsets.array(pa.int64()),
-            self._timestamps.array(_TIMESTAMP_TYPE),
-            self._timestamp_types.array(pa.int32()),
-        )
+    def arrays(self, filled: Filled) -> list[pa.Array]:
+        """The columns ``key``, ``value``, ``offset``, ``timestamp`` and ``timestampType``; to be called once."""
+        del self.columns
+        rows = filled.rows
+        return [
+            self._keys.array(rows, filled.key_bytes, filled.null_keys),
+            self._values.array(rows, filled.value_bytes, filled.null_values),
+            self._offsets.array(pa.int64(), rows),
+            self._timestamps.array(_TIMESTAMP_TYPE, rows),
+            self._timestamp_types.array(pa.int32(), rows),
+        ]
 
 
 class HeaderBuffers:
-    """What ``copy_headers`` fills: per row a list of (key, value), null where a record has no header."""
+    """Room for the headers, likewise: per row a list of (key, value), null where a record has no header."""
 
-    def __init__(self, totals: Totals) -> None:
-        self._rows = totals.rows
-        self._list_ends = _Numbers(totals.rows + 1, np.int32)
-        self._list_validity = _Validity(totals.rows)
-        self._keys = BinaryBuffers(totals.headers, totals.header_key_bytes)
-        self._values = BinaryBuffers(totals.headers, totals.header_value_bytes)
-        self.nulls = np.zeros(2, np.int64)
+    def __init__(self, room: Room) -> None:
+        self._list_ends = _Numbers(room.rows + 1, np.int32)
+        self._list_validity = _Validity(room.rows)
+        self._keys = _Binary(room.headers, room.header_bytes)
+        self._values = _Binary(room.headers, room.header_bytes)
+        self._list_ends.view[0] = 0
         self.columns = HeaderColumns(
             self._list_ends.view,
             self._list_validity.view,
@@ -155,15 +185,19 @@ class HeaderBuffers:
             self._values.validity,
         )
 
-    def array(self) -> pa.Array:
-        """The ``headers`` column."""
-        list_nulls, value_nulls = self.nulls.tolist()
-        keys = _as_text(self._keys.array(pa.binary(), 0))
-        pairs = pa.StructArray.from_arrays(
-            [keys, self._values.array(pa.binary(), value_nulls)], fields=list(_HEADER_TYPE)
-        )
-        buffers = [self._list_validity.buffer_unless(list_nulls), self._list_ends.buffer]
-        return pa.Array.from_buffers(HEADERS_TYPE, self._rows, buffers, null_count=list_nulls, children=[pairs])
+    def array(self, filled: Filled) -> pa.Array:
+        """The ``headers`` column; to be called once."""
+        del self.columns
+        keys = _as_text(self._keys.array(filled.headers, filled.header_key_bytes, 0))
+        values = self._values.array(filled.headers, filled.header_value_bytes, filled.null_header_values)
+        pairs = pa.StructArray.from_arrays([keys, values], fields=list(_HEADER_TYPE))
+        nulls = filled.rows_without_headers
+        buffers = [self._list_validity.buffer(filled.rows, nulls), self._list_ends.buffer(filled.rows + 1)]
+        return pa.Array.from_buffers(HEADERS_TYPE, filled.rows, buffers, null_count=nulls, children=[pairs])
+
+
+#: What the kernel is given where headers are not wanted.
+NO_HEADERS = HeaderBuffers(Room(0, 0, 0, 0)).columns
 
 
 def _as_text(keys: pa.Array) -> pa.Array:

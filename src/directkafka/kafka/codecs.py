@@ -5,8 +5,8 @@ Codec ids are bits 0..2 of a batch's attributes. Two of the four need care:
 - **snappy** comes in two shapes: raw (librdkafka, franz-go), or the chunks of Java's ``SnappyOutputStream``: a
   header of 8 bytes magic and two int32 versions, then (length int32 big-endian, raw snappy) over and over;
 - **lz4** is the LZ4 frame format. Java and librdkafka write independent blocks without checksums of their own
-  (the batch has its CRC32C). Those frames are taken apart here and their blocks decompressed one by one, which is
-  four times faster for a batch of 16 KB than to set up a frame decoder; all other frames go through that.
+  (the batch has its CRC32C). A compiled kernel decompresses those (:mod:`directkafka.kafka.lz4`). What it leaves is
+  taken apart here, its blocks decompressed one by one; all other frames go through the library's frame decoder.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
 ``Lz4BlockOutputStream.java``, snappy-java's ``SnappyOutputStream.java``.
@@ -21,14 +21,17 @@ from typing import Any
 import cramjam
 import numpy as np
 
+from directkafka.kafka.c_functions import lz4_block_address
+from directkafka.kafka.lz4 import NO_COMPRESSION, unpack_lz4
+
 __all__ = ["CODEC_NAMES", "NO_COMPRESSION", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
 
 #: A one-dimensional array of uint8. (That an array is a buffer, type checkers know from Python 3.12 on only.)
 Bytes = Any
+Table = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Names by codec id, as Kafka's ``compression.type`` spells them.
 CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
-NO_COMPRESSION = 0
 
 #: Largest block in bytes by the 7 bytes a plain LZ4 frame starts with: magic, flags (version 1, independent blocks,
 #: no checksums, no content size, no dictionary), block size, and the checksum over these two.
@@ -94,7 +97,7 @@ class Scratch:
         self._size = min(size, size_max)
         self._size_max = size_max
         self._buffer: Bytes = np.empty(0, np.uint8)
-        self._used = 0
+        self._used = np.zeros(1, np.int64)
 
     @property
     def bytes(self) -> Bytes:
@@ -105,7 +108,23 @@ class Scratch:
 
     def clear(self) -> None:
         """Forget all batches."""
-        self._used = 0
+        self._used[0] = 0
+
+    def append_plain_lz4(self, records: Bytes, run: Table, first: int) -> int:
+        """Decompress what is in plain LZ4 frames, member after member of a run, which says afterwards where it lies.
+
+        Args:
+            records: the response's bytes, read-only.
+            run: columns as in :class:`directkafka.kafka.record_columns.Member`.
+            first: the member to begin with.
+
+        Returns:
+            The first compressed member that was not: for lack of room, because of what it is, or because it is
+            damaged. The run's end when there is none.
+        """
+        if not self._buffer.size:
+            self._buffer = np.empty(self._size, np.uint8)
+        return int(unpack_lz4(lz4_block_address(), records, run, first, self._buffer, self._used))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:
         """Decompress behind what is there: where it begins and ends, or None when there is not enough room.
@@ -113,12 +132,13 @@ class Scratch:
         Raises:
             CorruptDataError: the bytes are damaged.
         """
-        start = self._used
+        start = int(self._used[0])
         try:
-            self._used += decompress_into(codec, source, self._buffer[start:])
+            end = start + decompress_into(codec, source, self._buffer[start:])
         except RoomError:
             return None
-        return start, self._used
+        self._used[0] = end
+        return start, end
 
     def append_growing(self, codec: int, source: Bytes) -> tuple[int, int]:
         """Decompress as the only batch, into a larger buffer where that is needed.
@@ -132,12 +152,6 @@ class Scratch:
                 raise CorruptDataError(f"{source.size} bytes decompress to more than {self._size_max} bytes, the limit")
             self._buffer = np.empty(min(max(self._size, 2 * self._buffer.size), self._size_max), np.uint8)
         return span
-
-    def keep_only(self, start: int, end: int) -> tuple[int, int]:
-        """Move one batch to the front and forget the others: where it begins and ends now."""
-        self._used = end - start
-        self._buffer[: self._used] = self._buffer[start:end]
-        return 0, self._used
 
 
 def _gzip(source: Bytes, target: Bytes) -> int:

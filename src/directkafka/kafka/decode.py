@@ -1,36 +1,33 @@
 """Record bytes of fetch responses to Arrow: the decoder of one range.
 
-The life of a response: its batch headers are indexed; a batch is dropped unseen when it is a control batch, of an
-aborted transaction, or outside the wanted offsets; the others get their CRC32C checked, are decompressed into a
-scratch buffer that is used over and over, and are gathered until a group has enough rows or bytes. A group is
-checked as a whole, then written into Arrow buffers of exactly the size it needs.
+The life of a response: its batch headers are indexed. A survey checks codec and CRC32C of the next batches and
+collects those that hold wanted records into a run of some hundred kilobytes, small enough to stay in the processor's
+cache. The compressed ones among them are decompressed into a scratch buffer that is used over and over. One call
+then checks their records and appends them to Arrow buffers. These are handed out when they are full, or when the
+response ends.
 
-An Arrow batch therefore consists of whole Kafka batches, and a malformed one is found before any row of it is
-emitted. Only a Kafka batch that exceeds the limits by itself is handed out in several slices.
-
-Aborted transactions are followed as Java's consumer does (``CompletedFetch.java``): a response comes with the
-transactions that were aborted in its range; a producer's id is in the aborted set from the transaction's first
-offset to its abort marker, and transactional batches of an id in the set are dropped.
+An Arrow batch therefore consists of whole Kafka batches; only one that exceeds the limits by itself is handed out in
+several slices. Of a malformed Kafka batch no row is emitted, and everything before it is emitted first.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NoReturn
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, NamedTuple, NoReturn
 
-import google_crc32c
 import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka import arrow, codecs
-from directkafka.kafka.record_batch import HEADER_SIZE, Batch, index_batches, readonly_bytes
-from directkafka.kafka.record_columns import Member, Source, Totals, Wanted
+from directkafka.kafka.c_functions import crc32c_address
+from directkafka.kafka.record_batch import Batch, index_batches, readonly_bytes
+from directkafka.kafka.record_columns import Filled, Room, Source, Wanted
 from directkafka.kafka.record_fault import describe, new_fault
-from directkafka.kafka.records import control_record_type, copy_headers, copy_records, measure
+from directkafka.kafka.records import decode_run
+from directkafka.kafka.survey import Asked, aborted_transactions, survey
 
-__all__ = ["AbortedTransactions", "RecordDecoder"]
+__all__ = ["RecordDecoder"]
 
 BATCH_ROWS_MAX = 65_536
 BATCH_BYTES_MAX = 8 * 1024 * 1024
@@ -38,97 +35,113 @@ BATCH_BYTES_MAX = 8 * 1024 * 1024
 DECOMPRESSED_BYTES_MAX = 1024 * 1024 * 1024
 _INT32_MAX = 2**31 - 1
 
-_CODEC_MASK = 0x07
-_TRANSACTIONAL = 1 << 4
-_CONTROL = 1 << 5
-_CRC_FROM = 21
-_ABORT = 0
-_NO_MARKER = -1
+#: Batches of a run, and the bytes that end one: what is decoded together should be in the cache since it was checked.
+_RUN_BATCHES = 4096
+_RUN_BYTES = 512 * 1024
+#: Room for what a run decompresses to, by a ratio of 16 at most; a larger batch makes it grow.
+_SCRATCH_BYTES = 16 * _RUN_BYTES
+#: Header columns have room for so many headers a row. More of them make smaller batches.
+_HEADERS_PER_ROW = 4
+
+_START = Batch._fields.index("start")
+_END = Batch._fields.index("end")
+_LAST_OFFSET = Batch._fields.index("last_offset")
+_RECORD_COUNT = Batch._fields.index("record_count")
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Table = np.ndarray[Any, np.dtype[np.int64]]
-Fault = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class AbortedTransactions:
-    """Which producers' transactional batches are to be dropped, while walking a response in offset order.
-
-    Args:
-        aborted: ``(producer id, first offset)`` of each, as the response lists them.
-    """
-
-    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
-        self._waiting = [(first_offset, producer_id) for producer_id, first_offset in aborted]
-        heapq.heapify(self._waiting)
-        self._producer_ids: set[int] = set()
-
-    def advance(self, last_offset: int) -> None:
-        """Enter the transactions that begin at or before this offset."""
-        while self._waiting and self._waiting[0][0] <= last_offset:
-            self._producer_ids.add(heapq.heappop(self._waiting)[1])
-
-    def end(self, producer_id: int) -> None:
-        """The producer's abort marker was met."""
-        self._producer_ids.discard(producer_id)
-
-    def __contains__(self, producer_id: int) -> bool:
-        return producer_id in self._producer_ids
-
-
-class _Group:
-    """Batches of one response whose records will share Arrow buffers.
+class _Columns:
+    """Arrow buffers that are being filled.
 
     Args:
-        data: the response's bytes.
-        scratch: where compressed batches are decompressed to.
-        rows_max, bytes_max: limits of a group; one that has a single batch may exceed them.
+        room: how far they may be.
+        include_headers: whether there is a ``headers`` column.
     """
 
-    def __init__(self, data: Bytes, scratch: codecs.Scratch, rows_max: int, bytes_max: int) -> None:
-        self._data = data
-        self._scratch = scratch
-        self._rows_max = rows_max
-        self._bytes_max = bytes_max
-        self._rows = 0
-        self._bytes = 0
-        self._refused: Member | None = None
-        self.members: list[Member] = []
-        scratch.clear()
+    def __init__(self, room: Room, *, include_headers: bool) -> None:
+        self._room = room
+        self._records = arrow.RecordBuffers(room)
+        self._headers = arrow.HeaderBuffers(room) if include_headers else None
+        self._filled = np.zeros(len(Filled._fields), np.int64)
 
-    def try_add(self, row: int, batch: Batch) -> bool:
-        """Add a batch, the index's ``row``; False when the group must be emitted first."""
-        start, end = batch.start + HEADER_SIZE, batch.end
-        codec = batch.attributes & _CODEC_MASK
-        if codec == codecs.NO_COMPRESSION:
-            member = Member(row, 0, start, end)
-        else:
-            placed = self._scratch.append(codec, self._data[start:end])
-            if placed is None:
-                self._refused = None
-                return False
-            member = Member(row, 1, *placed)
-        rows, size = self._rows + batch.record_count, self._bytes + member.end - member.start
-        if self.members and (rows > self._rows_max or size > self._bytes_max):
-            self._refused = member
-            return False
-        self.members.append(member)
-        self._rows, self._bytes = rows, size
-        return True
+    @property
+    def filled(self) -> Filled:
+        """How far they are."""
+        return Filled._make(self._filled.tolist())
 
-    def start_with(self, row: int, batch: Batch) -> None:
-        """Begin anew with the batch that :meth:`try_add` has just refused, whatever its size."""
-        self.members.clear()
-        member = self._refused
-        if member is None:
-            codec = batch.attributes & _CODEC_MASK
-            source = self._data[batch.start + HEADER_SIZE : batch.end]
-            member = Member(row, 1, *self._scratch.append_growing(codec, source))
-        elif member.in_scratch:
-            member = Member(row, 1, *self._scratch.keep_only(member.start, member.end))
-        else:
-            self._scratch.clear()
-        self.members.append(member)
-        self._rows, self._bytes = batch.record_count, member.end - member.start
+    def append(self, source: Source, first: int, fault: Table) -> int:
+        """Append the records of a run from its member ``first`` on: the member that was not appended, if any."""
+        return self._decode(source, first, self._filled, fault, copying=True)
+
+    def room_needed(self, source: Source, member: int, fault: Table) -> Room:
+        """The room for one member of a run; it has a fault when that says so."""
+        counted = np.zeros_like(self._filled)
+        self._decode(source, member, counted, fault, copying=False)
+        needed = Filled._make(counted.tolist())
+        header_bytes = max(needed.header_key_bytes, needed.header_value_bytes)
+        return Room(needed.rows, needed.key_bytes + needed.value_bytes, needed.headers, header_bytes)
+
+    def _decode(self, source: Source, first: int, filled: Table, fault: Table, *, copying: bool) -> int:
+        header_columns = self._headers.columns if self._headers else arrow.NO_HEADERS
+        return int(decode_run(source, self._records.columns, header_columns, self._room, first, copying, filled, fault))
+
+    def arrays(self) -> list[pa.Array]:
+        """The columns but the constant ones; to be called once, at the end."""
+        filled = self.filled
+        headers = [self._headers.array(filled)] if self._headers else []
+        return self._records.arrays(filled) + headers
+
+
+class _Refusal(NamedTuple):
+    """Why the batch of an index row is none."""
+
+    row: int
+    reason: str
+
+
+class _Response:
+    """One response while it is decoded.
+
+    Args:
+        data: its bytes.
+        wanted: what of it goes into the columns.
+
+    Attributes:
+        index: its batch headers.
+        header_fault: what is wrong with the header after those.
+    """
+
+    def __init__(self, data: Bytes, wanted: Wanted) -> None:
+        self.data = data
+        self.wanted = wanted
+        self.header_fault = new_fault()
+        self.index: Table = index_batches(data, self.header_fault)
+
+    def batch(self, row: int) -> Batch:
+        """A row of the index."""
+        return Batch._make(self.index[row].tolist())
+
+    def position_before(self, row: int) -> int:
+        """The next offset wanted when the batches before a row are consumed."""
+        lower, upper = self.wanted.lower, self.wanted.upper
+        return max(lower, min(int(self.index[row - 1, _LAST_OFFSET]) + 1, upper)) if row else lower
+
+    def room(self, run: Table, rows_max: int, bytes_max: int) -> Room:
+        """What the records of a run and of all batches behind it need, as far as the limits allow.
+
+        What is not decompressed yet is taken to be like the run. Where it is not, batches become smaller.
+        """
+        sizes = self.index[:, _END] - self.index[:, _START]
+        first, last = int(run[0, 0]), int(run[-1, 0])
+        run_bytes = int((run[:, 3] - run[:, 2]).sum())
+        bytes_behind = int(sizes[last + 1 :].sum())
+        if run[:, 1].any():
+            bytes_behind = bytes_behind * run_bytes * 5 // (int(sizes[run[:, 0]].sum()) * 4)
+        record_bytes = min(bytes_max, run_bytes + bytes_behind)
+        rows = min(rows_max, int(np.maximum(self.index[first:, _RECORD_COUNT], 0).sum()))
+        return Room(rows, record_bytes, min(rows_max * _HEADERS_PER_ROW, record_bytes // 2), record_bytes)
 
 
 class RecordDecoder:
@@ -173,11 +186,11 @@ class RecordDecoder:
         self._until_offset = until_offset
         self._include_headers = include_headers
         self._read_committed = read_committed
-        self._check_crcs = check_crcs
+        self._crc32c = crc32c_address() if check_crcs else 0
         self._rows_max = batch_rows_max
         self._bytes_max = batch_bytes_max
         self._schema = arrow.schema(include_headers=include_headers)
-        self._scratch = codecs.Scratch(batch_bytes_max, decompressed_bytes_max)
+        self._scratch = codecs.Scratch(_SCRATCH_BYTES, decompressed_bytes_max)
 
     def decode(self, records: memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
         """The wanted records of one response, as Arrow batches that own their bytes.
@@ -191,99 +204,105 @@ class RecordDecoder:
             Batches of at least one row, in offset order; ``position`` follows them.
 
         Raises:
-            MalformedBatchError: bytes that are not a record batch. No row of that batch was emitted.
+            MalformedBatchError: bytes that are not a record batch. No row of that batch was emitted, and all
+                rows before it were.
         """
-        data = readonly_bytes(records)
-        fault = new_fault()
-        index = index_batches(data, fault)
-        transactions = AbortedTransactions(aborted)
-        group = _Group(data, self._scratch, self._rows_max, self._bytes_max)
-        reached = self.position
-        for row, batch in enumerate(map(Batch._make, index.tolist())):
-            if batch.base_offset >= self._until_offset:
-                reached = self._until_offset
+        wanted = Wanted(self.position, self._until_offset, self._include_headers)
+        response = _Response(readonly_bytes(records), wanted)
+        columns: _Columns | None = None
+        walk = np.zeros(2, np.int64)
+        for run, refusal in self._runs(response, aborted, walk):
+            columns = yield from self._append(columns, response, run)
+            if refusal is not None:
+                yield from self._emit(columns, response.position_before(refusal.row))
+                raise self._malformed(response.batch(refusal.row), refusal.reason)
+        has_ended = int(walk[0]) < len(response.index)
+        yield from self._emit(columns, self._until_offset if has_ended else response.position_before(int(walk[0])))
+        if response.header_fault[0] and self.position < self._until_offset:
+            self._refuse_header(response.header_fault)
+
+    def _runs(
+        self, response: _Response, aborted: Sequence[tuple[int, int]], walk: Table
+    ) -> Iterator[tuple[Table, _Refusal | None]]:
+        """Runs of batches, checked and decompressed, and why the batch behind the last one is none.
+
+        ``walk`` is where the survey stands; see :func:`directkafka.kafka.survey.survey`.
+        """
+        asked = Asked(self.position, self._until_offset, self._read_committed, self._crc32c, _RUN_BYTES)
+        transactions = aborted_transactions(aborted)
+        run, fault = np.empty((min(_RUN_BATCHES, len(response.index)), 4), np.int64), new_fault()
+        while count := survey(response.data, response.index, asked, transactions, walk, run, fault):
+            yield from self._decompressed(response, run[:count])
+            if fault[0]:
                 break
-            self._check(data, batch)
-            if not self._is_left_out(data, batch, transactions):
-                try:
-                    if not group.try_add(row, batch):
-                        yield from self._emit(data, index, group, reached)
-                        group.start_with(row, batch)
-                except codecs.CorruptDataError as error:
-                    raise self._malformed(batch, str(error)) from None
-            reached = max(reached, min(batch.last_offset + 1, self._until_offset))
-        yield from self._emit(data, index, group, reached)
-        if fault[0] and self.position < self._until_offset:
-            self._refuse_header(fault)
+        if fault[0]:
+            yield run[:0], _Refusal(int(walk[0]), describe(fault))
 
-    def _check(self, data: Bytes, batch: Batch) -> None:
-        """Codec and checksum, before anything else of the batch is believed."""
-        if batch.attributes & _CODEC_MASK not in codecs.CODEC_NAMES:
-            raise self._malformed(batch, f"codec {batch.attributes & _CODEC_MASK} is none of {codecs.CODEC_NAMES}")
-        if self._check_crcs:
-            found = google_crc32c.value(data[batch.start + _CRC_FROM : batch.end])
-            if found != batch.crc:
-                raise self._malformed(batch, f"its CRC32C is {found:#010x}, the header says {batch.crc:#010x}")
+    def _decompressed(self, response: _Response, run: Table) -> Iterator[tuple[Table, _Refusal | None]]:
+        """The run with all its records decompressed, in as many parts as the scratch buffer needs."""
+        self._scratch.clear()
+        first = member = 0
+        while (member := self._scratch.append_plain_lz4(response.data, run, member)) < len(run):
+            row, codec, start, end = run[member].tolist()
+            source = response.data[start:end]
+            try:
+                placed = self._scratch.append(codec, source)
+                if placed is None:
+                    yield run[first:member], None
+                    first = member
+                    placed = self._scratch.append_growing(codec, source)
+            except codecs.CorruptDataError as error:
+                yield run[first:member], _Refusal(row, str(error))
+                return
+            run[member, 2:] = placed
+            member += 1
+        yield run[first:], None
 
-    def _is_left_out(self, data: Bytes, batch: Batch, transactions: AbortedTransactions) -> bool:
-        """Whether the batch holds nothing that is wanted; its marker or producer moves the transactions on."""
-        if self._read_committed and batch.producer_id >= 0:
-            transactions.advance(batch.last_offset)
-            if batch.attributes & _CONTROL:
-                if self._control_type(data, batch) == _ABORT:
-                    transactions.end(batch.producer_id)
-            elif batch.attributes & _TRANSACTIONAL and batch.producer_id in transactions:
-                return True
-        return bool(batch.attributes & _CONTROL) or batch.last_offset < self.position
+    def _append(
+        self, columns: _Columns | None, response: _Response, run: Table
+    ) -> Generator[pa.RecordBatch, None, _Columns | None]:
+        """Append a run's records, and emit columns that are full: those to go on with."""
+        if len(run) == 0:
+            return columns
+        source = Source(response.data, self._scratch.bytes, response.index, run, response.wanted)
+        columns, fault = columns or self._new_columns(response.room(run, self._rows_max, self._bytes_max)), new_fault()
+        first = 0
+        while (first := columns.append(source, first, fault)) < len(run):
+            if columns.filled.rows == 0 and not fault[0]:
+                # This batch alone is more than the limits allow.
+                columns = self._new_columns(columns.room_needed(source, first, fault))
+                if not fault[0]:
+                    continue
+            row = int(run[first, 0])
+            yield from self._emit(columns, response.position_before(row))
+            if fault[0]:
+                raise self._malformed(response.batch(row), describe(fault))
+            columns = self._new_columns(response.room(run[first:], self._rows_max, self._bytes_max))
+        return columns
 
-    def _control_type(self, data: Bytes, batch: Batch) -> int:
-        """The type of the control batch's marker.
+    def _new_columns(self, room: Room) -> _Columns:
+        return _Columns(room, include_headers=self._include_headers)
 
-        The broker never compresses markers, and Java's consumer leaves a control batch without records alone.
-        """
-        if batch.record_count == 0:
-            return _NO_MARKER
-        if batch.attributes & _CODEC_MASK:
-            raise self._malformed(batch, "a control batch is compressed")
-        found = control_record_type(data, batch.start + HEADER_SIZE, batch.end, new_fault())
-        if found < 0:
-            raise self._malformed(batch, "a control batch's first record has no key of version and type")
-        return int(found)
-
-    def _emit(self, data: Bytes, index: Table, group: _Group, reached: int) -> Iterator[pa.RecordBatch]:
-        """Check and write out a group. ``position`` moves when the last slice is handed over, not before."""
-        batches = self._write(data, index, group) if group.members else []
+    def _emit(self, columns: _Columns | None, position: int) -> Iterator[pa.RecordBatch]:
+        """Hand over what the columns hold. ``position`` moves with the last slice, not before."""
+        batches = self._batches(columns) if columns is not None else []
         yield from batches[:-1]
-        self.position = reached
+        self.position = position
         yield from batches[-1:]
 
-    def _write(self, data: Bytes, index: Table, group: _Group) -> list[pa.RecordBatch]:
-        members = np.array(group.members, np.int64)
-        wanted = Wanted(self.position, self._until_offset, self._include_headers)
-        source = Source(data, self._scratch.bytes, index, members, wanted)
-        counted, fault = np.zeros(len(Totals._fields), np.int64), new_fault()
-        if not measure(source, counted, fault):
-            batch = Batch._make(index[group.members[fault[5]].index_row].tolist())
-            raise self._malformed(batch, describe(fault))
-        totals = Totals._make(counted.tolist())
-        if totals.rows == 0:
+    def _batches(self, columns: _Columns) -> list[pa.RecordBatch]:
+        if columns.filled.rows == 0:
             return []
-        buffers = arrow.RecordBuffers(totals)
-        copy_records(source, buffers.columns, buffers.nulls, fault)
-        columns = [*buffers.key_and_value(), *buffers.offset_and_timestamps()]
-        if self._include_headers:
-            header_buffers = arrow.HeaderBuffers(totals)
-            copy_headers(source, header_buffers.columns, header_buffers.nulls, fault)
-            columns.append(header_buffers.array())
-        slices = arrow.row_slices(buffers.keys.ends, buffers.values.ends, self._rows_max, self._bytes_max)
-        return [self._assemble([column.slice(first, count) for column in columns], count) for first, count in slices]
+        arrays = columns.arrays()
+        slices = arrow.row_slices(arrow.ends_of(arrays[0]), arrow.ends_of(arrays[1]), self._rows_max, self._bytes_max)
+        return [self._assemble([array.slice(first, count) for array in arrays], count) for first, count in slices]
 
     def _assemble(self, columns: list[pa.Array], rows: int) -> pa.RecordBatch:
         topic = arrow.constant_column(self._topic, pa.string(), self._rows_max).slice(0, rows)
         partition = arrow.constant_column(self._partition, pa.int32(), self._rows_max).slice(0, rows)
         return pa.RecordBatch.from_arrays([*columns[:2], topic, partition, *columns[2:]], schema=self._schema)
 
-    def _refuse_header(self, fault: Fault) -> NoReturn:
+    def _refuse_header(self, fault: Table) -> NoReturn:
         raise MalformedBatchError(
             topic=self._topic,
             partition=self._partition,

@@ -1,8 +1,4 @@
-"""What the compiled kernels have in common: how they are compiled, and bytes behind bare pointers.
-
-numba's cache on disk is keyed by the source file that a kernel stands in, so a change here does not make the
-kernels of other files compile anew: delete ``__pycache__`` after one.
-"""
+"""What the compiled kernels have in common: how they are compiled, and bytes behind bare pointers."""
 
 from __future__ import annotations
 
@@ -11,10 +7,14 @@ from typing import Any, TypeVar
 
 import numba.core.cgutils
 import numba.core.config
+import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
 
+from directkafka.kafka.kernel_cache import KernelCache
+
 __all__ = [
+    "BOUNDS_ARE_CHECKED",
     "BYTES_IN",
     "BYTES_OUT",
     "INT32S",
@@ -25,7 +25,9 @@ __all__ = [
     "copy",
     "helper",
     "kernel",
+    "pointer_of",
     "unwrapped",
+    "wide",
 ]
 
 Function = Callable[..., Any]
@@ -36,6 +38,9 @@ _config: Any = numba.core.config
 _cgutils: Any = numba.core.cgutils
 _pointer_type: Any = types.CPointer
 
+#: Whether NUMBA_BOUNDSCHECK asks for it.
+BOUNDS_ARE_CHECKED = bool(_config.BOUNDSCHECK)
+
 BYTES_IN = types.Array(types.uint8, 1, "C", readonly=True)
 BYTES_OUT = types.uint8[::1]
 INT64 = types.int64
@@ -44,26 +49,26 @@ INT64S = types.int64[::1]
 TABLE = types.int64[:, ::1]
 
 
-def kernel(signature: Any) -> Callable[[Function], Function]:
-    """Compile for exactly this signature at import, without the GIL, from numba's cache on disk where there is one.
+#: ``wide(byte)`` in kernels: numba makes a float of an unsigned and a signed integer, so bytes are widened first.
+wide: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 
-    A process without any directory to write to (a locked-down executor) gets no cache; numba raises RuntimeError
-    for it, and compiling anew is the better answer.
-    """
+
+def kernel(signature: Any) -> Callable[[Function], Function]:
+    """Compile for exactly this signature at import, without the GIL, or take it from the cache on disk."""
 
     def compiled(function: Function) -> Function:
-        try:
-            dispatcher: Function = njit(signature, nogil=True, cache=True)(function)
-        except RuntimeError:
-            dispatcher = njit(signature, nogil=True)(function)
-        return dispatcher
+        dispatcher: Any = njit(nogil=True)(function)
+        dispatcher._cache = KernelCache(function)
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+        return dispatcher  # type: ignore[no-any-return]
 
     return compiled
 
 
 def helper(function: AnyFunction) -> AnyFunction:
-    """Compile into the kernels that call it."""
-    compiled: Any = njit(function)
+    """Compile into the kernels that call it, in place of the call: a call costs as much as what a helper does."""
+    compiled: Any = njit(function, forceinline=True)
     return compiled  # type: ignore[no-any-return]
 
 
@@ -106,5 +111,6 @@ _memcpy: Any = intrinsic(_call_memcpy)
 #: ``copy(target, at, data, start, length)``: append bytes, none when the length is negative; the position after
 #: them. It is LLVM's memcpy, which the cache on disk can hold.
 #: numba's bounds check sees neither pointers nor memcpy: under NUMBA_BOUNDSCHECK both work on arrays, by index.
-unwrapped: Any = njit(_unwrap_nothing) if _config.BOUNDSCHECK else intrinsic(_unwrap_pointer)
-copy: Any = njit(_copy_by_index if _config.BOUNDSCHECK else _copy_by_memcpy)
+pointer_of: Any = intrinsic(_unwrap_pointer)
+unwrapped: Any = njit(_unwrap_nothing) if BOUNDS_ARE_CHECKED else pointer_of
+copy: Any = njit(_copy_by_index if BOUNDS_ARE_CHECKED else _copy_by_memcpy)

@@ -14,8 +14,8 @@ A fetch response's ``records`` field is a run of batches, the last of which may 
     attributes: bit 3 LogAppendTime, bit 4 transactional, bit 5 control, bit 6 the base timestamp is a delete
     horizon (record timestamps are still relative to it)
 
-The work is done in three steps: :func:`index_batches` reads the headers here, ``records.measure`` checks the
-records, ``records.copy_records`` writes them out.
+The work is done in three steps: :func:`index_batches` reads the headers here, ``survey`` checks the batches and
+leaves out those that hold nothing wanted, ``records.decode_run`` reads the records of the others.
 
 Gaps between offsets are normal (compaction, transaction markers). Ignored: leader epoch, producer epoch, sequence
 numbers. A batch of magic 0 or 1 has its magic byte at the same place, and is refused by it.
@@ -30,10 +30,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel
-from directkafka.kafka.record_fault import FAULT_SIZE, Fault, describe, new_fault, report
+from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
+from directkafka.kafka.record_fault import Fault, describe, new_fault, report
 
-__all__ = ["HEADER_SIZE", "Batch", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
+__all__ = ["HEADER_SIZE", "Batch", "batch_at", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -66,25 +66,35 @@ class Batch(NamedTuple):
 
 
 @helper
+def batch_at(batches: Any, row: int) -> Batch:
+    """A row of the index as a named tuple, inside kernels."""
+    return Batch(
+        batches[row, 0], batches[row, 1], batches[row, 2], batches[row, 3], batches[row, 4],
+        batches[row, 5], batches[row, 6], batches[row, 7], batches[row, 8], batches[row, 9],
+    )  # fmt: skip
+
+
+@helper
+def _uint32(data: Any, position: int) -> int:
+    high = wide(data[position]) << 24 | wide(data[position + 1]) << 16
+    return high | wide(data[position + 2]) << 8 | wide(data[position + 3])
+
+
+@helper
 def _int32(data: Any, position: int) -> int:
-    value = 0
-    for i in range(4):
-        value = value << 8 | data[position + i]
+    value = _uint32(data, position)
     return value - ((value & 0x80000000) << 1)
 
 
 @helper
 def _int64(data: Any, position: int) -> int:
-    value = 0
-    for i in range(8):
-        value = value << 8 | data[position + i]
-    return value
+    return _uint32(data, position) << 32 | _uint32(data, position + 4)
 
 
 @helper
-def _batch_end(data: Any, start: int, last_offset: int, fault: Any) -> Any:
+def _batch_end(data: Any, start: int, data_end: int, last_offset: int, fault: Any) -> Any:
     """Check the batch header at ``start``: where its batch ends, 0 when that is cut off, -1 on a fault."""
-    size = data.shape[0] - start
+    size = data_end - start
     if size < _MAGIC_END:
         return 0
     magic, length = data[start + 16], _int32(data, start + 8)
@@ -103,21 +113,42 @@ def _batch_end(data: Any, start: int, last_offset: int, fault: Any) -> Any:
     return end
 
 
-@kernel(INT64(BYTES_IN))
-def _next_offset(data: Any) -> Any:
-    fault = np.zeros(FAULT_SIZE, np.int64)
+@kernel(INT64(BYTES_IN, TABLE, INT64S, INT64S))
+def _walk(records: Any, index: Any, counted: Any, fault: Any) -> int:
+    """Read the batch headers, into the index as far as that has rows; see :func:`index_batches`.
+
+    Returns:
+        One past the last offset of the last complete batch, 0 when there is none; ``counted[0]`` is their number.
+    """
+    data = unwrapped(records)
+    count = start = 0
     last_offset = -1
-    start = 0
     while True:
-        end = _batch_end(data, start, last_offset, fault)
+        end = _batch_end(data, start, records.shape[0], last_offset, fault)
         if end <= 0:
+            counted[0] = count
             return last_offset + 1
-        last_offset = _int64(data, start) + _int32(data, start + 23)
+        base = _int64(data, start)
+        last_offset = base + _int32(data, start + 23)
+        if count < index.shape[0]:
+            index[count, 0] = start
+            index[count, 1] = end
+            index[count, 2] = base
+            index[count, 3] = last_offset
+            index[count, 4] = _uint32(data, start + 17)
+            index[count, 5] = _uint32(data, start + 21) >> 16
+            index[count, 6] = _int64(data, start + 27)
+            index[count, 7] = _int64(data, start + 35)
+            index[count, 8] = _int64(data, start + 43)
+            index[count, 9] = _int32(data, start + 57)
+        count += 1
         start = end
 
 
-@kernel(TABLE(BYTES_IN, INT64S))
-def index_batches(data: Any, fault: Any) -> Table:
+_NO_INDEX = np.empty((0, len(Batch._fields)), np.int64)
+
+
+def index_batches(data: Bytes, fault: Int64s) -> Table:
     """The headers of all complete batches up to the first faulty one; a batch that is cut off ends the run.
 
     Args:
@@ -127,32 +158,12 @@ def index_batches(data: Any, fault: Any) -> Table:
     Returns:
         One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
     """
-    index = np.empty((64, 10), np.int64)
-    count = 0
-    start = 0
-    last_offset = -1
-    while True:
-        end = _batch_end(data, start, last_offset, fault)
-        if end <= 0:
-            return index[:count]
-        if count == index.shape[0]:
-            wider = np.empty((2 * count, 10), np.int64)
-            wider[:count] = index
-            index = wider
-        base = _int64(data, start)
-        last_offset = base + _int32(data, start + 23)
-        index[count, 0] = start
-        index[count, 1] = end
-        index[count, 2] = base
-        index[count, 3] = last_offset
-        index[count, 4] = _int32(data, start + 17) & 0xFFFFFFFF
-        index[count, 5] = data[start + 21] << 8 | data[start + 22]
-        index[count, 6] = _int64(data, start + 27)
-        index[count, 7] = _int64(data, start + 35)
-        index[count, 8] = _int64(data, start + 43)
-        index[count, 9] = _int32(data, start + 57)
-        count += 1
-        start = end
+    # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
+    counted = np.zeros(1, np.int64)
+    _walk(data, _NO_INDEX, counted, fault)
+    index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
+    _walk(data, index, counted, fault)
+    return index
 
 
 def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
@@ -174,7 +185,7 @@ def next_offset(records: memoryview) -> int | None:
     Returns:
         The offset to fetch next, or None when no complete batch is there.
     """
-    return int(_next_offset(readonly_bytes(records))) or None
+    return int(_walk(readonly_bytes(records), _NO_INDEX, np.zeros(1, np.int64), new_fault())) or None
 
 
 def header_fault(records: memoryview) -> str | None:

@@ -12,12 +12,15 @@ from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT32S, INT64, INT64S,
 __all__ = [
     "HEADER_COLUMNS_TYPE",
     "RECORD_COLUMNS_TYPE",
+    "ROOM_TYPE",
     "SOURCE_TYPE",
+    "Filled",
     "HeaderColumns",
     "Member",
     "RecordColumns",
+    "Room",
     "Source",
-    "Totals",
+    "Target",
     "Wanted",
 ]
 
@@ -28,20 +31,20 @@ Table = np.ndarray[Any, np.dtype[np.int64]]
 
 
 class Member(NamedTuple):
-    """One batch of a group, whose records go into the same Arrow buffers as those of the group's other batches.
+    """One batch of a run: batches that were checked together, and whose records are decoded by one call.
 
-    ``index_row`` is the batch's row of the index; its records lie at ``[start, end)`` of the decompressed bytes
-    (``in_scratch`` 1) or of the response itself (0).
+    ``index_row`` is the batch's row of the index. Its records lie at ``[start, end)``: of the response when ``codec``
+    is 0, else of the decompressed bytes; before it is decompressed, its compressed records do so in the response.
     """
 
     index_row: int
-    in_scratch: int
+    codec: int
     start: int
     end: int
 
 
-class Totals(NamedTuple):
-    """What :func:`measure` counts over the wanted records of a group."""
+class Filled(NamedTuple):
+    """How far the columns are filled."""
 
     rows: int
     key_bytes: int
@@ -49,6 +52,19 @@ class Totals(NamedTuple):
     headers: int
     header_key_bytes: int
     header_value_bytes: int
+    null_keys: int
+    null_values: int
+    rows_without_headers: int
+    null_header_values: int
+
+
+class Room(NamedTuple):
+    """How far the columns may be filled: ``record_bytes`` of keys and values, ``header_bytes`` of either kind."""
+
+    rows: int
+    record_bytes: int
+    headers: int
+    header_bytes: int
 
 
 class Wanted(NamedTuple):
@@ -63,20 +79,20 @@ class Wanted(NamedTuple):
 
 
 class Source(NamedTuple):
-    """What the kernels read: a group of batches of one response, and what is wanted of it.
+    """What the kernel reads: a run of batches of one response, and what is wanted of it.
 
     Attributes:
         records: the response's bytes, read-only.
         scratch: decompressed bytes, read-only.
         batches: what :func:`directkafka.kafka.record_batch.index_batches` returned.
-        group: the batches, columns as in :class:`Member`.
+        run: the batches to decode, columns as in :class:`Member`.
         wanted: what of it goes into the columns.
     """
 
     records: Bytes
     scratch: Bytes
     batches: Table
-    group: Table
+    run: Table
     wanted: Wanted
 
 
@@ -106,10 +122,20 @@ class HeaderColumns(NamedTuple):
     value_validity: Bytes
 
 
+class Target(NamedTuple):
+    """Where a kernel writes: the columns as bare pointers, and how far they may be filled."""
+
+    records: RecordColumns
+    headers: HeaderColumns
+    room: Room
+
+
 _tuple_type: Any = types.NamedTuple
+_uniform_tuple_type: Any = types.NamedUniTuple
 _WANTED_TYPE = _tuple_type([INT64, INT64, types.boolean], Wanted)
 SOURCE_TYPE = _tuple_type([BYTES_IN, BYTES_IN, TABLE, TABLE, _WANTED_TYPE], Source)
 RECORD_COLUMNS_TYPE = _tuple_type(
     [INT64S, INT64S, INT32S, INT32S, BYTES_OUT, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], RecordColumns
 )
 HEADER_COLUMNS_TYPE = _tuple_type([INT32S, BYTES_OUT, INT32S, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], HeaderColumns)
+ROOM_TYPE = _uniform_tuple_type(INT64, len(Room._fields), Room)

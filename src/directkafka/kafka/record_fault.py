@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from directkafka.kafka.codecs import CODEC_NAMES
 from directkafka.kafka.kernel import helper
 
 __all__ = ["FAULT_SIZE", "Fault", "describe", "new_fault", "report"]
@@ -38,6 +39,10 @@ class Fault(IntEnum):
     RECORD_TAIL = 14
     BATCH_TAIL = 15
     TIMESTAMP = 16
+    CODEC = 17
+    CHECKSUM = 18
+    CONTROL_COMPRESSED = 19
+    CONTROL_KEY = 20
 
 
 #: One sentence per fault over ``a`` and ``b``, the two numbers that the kernel reports with it.
@@ -61,16 +66,20 @@ _REASONS = {
     Fault.BATCH_TAIL: "{a} bytes are left over after the last of {b} records",
     Fault.TIMESTAMP: "the record at offset {b} has a timestamp of {a} ms (modulo 2^64), which does not fit into "
     "microseconds of 64 bits (Spark's KAFKA_MALFORMED_RECORD_TIMESTAMP)",
+    Fault.CODEC: "codec {a} is none of {codecs}",
+    Fault.CHECKSUM: "its CRC32C is {a:#010x}, the header says {b:#010x}",
+    Fault.CONTROL_COMPRESSED: "a control batch is compressed",
+    Fault.CONTROL_KEY: "a control batch's first record has no key of version and type",
 }
 
-_IN_BATCH_HEADER = frozenset({Fault.BATCH_LENGTH, Fault.MAGIC, Fault.OFFSETS, Fault.ORDER})
+_OF_A_RECORD = frozenset(range(Fault.RECORD_COUNT, Fault.TIMESTAMP + 1))
 
 
 def describe(fault: np.ndarray[Any, Any]) -> str:
     """The reason of a fault as a kernel reported it: which record and byte, which check, the numbers."""
     code, byte, a, b, record, _ = fault.tolist()
-    reason = _REASONS[Fault(code)].format(a=a, b=b)
-    return reason if Fault(code) in _IN_BATCH_HEADER else f"record {record} (byte {byte} of the records): {reason}"
+    reason = _REASONS[Fault(code)].format(a=a, b=b, codecs=CODEC_NAMES)
+    return f"record {record} (byte {byte} of the records): {reason}" if code in _OF_A_RECORD else reason
 
 
 def new_fault() -> np.ndarray[Any, np.dtype[np.int64]]:

@@ -1,9 +1,12 @@
 import hashlib
 import json
+import random
 import struct
+import threading
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.record_encoder import (
     ABORT,
@@ -11,6 +14,7 @@ from tests.record_encoder import (
     COMMIT,
     TRANSACTIONAL,
     Record,
+    compress,
     decode_rows,
     decoder,
     encode_batch,
@@ -22,7 +26,6 @@ from tests.record_encoder import (
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka.arrow import schema
-from directkafka.kafka.decode import AbortedTransactions
 from directkafka.kafka.record_batch import next_offset
 
 VECTORS = Path(__file__).parents[2] / "vectors"
@@ -178,6 +181,36 @@ def test_a_record_larger_than_the_limit_goes_through_alone() -> None:
     assert [batch.column("offset").to_pylist() for batch in batches] == [[0], [1], [2]]
 
 
+@pytest.mark.parametrize("codec", CODECS)
+def test_a_response_of_several_megabytes_comes_out_whole(codec: str) -> None:
+    chance = random.Random(2)
+    records = [Record(offset=at, value=chance.randbytes(150) + b"0" * 250) for at in range(8000)]
+    data = b"".join(encode_batch(records[at : at + 300], codec=codec) for at in range(0, 8000, 300))
+    batches = list(decoder(batch_bytes_max=10**6).decode(memoryview(data), ()))
+    assert [value for batch in batches for value in batch["value"].to_pylist()] == [one.value for one in records]
+    assert all(700_000 < size_of(batch) <= 1_000_000 for batch in batches[:-1])
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_more_headers_than_rows_usually_have_make_smaller_batches_and_lose_nothing(codec: str) -> None:
+    records = [
+        Record(offset=at, value=b"", headers=tuple((b"name%d" % number, b"%d" % at) for number in range(at % 90)))
+        for at in range(400)
+    ]
+    data = b"".join(encode_batch(records[at : at + 50], codec=codec) for at in range(0, 400, 50))
+    rows = decode_rows(data, batch_rows_max=100, batch_bytes_max=20_000)
+    assert [len(row["headers"] or ()) for row in rows] == [at % 90 for at in range(400)]
+    assert rows[89]["headers"][-1] == {"key": "name88", "value": b"89"}
+
+
+def test_what_is_not_filled_is_given_back() -> None:
+    data = b"".join(encode_batch([Record(offset=at, value=bytes(1000))], codec="zstd") for at in range(100))
+    (batch,) = decoder(10, 20).decode(memoryview(data), ())
+    assert batch.num_rows == 10
+    assert sum(buffer.size for column in batch for buffer in column.buffers() if buffer) < 4_000_000
+    assert batch["value"].buffers()[2].size == 10_000
+
+
 def test_codecs_may_change_from_batch_to_batch() -> None:
     data = b"".join(
         encode_batch(numbered(at * 10, at * 10 + 10, size=100), codec=codec) for at, codec in enumerate([*CODECS] * 4)
@@ -232,13 +265,31 @@ def test_a_transaction_that_began_before_the_response_is_dropped_too() -> None:
 
 
 def test_a_commit_marker_does_not_end_an_aborted_transaction_of_the_list() -> None:
-    transactions = AbortedTransactions([(7, 5)])
-    transactions.advance(4)
-    assert 7 not in transactions
-    transactions.advance(5)
-    assert 7 in transactions
-    transactions.end(7)
-    assert 7 not in transactions
+    data = transactional(3, 7) + transactional(5, 7) + marker(7, 7, COMMIT) + transactional(8, 7) + marker(10, 7, ABORT)
+    assert offsets(decode_rows(data + transactional(11, 7), [(7, 5)])) == [3, 4, 11, 12]
+
+
+def test_the_transactions_of_many_producers_are_kept_apart() -> None:
+    producers = [5, -3, 2**62, 0, 9, 7]
+    data, expected = [], []
+    for at, producer_id in enumerate(producers * 3):
+        data.append(transactional(at * 2, producer_id))
+        expected += [at * 2, at * 2 + 1] * (producer_id in {0, -3})
+    aborted = [(producer_id, 0) for producer_id in producers if producer_id > 0]
+    assert offsets(decode_rows(b"".join(data), aborted)) == expected
+
+
+def test_thousands_of_transactions_of_one_record_each_are_told_apart() -> None:
+    data, aborted, expected = [], [], []
+    for number in range(6000):
+        offset, is_aborted = number * 2, number % 10 == 3
+        data.append(encode_batch([Record(offset=offset)], attributes=TRANSACTIONAL, producer_id=number % 7))
+        data.append(marker(offset + 1, number % 7, ABORT if is_aborted else COMMIT))
+        aborted += [(number % 7, offset)] * is_aborted
+        expected += [offset] * (not is_aborted)
+    using = decoder(include_headers=False)
+    assert offsets(decode_rows(b"".join(data), aborted, using)) == expected
+    assert using.position == 12_000
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\x00\x00\x00"])
@@ -256,7 +307,7 @@ def test_a_wrong_checksum_is_refused_with_both_and_passes_when_nobody_asks() -> 
     using = decoder()
     with pytest.raises(MalformedBatchError, match=r"CRC32C is 0x\w{8}, the header says 0x\w{8}") as caught:
         decode_rows(bytes(data), using=using)
-    assert (caught.value.offset, caught.value.position, using.position) == (3, start, 0)
+    assert (caught.value.offset, caught.value.position, using.position) == (3, start, 3)
     assert len(decode_rows(bytes(data), check_crcs=False)) == 6
 
 
@@ -282,6 +333,28 @@ def test_what_comes_before_a_faulty_header_is_read_first() -> None:
     assert using.position == 3
 
 
+MALFORMED = {
+    "a wrong checksum": lambda batch: batch[:17] + bytes(4) + batch[21:],
+    "a record that is none": lambda batch: with_crc(batch[:61] + b"\x03" + batch[62:]),
+    "a count that does not match": lambda batch: with_crc(batch[:57] + struct.pack(">i", 4) + batch[61:]),
+    "bytes its codec cannot read": lambda batch: with_crc(batch[:22] + b"\x04" + batch[23:]),
+}
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "gzip"])
+@pytest.mark.parametrize("name", MALFORMED)
+def test_every_record_before_a_malformed_batch_is_delivered_before_the_error(name: str, codec: str) -> None:
+    before = [encode_batch(numbered(first, first + 3), codec=codec) for first in (0, 3, 6)]
+    data = b"".join(before) + MALFORMED[name](encode_batch(numbered(9, 12))) + encode_batch(numbered(12, 15))
+    using = decoder()
+    stream = using.decode(memoryview(data), ())
+    assert next(stream).column("offset").to_pylist() == list(range(9))
+    with pytest.raises(MalformedBatchError) as caught:
+        next(stream)
+    assert (caught.value.offset, caught.value.position) == (9, sum(map(len, before)))
+    assert using.position == 9
+
+
 def test_damaged_compressed_bytes_are_refused_with_the_codec_s_reason() -> None:
     data = bytearray(encode_batch(numbered(0, 50), codec="lz4"))
     data[61 + 7 + 4 + 1] ^= 0xFF
@@ -297,6 +370,42 @@ def test_a_decompression_bomb_is_refused_at_the_limit(codec: str) -> None:
     with pytest.raises(MalformedBatchError, match="decompress to more than 100000 bytes") as caught:
         decode_rows(data, decompressed_bytes_max=100_000)
     assert caught.value.offset == 5
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_a_decompression_bomb_needs_no_more_memory_than_its_limit(codec: str) -> None:
+    data = seal(0, compress(codec, bytes(300_000_000)), count=1, attributes=CODECS[codec])
+    using = decoder(decompressed_bytes_max=8_000_000)
+    before = resident_bytes()
+    with Sampler() as sampler, pytest.raises(MalformedBatchError, match="more than 8000000 bytes, the limit"):
+        list(using.decode(memoryview(data), ()))
+    assert sampler.peak - before < 40_000_000
+
+
+def resident_bytes() -> int:
+    return psutil.Process().memory_info().rss
+
+
+class Sampler(threading.Thread):
+    """The process's highest resident size, looked at again and again while a block runs."""
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self.peak = 0
+        self._over = threading.Event()
+
+    def run(self) -> None:
+        while not self._over.is_set():
+            self.peak = max(self.peak, resident_bytes())
+
+    def __enter__(self) -> "Sampler":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self.join()
+        self.peak = max(self.peak, resident_bytes())
 
 
 def test_the_buffer_is_free_for_reuse_once_the_iterator_is_exhausted() -> None:

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 from numba import types
-from numba.core.dispatcher import Dispatcher
 
 from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT64, copy, kernel, unwrapped
 
@@ -28,14 +27,6 @@ def test_null_and_empty_copy_nothing(length: int) -> None:
     data.setflags(write=False)
     assert compiled(target, data, length) == 1
     assert target.tolist() == [0, 0]
-
-
-def test_a_process_that_may_write_nowhere_compiles_without_a_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_locator(_self: Dispatcher) -> None:
-        raise RuntimeError("cannot cache function: no locator available")
-
-    monkeypatch.setattr(Dispatcher, "enable_caching", no_locator)
-    assert kernel(INT64(INT64))(lambda number: number + 1)(41) == 42
 
 
 def test_a_kernel_takes_only_the_types_it_was_compiled_for() -> None:

@@ -1,0 +1,190 @@
+"""Compiled kernels on disk: which folder they are taken from, and what processes do to each other.
+
+The processes of these tests compile a small kernel of a file of its own. That a folder cannot be written is shown
+with a file in its place: a test that runs as root may write wherever there is a folder.
+"""
+
+import importlib
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic
+
+import directkafka.kafka
+from directkafka.kafka import kernel_cache
+
+PROGRAM = """
+from directkafka.kafka.kernel import INT64, helper, kernel
+
+@helper
+def twice(number):
+    return 2 * number
+
+@kernel(INT64(INT64))
+def doubled(number):
+    return twice(number)
+
+print(doubled(21), sum(doubled.stats.cache_misses.values()))
+"""
+
+
+class Install:
+    """A folder with a kernel's file, and an environment whose folders are all below it."""
+
+    def __init__(self, root: Path) -> None:
+        self.package, self.home, self.temporary = root / "package", root / "home", root / "tmp"
+        for folder in (self.package, self.home, self.temporary):
+            folder.mkdir()
+        (self.package / "doubling.py").write_text(PROGRAM)
+        self.pycache = self.package / "__pycache__"
+        kept = {name: value for name, value in os.environ.items() if name not in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}}
+        paths = [str(self.package), *filter(None, sys.path)]
+        self.environment = kept | {
+            "PYTHONPATH": os.pathsep.join(paths),
+            "HOME": str(self.home),
+            "TMPDIR": str(self.temporary),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+    def start(self, **environment: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", "import doubling"]
+        return subprocess.Popen(command, env=self.environment | environment, stdout=subprocess.PIPE, text=True)
+
+    def run(self, **environment: str) -> str:
+        """What the program printed: its result, and how many kernels were compiled."""
+        process = self.start(**environment)
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        return printed.strip()
+
+    def entries(self, folder: Path) -> list[Path]:
+        return sorted(folder.rglob("*.nb*")) if folder.is_dir() else []
+
+
+@pytest.fixture
+def install(tmp_path: Path) -> Install:
+    return Install(tmp_path)
+
+
+def test_the_second_process_compiles_nothing(install: Install) -> None:
+    assert install.run() == "42 1"
+    assert len(install.entries(install.pycache)) == 2
+    assert install.run() == "42 0"
+    assert not install.entries(install.home)
+    assert not list(install.temporary.iterdir())
+
+
+def test_the_user_s_folder_is_used_where_the_package_cannot_be_written(install: Install) -> None:
+    install.pycache.write_text("not a folder")
+    assert install.run() == "42 1"
+    assert len(install.entries(install.home)) == 2
+    assert install.run() == "42 0"
+
+
+def test_a_user_without_a_home_gets_a_private_folder(install: Install) -> None:
+    install.pycache.write_text("not a folder")
+    install.home.rmdir()
+    install.home.write_text("not a folder")
+    assert install.run() == "42 1"
+    (folder,) = install.temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert install.run() == "42 0"
+
+
+def test_a_private_folder_that_others_may_write_to_is_left_alone(install: Install) -> None:
+    install.pycache.write_text("not a folder")
+    install.home.rmdir()
+    install.home.write_text("not a folder")
+    install.run()
+    (folder,) = install.temporary.iterdir()
+    folder.chmod(0o777)
+    assert install.run() == "42 1"
+    folder.chmod(0o700)
+    assert install.run() == "42 0"
+
+
+def test_a_read_only_install_that_brings_its_cache_compiles_nothing(install: Install) -> None:
+    install.run()
+    before = install.entries(install.pycache)
+    install.pycache.chmod(0o555)
+    install.package.chmod(0o555)
+    try:
+        assert install.run() == "42 0"
+        assert install.entries(install.pycache) == before
+        assert not install.entries(install.home)
+    finally:
+        install.package.chmod(0o755)
+        install.pycache.chmod(0o755)
+
+
+def test_a_process_that_may_write_nowhere_compiles_without_a_cache(install: Install) -> None:
+    install.pycache.write_text("not a folder")
+    install.home.rmdir()
+    install.home.write_text("not a folder")
+    place = install.temporary / kernel_cache.PRIVATE_NAME
+    place.write_text("not a folder")
+    assert install.run() == "42 1"
+    assert install.run() == "42 1"
+
+
+def test_a_folder_of_one_s_own_choice_comes_first(install: Install, tmp_path: Path) -> None:
+    chosen = tmp_path / "chosen"
+    assert install.run(NUMBA_CACHE_DIR=str(chosen)) == "42 1"
+    assert len(install.entries(chosen)) == 2
+    assert not install.entries(install.pycache)
+    assert install.run(NUMBA_CACHE_DIR=str(chosen)) == "42 0"
+
+
+def test_eight_processes_that_start_at_once_with_an_empty_cache_do_not_disturb_each_other(install: Install) -> None:
+    processes = [install.start() for _ in range(8)]
+    printed = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8
+    assert all(line.startswith("42 ") for line in printed)
+    assert len(install.entries(install.pycache)) == 2, "no temporary file is left"
+    assert install.run() == "42 0"
+
+
+@pytest.mark.parametrize("suffix", ["nbi", "nbc"])
+@pytest.mark.parametrize("content", [b"", b"\x80\x05garbage", None])
+def test_an_entry_that_is_damaged_is_compiled_anew_and_replaced(
+    install: Install, suffix: str, content: bytes | None
+) -> None:
+    install.run()
+    (entry,) = install.pycache.glob(f"*.{suffix}")
+    entry.write_bytes(entry.read_bytes()[:-20] if content is None else content)
+    assert install.run() == "42 1"
+    assert install.run() == "42 0"
+
+
+def test_a_file_that_changes_makes_its_kernels_compile_anew(install: Install) -> None:
+    install.run()
+    (install.package / "doubling.py").write_text(PROGRAM.replace("2 * number", "3 * number"))
+    assert install.run() == "63 1"
+
+
+def test_checked_and_unchecked_code_are_kept_apart(install: Install) -> None:
+    assert install.run() == "42 1"
+    assert install.run(NUMBA_BOUNDSCHECK="1") == "42 1"
+    assert install.run() == "42 0"
+    assert len(install.entries(install.pycache)) == 4
+
+
+def test_every_file_that_is_compiled_into_kernels_of_others_counts_for_their_names() -> None:
+    compiled = {
+        name
+        for _, name, _ in pkgutil.iter_modules(directkafka.kafka.__path__)
+        if any(comes_from(value, name) for value in vars(importlib.import_module(f"directkafka.kafka.{name}")).values())
+    }
+    assert compiled - {"records", "survey"} <= set(kernel_cache.COMPILED)
+
+
+def comes_from(value: Any, module: str) -> bool:
+    if isinstance(value, Dispatcher | type(intrinsic(lambda context: None))):
+        return value.__module__ == f"directkafka.kafka.{module}"
+    return False
