@@ -10,6 +10,7 @@ Sources: ``crc32c_extend`` of https://github.com/google/crc32c, ``crc32c.h``; ``
 https://github.com/lz4/lz4, ``lz4.h``, which never reads or writes out of the bounds it is given.
 """
 
+# ruff: noqa: PLR0917 - the signatures are those of C functions
 from __future__ import annotations
 
 import ctypes

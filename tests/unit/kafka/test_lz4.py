@@ -141,3 +141,25 @@ def test_members_are_decompressed_one_behind_the_other_up_to_one_that_is_left() 
     assert run[:3, 2:].tolist() == [[0, 54], starts[1:3], [54, 60]]
     assert (call(4), used.tolist()) == (5, [65])
     assert target[:65].tobytes() == b"first " * 9 + b"second" + b"third"
+
+
+def test_without_liblz4_s_function_all_that_is_compressed_is_left() -> None:
+    frame = lz4_frame(TEXT)
+    run, used = np.array([[0, NO_COMPRESSION, 0, 5], [1, LZ4, 5, 5 + len(frame)]], np.int64), np.zeros(1, np.int64)
+    records = np.frombuffer(b"plain" + frame, np.uint8)
+    assert unpack_lz4(NOWHERE, records, run, 0, np.zeros(2 * len(TEXT), np.uint8), used) == 1
+    assert used[0] == 0
+
+
+def test_liblz4_s_function_is_found_where_lz4_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lz4_block_address() != NOWHERE
+    monkeypatch.setattr("directkafka.kafka.c_functions.import_module", unimportable)
+    lz4_block_address.cache_clear()
+    try:
+        assert lz4_block_address() == NOWHERE
+    finally:
+        lz4_block_address.cache_clear()
+
+
+def unimportable(name: str) -> Any:
+    raise ImportError(name)
