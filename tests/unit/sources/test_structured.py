@@ -6,6 +6,7 @@ import pickle
 from collections.abc import Mapping
 
 import pytest
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, ReadMinRows
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -14,8 +15,9 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.columns import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
-from directkafka.sources import structured
+from directkafka.sources import structured, structured_readers
 from directkafka.sources.columns import record_columns, record_schema
+from directkafka.sources.structured_readers import StreamReader
 from directkafka.view import ClusterView, PartitionView
 
 ALL = ReadAllAvailable()
@@ -33,7 +35,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     found = Clock()
-    monkeypatch.setattr(structured, "time", found)
+    monkeypatch.setattr(structured_readers, "time", found)
     return found
 
 
@@ -94,8 +96,8 @@ class Cluster:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured, "SourceCluster", Cluster)
-    monkeypatch.setattr(structured, "_SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(structured_readers, "SourceCluster", Cluster)
+    monkeypatch.setattr(structured_readers, "_SECOND_LOOK_S", 0.0)
 
 
 def source(**options: str) -> structured.DirectKafkaDataSource:
@@ -116,9 +118,9 @@ def schema(*columns: str) -> StructType:
     return StructType([StructField(name, Named(kind)) for name, kind in record_columns(columns or RECORD_COLUMNS)])
 
 
-def stream(**options: str) -> tuple[structured._StreamReader, Cluster]:
+def stream(**options: str) -> tuple[StreamReader, Cluster]:
     reader = source(**options).streamReader(schema())
-    assert isinstance(reader, structured._StreamReader)
+    assert isinstance(reader, StreamReader)
     assert isinstance(reader._cluster, Cluster)
     return reader, reader._cluster
 
@@ -143,9 +145,9 @@ def test_latest_is_what_it_was_when_the_query_began() -> None:
 
 
 def ranges(
-    reader: structured._StreamReader, start: structured.Nested, end: structured.Nested
+    reader: StreamReader, start: structured_readers.Nested, end: structured_readers.Nested
 ) -> list[RangeTask | OffsetRange]:
-    return [one.task for one in reader.partitions(start, end) if isinstance(one, structured._RangePartition)]
+    return [one.task for one in reader.partitions(start, end) if isinstance(one, structured_readers._RangePartition)]
 
 
 def test_without_new_records_the_offset_stays() -> None:
@@ -191,11 +193,11 @@ def test_topics_that_a_pattern_finds_later_are_read_from_their_start() -> None:
     assert reader.latestOffset(start, ALL) == {"flights": {"0": 5}}
 
 
-def _pattern() -> tuple[structured._StreamReader, Cluster]:
+def _pattern() -> tuple[StreamReader, Cluster]:
     """A stream on a pattern; that it finds nothing is no error."""
     options = {"kafka.bootstrap.servers": "broker:9092", "subscribePattern": "flights", "startingOffsets": "latest"}
     reader = structured.DirectKafkaDataSource(options).streamReader(schema())
-    assert isinstance(reader, structured._StreamReader)
+    assert isinstance(reader, StreamReader)
     assert isinstance(reader._cluster, Cluster)
     reader._cluster.by_name = False
     return reader, reader._cluster
@@ -265,7 +267,7 @@ def test_only_the_options_travel_to_the_executors() -> None:
     reader, _ = stream()
     travelled = pickle.loads(pickle.dumps(reader))
     assert vars(travelled) == {"_options": reader._options}
-    assert list(travelled.read(structured.InputPartition(None))) == []
+    assert list(travelled.read(InputPartition(None))) == []
 
 
 def test_stopping_closes_the_connections() -> None:
@@ -312,7 +314,7 @@ def test_spark_is_told_of_a_limit_so_that_asking_for_all_means_all(options: dict
     assert reader.getDefaultReadLimit() == limit
 
 
-def started(reader: structured._StreamReader) -> structured.Nested:
+def started(reader: StreamReader) -> structured_readers.Nested:
     return reader.latestOffset({}, ALL)
 
 

@@ -1,0 +1,108 @@
+"""What a benchmark finds: figures with what is required of them, told as a table and kept as JSON."""
+
+from __future__ import annotations
+
+import json
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["Figure", "alternately", "console", "ratio", "save", "show", "told"]
+
+console = Console(stderr=True)
+
+_WARM_RUNS = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One number and its bound.
+
+    Attributes:
+        name: what was measured.
+        value: the number.
+        unit: of the number: ``x`` for a ratio, ``M/s`` for million records a second, ``MB`` and so on.
+        required: what it must be.
+        at_most: whether ``required`` is an upper bound; else it is a lower one.
+        detail: what the number was made of, medians with (least to most).
+    """
+
+    name: str
+    value: float
+    unit: str
+    required: float
+    at_most: bool = False
+    detail: str = ""
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the bound holds."""
+        return self.value <= self.required if self.at_most else self.value >= self.required
+
+
+def alternately(runs: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, list[float]]:
+    """Seconds of each run by name: all are warmed, then timed in turn, so that all see the same machine."""
+    for _ in range(_WARM_RUNS):
+        for run in runs.values():
+            run()
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeat):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def ratio(
+    name: str, seconds: Mapping[str, list[float]], *, over: str, required: float, records: int, unit: str = "x"
+) -> Figure:
+    """How many times faster ``ours`` is than another run; with unit ``%``, its share of that run's speed."""
+    medians = {one: statistics.median(times) for one, times in seconds.items()}
+    value = medians[over] / medians["ours"]
+    detail = ", ".join(
+        f"{one} {medians[one]:.2f} s ({min(times):.2f}-{max(times):.2f}), {records / medians[one] / 1e6:.2f} M/s"
+        for one, times in seconds.items()
+        if one in {"ours", over}
+    )
+    return told(
+        Figure(name=name, value=100 * value if unit == "%" else value, unit=unit, required=required, detail=detail)
+    )
+
+
+def told(figure: Figure) -> Figure:
+    """Print a figure as soon as it is known."""
+    mark = "" if figure.is_met else "  [red]below what is required[/red]"
+    console.print(f"{figure.name}: {figure.value:.2f} {figure.unit}{mark}")
+    return figure
+
+
+def show(figures: list[Figure]) -> None:
+    """The table, wide enough for every figure, on a log file too."""
+    table = Table(title="directkafka, Spark's JVM connector 4.2.0 and others, side by side", title_justify="left")
+    for column in ("measure", "figure", "required", ""):
+        table.add_column(column, justify="right" if column in {"figure", "required"} else "left")
+    table.add_column("median seconds (least-most)")
+    for one in figures:
+        bound = f"{'<=' if one.at_most else '>='} {one.required:g} {one.unit}"
+        table.add_row(one.name, f"{one.value:.2f} {one.unit}", bound, "" if one.is_met else "missed", one.detail)
+    Console(width=max(console.width, 170)).print(table)
+
+
+def save(figures: list[Figure]) -> None:
+    """Keep the figures as benchmarks/results/latest.json."""
+    folder = Path(__file__).parent / "results"
+    folder.mkdir(exist_ok=True)
+    document = {
+        "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "python": platform.python_version(),
+        "machine": platform.platform(),
+        "figures": [asdict(one) | {"is_met": one.is_met} for one in figures],
+    }
+    (folder / "latest.json").write_text(json.dumps(document, indent=2) + "\n")

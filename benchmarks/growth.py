@@ -1,0 +1,94 @@
+"""How time and memory grow with the number of partitions and with the length of a range."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from figures import Figure, console, told
+from publish import publish
+
+from directkafka import Cluster, OffsetRange, create_dataframe
+
+__all__ = ["lengths", "partitions"]
+
+_WORKER_MB_MAX = 250.0
+#: How many times as long a record may take in the worst case as in the best.
+_SPREAD_MAX = 1.5
+
+
+def partitions(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]:
+    """The same records in 1, 4, 16 and 64 partitions: the time of each against the best."""
+    best_s = {}
+    for count in (1, 4, 16, 64):
+        topic = f"partitions-{count}"
+        console.print(f"publishing {records:,} records in {count} partitions")
+        publish(servers, topic, records, codec="lz4", partitions=count)
+        best_s[count] = min(_seconds(lambda topic=topic: _read(spark, servers, topic)) for _ in range(repeat))  # type: ignore[misc]
+    # One partition is one task, on one core of two.
+    per_core = {count: seconds / (2 if count == 1 else 1) for count, seconds in best_s.items()}
+    detail = ", ".join(f"{count}: {seconds:.2f} s" for count, seconds in best_s.items())
+    value = max(per_core.values()) / min(per_core.values())
+    name = f"{records:,} records in 1, 4, 16, 64 partitions, core seconds, most to least"
+    return [told(Figure(name=name, value=value, unit="x", required=_SPREAD_MAX, at_most=True, detail=detail))]
+
+
+def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figure]:
+    """Ranges of 10 thousand records to ``longest``: seconds of a million records, and the workers' peak memory."""
+    console.print(f"publishing {longest:,} records into one partition")
+    publish(servers, "long", longest, codec="lz4", partitions=1)
+    counts = [count for count in (10_000, 100_000, 1_000_000, 10_000_000) if count < longest]
+    with Cluster({"bootstrap.servers": servers}) as cluster:
+        seconds, peak_mb = {}, {}
+        for count in [*counts, longest]:
+            frame = create_dataframe(spark, cluster, [OffsetRange("long", 0, 0, count)])
+            runs = [_seconds(lambda frame=frame: _noop(frame)) for _ in range(repeat if count < longest else 2)]  # type: ignore[misc]
+            seconds[count], peak_mb[count] = min(runs), _workers_peak_mb()
+    long_ones = {count: one / count * 1e6 for count, one in seconds.items() if count >= 1_000_000}
+    detail = ", ".join(f"{count:,}: {one:.2f} s" for count, one in seconds.items())
+    name = f"a million records in ranges of 1 to {longest / 1e6:g} million, most to least"
+    spread = max(long_ones.values()) / min(long_ones.values())
+    memory = ", ".join(f"{count:,}: {one:.0f} MB" for count, one in peak_mb.items())
+    return [
+        told(Figure(name=name, value=spread, unit="x", required=_SPREAD_MAX, at_most=True, detail=detail)),
+        told(
+            Figure(
+                name="peak resident size of a Python worker",
+                value=max(peak_mb.values()),
+                unit="MB",
+                required=_WORKER_MB_MAX,
+                at_most=True,
+                detail=memory,
+            )
+        ),
+    ]
+
+
+def _read(spark: Any, servers: str, topic: str) -> None:
+    reader = spark.read.format("directkafka").option("kafka.bootstrap.servers", servers)
+    _noop(reader.option("subscribe", topic).load())
+
+
+def _noop(frame: Any) -> None:
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(action: Any) -> float:
+    started = time.perf_counter()
+    action()
+    return time.perf_counter() - started
+
+
+def _workers_peak_mb() -> float:
+    """The largest of the resident sizes that Spark's Python workers of this process have reached (VmHWM)."""
+    peaks = []
+    for child in psutil.Process(os.getpid()).children(recursive=True):
+        status = Path(f"/proc/{child.pid}/status")
+        if child.name().startswith("python") and status.exists():
+            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
+            if "VmHWM" in lines:
+                peaks.append(int(lines["VmHWM"].split()[0]) / 1024)
+    return max(peaks)

@@ -1,0 +1,96 @@
+"""Fetch to Arrow in one process, outside Spark, beside confluent-kafka's ``consume()`` into the same Arrow table."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+import pyarrow as pa
+from confluent_kafka import Consumer, TopicPartition
+from figures import Figure, alternately, console, ratio, told
+from publish import RECORD_BYTES, publish
+
+from directkafka import Cluster
+from directkafka.kafka.arrow import schema
+from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.reader import read_range
+from directkafka.sources.source_cluster import task_of
+
+__all__ = ["one_process"]
+
+_CONSUMED_AT_ONCE = 10_000
+
+
+def one_process(servers: str, *, records: int, repeat: int) -> list[Figure]:
+    """Records a second, bytes a second, and how many times faster than ``consume()``."""
+    figures = []
+    cases = (("lz4", RECORD_BYTES, 10.0, "M/s"), ("none", RECORD_BYTES, 20.0, "M/s"), ("lz4", 1_000, 1.0, "GB/s"))
+    for codec, value_bytes, required, unit in cases:
+        topic, count = f"process-{codec}-{value_bytes}", records * RECORD_BYTES // value_bytes
+        console.print(f"publishing {count:,} records of {value_bytes:,} bytes, {codec}")
+        publish(servers, topic, count, codec=codec, partitions=1, value_bytes=value_bytes)
+        task = _task(servers, topic)
+
+        def ours(task: RangeTask = task, count: int = count) -> None:
+            found = sum(batch.num_rows for batch in read_range(task))
+            assert found == count, f"read {found} of {count}"
+
+        seconds = alternately({"ours": ours}, repeat)
+        median = statistics.median(seconds["ours"])
+        speed = count * (value_bytes if unit == "GB/s" else 1) / median / (1e9 if unit == "GB/s" else 1e6)
+        name = f"fetch to Arrow, one process, {codec}, {value_bytes} bytes"
+        detail = f"ours {median:.2f} s ({min(seconds['ours']):.2f}-{max(seconds['ours']):.2f})"
+        figures.append(told(Figure(name=name, value=speed, unit=unit, required=required, detail=detail)))
+        if value_bytes == RECORD_BYTES:
+            figures.append(_beside_consume(servers, topic, codec, count=min(count, 1_000_000), repeat=repeat))
+    return figures
+
+
+def _beside_consume(servers: str, topic: str, codec: str, *, count: int, repeat: int) -> Figure:
+    task = _task(servers, topic, until_offset=count)
+
+    def ours() -> None:
+        assert pa.Table.from_batches(read_range(task)).num_rows == count
+
+    def theirs() -> None:
+        assert pa.Table.from_batches(_consumed(servers, topic, count)).num_rows == count
+
+    seconds = alternately({"ours": ours, "consume()": theirs}, repeat)
+    return ratio(f"one process, {codec}, beside consume()", seconds, over="consume()", required=8.0, records=count)
+
+
+def _task(servers: str, topic: str, until_offset: int | None = None) -> RangeTask:
+    with Cluster({"bootstrap.servers": servers}) as cluster:
+        (one,) = cluster.offset_ranges(topic, end="latest" if until_offset is None else until_offset)
+        return task_of(one, cluster.view([one.topic_partition]), cluster.options)
+
+
+def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
+    """The fastest that a Python user of confluent-kafka can write: many messages a call, a column at a time."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "queued.max.messages.kbytes": 256 * 1024,
+            "fetch.message.max.bytes": 8 * 1024 * 1024,
+            "check.crcs": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    left = count
+    while left:
+        messages = consumer.consume(min(left, _CONSUMED_AT_ONCE), timeout=30)
+        assert messages, "no message within 30 s"
+        left -= len(messages)
+        columns = {
+            "key": pa.array([one.key() for one in messages], pa.binary()),
+            "value": pa.array([one.value() for one in messages], pa.binary()),
+            "topic": pa.array([one.topic() for one in messages], pa.string()),
+            "partition": pa.array([one.partition() for one in messages], pa.int32()),
+            "offset": pa.array([one.offset() for one in messages], pa.int64()),
+            "timestamp": pa.array([one.timestamp()[1] * 1000 for one in messages], pa.timestamp("us", "UTC")),
+            "timestampType": pa.array([one.timestamp()[0] - 1 for one in messages], pa.int32()),
+        }
+        yield pa.RecordBatch.from_pydict(columns, schema=schema(include_headers=False))
+    consumer.close()

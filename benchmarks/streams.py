@@ -1,0 +1,109 @@
+"""Micro-batches of a stream, and the first batch of a cold process, beside Spark's JVM connector."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from figures import Figure, console, told
+from publish import publish
+
+__all__ = ["cold_start", "micro_batches"]
+
+_BATCHES = 24
+#: What is left out: the first batches of a query, while code is compiled and connections are made.
+_FIRST = 6
+_FORMATS = {"ours": "directkafka", "JVM": "kafka"}
+
+
+def micro_batches(spark: Any, servers: str, *, repeat: int) -> list[Figure]:
+    """How long a batch takes from trigger to commit, in milliseconds: the median over a query's batches."""
+    figures = []
+    for size in (2_000, 100_000):
+        topic = f"stream-{size}"
+        console.print(f"publishing {_BATCHES} batches of {size:,} records")
+        publish(servers, topic, size * _BATCHES, codec="lz4", partitions=2)
+        batch_ms: dict[str, list[float]] = {side: [] for side in _FORMATS}
+        for _ in range(repeat):
+            for side, form in _FORMATS.items():
+                batch_ms[side].append(_median_batch_ms(spark, form, servers, topic, size))
+        medians = {side: statistics.median(found) for side, found in batch_ms.items()}
+        detail = ", ".join(
+            f"{side} {medians[side]:.0f} ms ({min(found):.0f}-{max(found):.0f})" for side, found in batch_ms.items()
+        )
+        value = medians["ours"] / medians["JVM"]
+        name = f"time of a batch of {size:,} records, of the connector's"
+        figures.append(told(Figure(name=name, value=value, unit="x", required=1.0, at_most=True, detail=detail)))
+    return figures
+
+
+def _median_batch_ms(spark: Any, form: str, servers: str, topic: str, size: int) -> float:
+    reader = spark.readStream.format(form).option("kafka.bootstrap.servers", servers).option("subscribe", topic)
+    stream = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", size).load()
+    with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as checkpoint:
+        writer = stream.writeStream.format("noop").option("checkpointLocation", checkpoint)
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        progress = [json.loads(one.json) for one in query.recentProgress]
+    full = [one["durationMs"]["triggerExecution"] for one in progress if one["numInputRows"] == size]
+    assert len(full) >= _BATCHES - 1, f"{form}: {len(full)} whole batches of {_BATCHES}"
+    return statistics.median(full[_FIRST:])
+
+
+def cold_start(servers: str, jars: Sequence[Path], *, repeat: int) -> list[Figure]:
+    """Seconds from a process's start until its first batch is counted."""
+    publish(servers, "cold", 2_000, codec="lz4", partitions=2)
+    seconds: dict[str, list[float]] = {side: [] for side in _FORMATS}
+    for run in range(repeat + 1):
+        for side, form in _FORMATS.items():
+            started = time.perf_counter()
+            _count_in_new_process(form, servers, jars)
+            # The first run of each fills the machine's file cache.
+            if run:
+                seconds[side].append(time.perf_counter() - started)
+    medians = {side: statistics.median(found) for side, found in seconds.items()}
+    detail = ", ".join(
+        f"{side} {medians[side]:.2f} s ({min(found):.2f}-{max(found):.2f})" for side, found in seconds.items()
+    )
+    value = medians["ours"] / medians["JVM"]
+    name = "first batch of a cold process, of the connector's"
+    return [told(Figure(name=name, value=value, unit="x", required=1.0, at_most=True, detail=detail))]
+
+
+_COLD = """
+import sys
+from pyspark.sql import SparkSession
+form, servers, jars = sys.argv[1:]
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+builder = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsoleProgress", "false")
+if form == "kafka":
+    builder = builder.config("spark.jars", jars)
+spark = builder.config("spark.python.unix.domain.socket.enabled", "true").getOrCreate()
+if form == "directkafka":
+    import directkafka
+    directkafka.register(spark)
+reader = spark.read.format(form).option("kafka.bootstrap.servers", servers).option("subscribe", "cold")
+assert reader.load().count() == 2000
+spark.stop()
+"""
+
+
+def _count_in_new_process(form: str, servers: str, jars: Sequence[Path]) -> None:
+    arguments = [form, servers, ",".join(map(str, jars))]
+    done = subprocess.run(
+        [sys.executable, "-c", _COLD, *arguments],
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr

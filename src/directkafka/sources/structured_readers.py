@@ -1,0 +1,246 @@
+"""How Spark reads the format ``directkafka``: batch and stream readers over the planner.
+
+Two things differ from what the API suggests, both so that a killed query loses nothing:
+
+- ``initialOffset`` returns ``{}`` and the first ``latestOffset({})`` returns the resolved start positions. Batch 0
+  is empty, and Spark's offset log holds where the query starts before the first record is read. (Spark asks for
+  the initial offset again when it replays batch 0; with ``latest``, records would be lost.)
+- A partition that appears later enters the log the same way: first at its earliest offset with no records.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from directkafka.errors import DataLossError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
+from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
+from directkafka.options.spec import LONG_MAX
+from directkafka.planning.plan import (
+    BatchPlan,
+    PlanPolicy,
+    plan,
+    plan_origin,
+    plan_pinned,
+    plan_read,
+    progress_at,
+    progress_between,
+)
+from directkafka.python_worker import freeze_imports
+from directkafka.sources.source_cluster import SourceCluster
+from directkafka.view import ClusterView
+
+__all__ = ["BatchReader", "StreamReader"]
+
+log = logging.getLogger("directkafka.source")
+
+Nested = dict[str, dict[str, int]]
+
+_SECOND_LOOK_S = 0.5
+
+
+@dataclass
+class _RangePartition(InputPartition):
+    """One task's range, on its way to the executor."""
+
+    task: RangeTask
+
+
+def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    # Processes that only plan do not pay for the kernels.
+    from directkafka.sources.reading import read_for_spark
+
+    # A read without partitions is given one that has no range.
+    if isinstance(partition, _RangePartition):
+        yield from read_for_spark(partition.task)
+
+
+class BatchReader(DataSourceReader):
+    """Reads what the options say once, from pinned starts to pinned ends."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each range, planned now: reading it later again reads the same records."""
+        freeze_imports("plan")
+        options = self._options
+        assert options.ending is not None, "a batch read has an end"
+        cluster = SourceCluster(options)
+        try:
+            view = cluster.view(must_exist=True)
+            batch = plan_read(
+                starting=options.starting,
+                ending=options.ending,
+                view=view,
+                start_found=cluster.lookups(options.starting, view),
+                end_found=cluster.lookups(options.ending, view),
+                policy=_policy(options),
+            )
+            return _partitions(batch, cluster, view)
+        finally:
+            cluster.close()
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range, on an executor."""
+        return _read(partition)
+
+
+def _policy(options: SourceOptions, *, limits: OffsetLimits = NO_LIMITS, min_offsets: int = 0) -> PlanPolicy:
+    return PlanPolicy(
+        limits=limits,
+        min_offsets=min_offsets,
+        fail_on_data_loss=options.fail_on_data_loss,
+        min_partitions=options.min_partitions,
+        max_records_per_partition=options.max_records_per_partition,
+        group_id_given=options.group_id is not None,
+    )
+
+
+def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
+    _log_losses(batch)
+    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, view)]
+
+
+def _log_losses(batch: BatchPlan) -> None:
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans a query's batches, and reads them."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._cluster = SourceCluster(options)
+        self._started = False
+        self._planned_at_s: float | None = None
+        self._target: Mapping[TopicPartition, int] | None = None
+        self._topic_ids: Mapping[TopicPartition, str] = {}
+
+    def initialOffset(self) -> Nested:  # noqa: N802 - Spark's name
+        """Nothing yet, see above."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of a batch's size."""
+        limits, least = self._options.limits, self._options.min_offsets_per_trigger
+        if limits:
+            return ReadMaxRows(limits.total or LONG_MAX)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix where the run ends."""
+        # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
+        self._target = self._cluster.view().latest()
+
+    def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
+        """Where the next batch ends, or ``start`` when there is none."""
+        # A pattern that finds no topic yet starts at {} as well: its topics come later, and are read from earliest.
+        is_first, self._started = not (start or self._started), True
+        if is_first:
+            return self._first_offsets(self._view(must_exist=True))
+        # Spark asks for a new end once the batch before is done, also when it was the last of an available-now run.
+        self._cluster.tell(from_nested(start))
+        previous = self._previous(start)
+        batch = self._next_batch(previous, limit)
+        if batch is None:
+            return start
+        _log_losses(batch)
+        ends = {
+            one.topic_partition: one.end if one.topic_partition in previous else one.start for one in batch.progress
+        }
+        added = sorted(set(ends) - set(previous))
+        if added:
+            log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
+        return to_nested(ends)
+
+    def _view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+        """The cluster now, up to where an available-now run goes."""
+        view = self._cluster.view(must_exist=must_exist, fresh=fresh)
+        return view if self._target is None else view.until(self._target)
+
+    def _first_offsets(self, view: ClusterView) -> Nested:
+        positions = self._options.starting
+        origin = plan_origin(positions, view, self._cluster.lookups(positions, view), _policy(self._options))
+        _log_losses(origin)
+        self._remember(view)
+        log.info("the query starts at %s", to_nested(origin.ends()))
+        return to_nested(origin.ends())
+
+    def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
+        policy = self._policy_now(limit)
+        view = self._view()
+        try:
+            batch = plan(previous, view, policy)
+        except DataLossError as loss:
+            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
+            # (KAFKA-7703): a loss is believed when a second look shows it too.
+            log.warning("looking again, since it may pass: %s", loss)
+            time.sleep(_SECOND_LOOK_S)
+            view = self._view(fresh=True)
+            batch = plan(previous, view, policy)
+        self._remember(view)
+        if batch is not None:
+            self._planned_at_s = time.monotonic()
+        return batch
+
+    def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
+        """What counts for the next batch. Spark hands back our own limit, or asks for all (``Trigger.Once``)."""
+        if isinstance(limit, ReadAllAvailable):
+            return _policy(self._options)
+        waited_ms = None if self._planned_at_s is None else (time.monotonic() - self._planned_at_s) * 1000
+        # A run with an end to reach does not wait for records that will not be its own.
+        min_offsets = 0 if self._target is not None else self._options.min_offsets.after(waited_ms)
+        return _policy(self._options, limits=self._options.limits, min_offsets=min_offsets)
+
+    def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
+        """Where the query is. Spark's offset log has no topic ids: those that this process has seen must do."""
+        progress = progress_at(from_nested(start))
+        return {one: replace(known, topic_id=self._topic_ids.get(one, "")) for one, known in progress.items()}
+
+    def _remember(self, view: ClusterView) -> None:
+        self._topic_ids = {**self._topic_ids, **{one: seen.topic_id for one, seen in view.partitions.items()}}
+
+    def reportLatestOffset(self) -> Nested:  # noqa: N802
+        """The ends of the log as last seen, for the query's progress."""
+        return to_nested(self._cluster.last_view.latest())
+
+    def partitions(self, start: Nested, end: Nested) -> list[InputPartition]:
+        """One for each range of a batch."""
+        if not start:
+            # Batch 0, which only says where the query starts.
+            return []
+        view = self._cluster.last_view
+        between = progress_between(from_nested(start), from_nested(end), view)
+        return _partitions(plan_pinned(between, view, _policy(self._options)), self._cluster, view)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range, on an executor."""
+        return _read(partition)
+
+    def commit(self, end: Nested) -> None:
+        """Nothing: Spark's offset log is the truth, and this call would miss the last batch."""
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # ``read`` runs on executors, which need neither the driver's connections nor its memory.
+        return {"_options": self._options}
