@@ -42,6 +42,8 @@ def main() -> int:
     """Run what is asked for; 1 when a figure misses its bound."""
     arguments = _arguments()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # Spark's Python workers import the source that is Spark's floor.
+    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker")

@@ -264,6 +264,22 @@ def errors() -> Iterator[str]:
                 yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
+    yield from _spark_conditions()
+
+
+def _spark_conditions() -> Iterator[str]:
+    """The types that are named after conditions of Spark's."""
+    from directkafka import spark_conditions as module
+
+    found = [getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))]
+    yield "## Spark's conditions"
+    yield _filled(
+        "Where Spark's own source has a name for what went wrong, the error has that name as its type and in its "
+        "message. They are importable from `directkafka.spark_conditions`, and caught by `DataLossError` or "
+        "`OptionError` as well."
+    )
+    yield _items((f"`{one.__name__}`", _sentence(inspect.getdoc(one) or "").replace("``", "`")) for one in found)
+
 
 def _message(error: Any) -> str:
     # The one error that makes its message by itself; see its __str__.

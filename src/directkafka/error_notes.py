@@ -11,7 +11,7 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from directkafka import errors
+from directkafka import errors, spark_conditions
 from directkafka.errors import DirectKafkaError
 
 __all__ = ["from_note", "with_note"]
@@ -36,7 +36,7 @@ def from_note(text: str) -> DirectKafkaError | None:
     if not found:
         return None
     name, values = found[-1]
-    error_type = getattr(errors, name, None)
+    error_type = getattr(errors, name, None) or getattr(spark_conditions, name, None)
     if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
         return None
     return error_type(**{key: _as_tuple(value) for key, value in json.loads(values).items()})

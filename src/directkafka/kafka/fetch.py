@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 import tenacity
 
-from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
+from directkafka.errors import BrokerResponseError, FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import channels
 from directkafka.kafka.client import error_name, is_retriable
 from directkafka.kafka.exchange import ask
@@ -32,6 +32,7 @@ from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.partition_link import PartitionLink, TopicChanged, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.record_batch import header_fault, next_offset
+from directkafka.spark_conditions import data_loss
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
 
@@ -305,7 +306,7 @@ class RangeFetch:
         Raises:
             DataLossError: losses are errors.
         """
-        loss = DataLossError(
+        loss = data_loss(
             condition=condition,
             topic=self._task.range.topic,
             partition=self._task.range.partition,

@@ -29,6 +29,10 @@ from directkafka.offsets import (
 )
 from directkafka.options.durations import duration_ms
 from directkafka.options.spec import LONG_MAX, Given, OptionSpec, read_json
+from directkafka.spark_conditions import (
+    MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
+    UnresolvedStartOffsetGreaterThanEndOffsetError,
+)
 
 __all__ = ["POSITION_SPECS", "read_position", "read_positions"]
 
@@ -282,9 +286,10 @@ def _check_pair(given: Given, starting: Positions, ending: Positions) -> None:
         raise given.error(
             ending.option,
             f"must name the same partitions as {starting.option}; only one of them names {names}",
+            MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
         )
     for topic_partition, start in starting.partitions.items():
         end = ending.partitions[topic_partition]
         if isinstance(start, Exact) and isinstance(end, Exact) and start.offset > end.offset:
             reason = f"{topic_partition} would start at {start.offset} and end before {end.offset}"
-            raise given.error(starting.option, reason)
+            raise given.error(starting.option, reason, UnresolvedStartOffsetGreaterThanEndOffsetError)

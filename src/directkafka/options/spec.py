@@ -176,9 +176,9 @@ class Given:
             case _:
                 return text
 
-    def error(self, name: str, reason: str) -> OptionError:
+    def error(self, name: str, reason: str, error_type: type[OptionError] = OptionError) -> OptionError:
         """An error about this option, to be raised by the caller."""
-        return OptionError(option=self.prefix + name, reason=reason, where=self.where)
+        return error_type(option=self.prefix + name, reason=reason, where=self.where)
 
     def _integer(self, spec: OptionSpec, text: str) -> int:
         # Not int(text): that takes "1_000" and digits of other scripts, which neither Kafka nor

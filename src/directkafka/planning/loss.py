@@ -24,6 +24,7 @@ from enum import StrEnum
 
 from directkafka.errors import DataLossError
 from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.spark_conditions import data_loss
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
@@ -72,7 +73,7 @@ class Loss:
 
     def to_error(self) -> DataLossError:
         """The loss as the error that stops a query."""
-        return DataLossError(
+        return data_loss(
             condition=self.condition.value,
             topic=self.topic_partition.topic,
             partition=self.topic_partition.partition,

@@ -20,6 +20,12 @@ from directkafka.offsets import (
     TopicPartition,
 )
 from directkafka.planning.loss import Condition, Loss
+from directkafka.spark_conditions import (
+    KafkaStartOffsetDoesNotMatchAssignedError,
+    KafkaTimestampOffsetDoesNotMatchAssignedError,
+    KafkaTopicOffsetDoesNotMatchAssignedError,
+    ResolvedStartOffsetGreaterThanEndOffsetError,
+)
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
@@ -134,10 +140,8 @@ def resolve_ranges(
     for one, start in starts.items():
         end, seen = ends[one], view.partitions[one]
         if start > end and not isinstance(ending.of(one), Latest):
-            raise OptionError(
-                option=ending.option,
-                reason=f"[RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET] {one} starts at {start} "
-                f"({starting.option}) and would end before {end}",
+            raise ResolvedStartOffsetGreaterThanEndOffsetError(
+                option=ending.option, reason=f"{one} starts at {start} ({starting.option}) and would end before {end}"
             )
         held_range, lost = _held_range(one, start, end, seen)
         ranges.append(held_range)
@@ -195,10 +199,8 @@ def _check_names(positions: Positions, partitions: Collection[TopicPartition]) -
     read_topics = {one.topic for one in partitions}
     unread = sorted(positions.topics.keys() - read_topics)
     if unread:
-        raise OptionError(
-            option=positions.option,
-            reason="[KAFKA_TOPIC_OFFSET_DOES_NOT_MATCH_ASSIGNED] no partition is read of the topics "
-            + ", ".join(unread),
+        raise KafkaTopicOffsetDoesNotMatchAssignedError(
+            option=positions.option, reason=f"no partition is read of the topics {', '.join(unread)}"
         )
     if positions.default is not None and not positions.partitions:
         return
@@ -207,10 +209,12 @@ def _check_names(positions: Positions, partitions: Collection[TopicPartition]) -
     unknown = sorted(positions.partitions.keys() - to_name)
     if missing or unknown:
         by_time = any(isinstance(one, AtTimestamp) for one in positions.partitions.values())
-        raise OptionError(
+        error_type = (
+            KafkaTimestampOffsetDoesNotMatchAssignedError if by_time else KafkaStartOffsetDoesNotMatchAssignedError
+        )
+        raise error_type(
             option=positions.option,
-            reason=f"[KAFKA_{'TIMESTAMP' if by_time else 'START'}_OFFSET_DOES_NOT_MATCH_ASSIGNED] "
-            "it must name exactly the partitions that are read. "
+            reason="it must name exactly the partitions that are read. "
             f"Not named: {_names(missing)}. Named but not read: {_names(unknown)}",
         )
 

@@ -1,0 +1,175 @@
+"""Spark's error conditions as types: one class for each condition that Spark's Kafka source raises and ours does.
+
+A class is named after its condition, ``KAFKA_DATA_LOSS.START_OFFSET_RESET`` is :class:`StartOffsetResetError`, and the
+condition stands in the message. They are leaves of the tree in :mod:`directkafka.errors`.
+
+Source: ``kafka-error-conditions.json`` and ``KafkaExceptions`` of Spark's connector. Two losses are ours, because
+Spark cannot see them: :class:`TopicRecreatedError` and :class:`LeaderEpochWentBackError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from directkafka.errors import DataLossError, OptionError
+
+__all__ = [
+    "AddedPartitionDoesNotStartFromOffsetZeroError",
+    "CouldNotReadOffsetRangeError",
+    "InitialOffsetNotFoundForPartitionsError",
+    "KafkaStartOffsetDoesNotMatchAssignedError",
+    "KafkaTimestampOffsetDoesNotMatchAssignedError",
+    "KafkaTopicOffsetDoesNotMatchAssignedError",
+    "LeaderEpochWentBackError",
+    "MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError",
+    "PartitionOffsetChangedError",
+    "PartitionsDeletedAndGroupIdConfigPresentError",
+    "PartitionsDeletedError",
+    "ResolvedStartOffsetGreaterThanEndOffsetError",
+    "StartOffsetResetError",
+    "TopicRecreatedError",
+    "UnresolvedStartOffsetGreaterThanEndOffsetError",
+    "data_loss",
+]
+
+
+@dataclass(kw_only=True, eq=False)
+class InitialOffsetNotFoundForPartitionsError(DataLossError):
+    """A new partition has no earliest offset that could be found."""
+
+    condition: str = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
+
+
+@dataclass(kw_only=True, eq=False)
+class AddedPartitionDoesNotStartFromOffsetZeroError(DataLossError):
+    """A new partition has lost records before it was first read."""
+
+    condition: str = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
+
+
+@dataclass(kw_only=True, eq=False)
+class PartitionsDeletedError(DataLossError):
+    """A partition that was read is gone."""
+
+    condition: str = "PARTITIONS_DELETED"
+
+
+@dataclass(kw_only=True, eq=False)
+class PartitionsDeletedAndGroupIdConfigPresentError(DataLossError):
+    """The same, and ``kafka.group.id`` is given, of which Spark thinks that it may be the cause."""
+
+    condition: str = "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT"
+
+
+@dataclass(kw_only=True, eq=False)
+class PartitionOffsetChangedError(DataLossError):
+    """The log ends before an offset that it had reached: it was truncated, or the topic was made again."""
+
+    condition: str = "PARTITION_OFFSET_CHANGED"
+
+
+@dataclass(kw_only=True, eq=False)
+class CouldNotReadOffsetRangeError(DataLossError):
+    """Records were deleted before they were read."""
+
+    condition: str = "COULD_NOT_READ_OFFSET_RANGE"
+
+
+@dataclass(kw_only=True, eq=False)
+class StartOffsetResetError(DataLossError):
+    """The offset to start at is not in the log."""
+
+    condition: str = "START_OFFSET_RESET"
+
+
+@dataclass(kw_only=True, eq=False)
+class TopicRecreatedError(DataLossError):
+    """The topic was deleted and made again: its id is another one."""
+
+    condition: str = "TOPIC_RECREATED"
+
+
+@dataclass(kw_only=True, eq=False)
+class LeaderEpochWentBackError(DataLossError):
+    """A partition's leader epoch is lower than it was: this is another cluster, or one restored from a copy."""
+
+    condition: str = "LEADER_EPOCH_WENT_BACK"
+
+
+_LOSSES: tuple[type[DataLossError], ...] = (
+    InitialOffsetNotFoundForPartitionsError,
+    AddedPartitionDoesNotStartFromOffsetZeroError,
+    PartitionsDeletedError,
+    PartitionsDeletedAndGroupIdConfigPresentError,
+    PartitionOffsetChangedError,
+    CouldNotReadOffsetRangeError,
+    StartOffsetResetError,
+    TopicRecreatedError,
+    LeaderEpochWentBackError,
+)
+_BY_CONDITION = {one.__dataclass_fields__["condition"].default: one for one in _LOSSES}
+
+
+def data_loss(
+    *, condition: str, topic: str, partition: int, lost_from: int, lost_until: int, detail: str
+) -> DataLossError:
+    """The error of this condition; its fields are those of :class:`~directkafka.errors.DataLossError`."""
+    return _BY_CONDITION[condition](
+        condition=condition,
+        topic=topic,
+        partition=partition,
+        lost_from=lost_from,
+        lost_until=lost_until,
+        detail=detail,
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class _OptionConditionError(OptionError):
+    condition: ClassVar[str]
+
+    def __str__(self) -> str:
+        return f"[{self.condition}] {super().__str__()}"
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaStartOffsetDoesNotMatchAssignedError(_OptionConditionError):
+    """Offsets by partition do not name exactly the partitions that are read."""
+
+    condition = "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED"
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaTimestampOffsetDoesNotMatchAssignedError(_OptionConditionError):
+    """Timestamps by partition do not name exactly the partitions that are read."""
+
+    condition = "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED"
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaTopicOffsetDoesNotMatchAssignedError(_OptionConditionError):
+    """A position is given for a topic that is not read."""
+
+    condition = "KAFKA_TOPIC_OFFSET_DOES_NOT_MATCH_ASSIGNED"
+
+
+@dataclass(kw_only=True, eq=False)
+class MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError(_OptionConditionError):
+    """Start and end name different partitions."""
+
+    condition = "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET"
+
+
+@dataclass(kw_only=True, eq=False)
+class UnresolvedStartOffsetGreaterThanEndOffsetError(_OptionConditionError):
+    """The start that is given lies behind the end that is given."""
+
+    condition = "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"
+
+
+@dataclass(kw_only=True, eq=False)
+class ResolvedStartOffsetGreaterThanEndOffsetError(_OptionConditionError):
+    """The start lies behind the end once the cluster has said where both are."""
+
+    condition = "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET"

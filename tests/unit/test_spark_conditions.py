@@ -1,0 +1,56 @@
+import pickle
+from dataclasses import fields
+
+import pytest
+
+from directkafka import spark_conditions
+from directkafka.error_notes import from_note, with_note
+from directkafka.errors import DataLossError, OptionError
+from directkafka.planning.loss import Condition
+from directkafka.spark_conditions import data_loss
+
+OPTION_CONDITIONS = [
+    found
+    for name in spark_conditions.__all__
+    if isinstance(found := getattr(spark_conditions, name), type) and issubclass(found, OptionError)
+]
+
+
+def type_name(condition: str) -> str:
+    return "".join(word.capitalize() for word in condition.split("_")) + "Error"
+
+
+def loss(condition: Condition) -> DataLossError:
+    return data_loss(condition=condition.value, topic="t", partition=3, lost_from=5, lost_until=9, detail="gone")
+
+
+@pytest.mark.parametrize("condition", Condition)
+def test_a_loss_has_the_type_that_is_named_after_its_condition(condition: Condition) -> None:
+    error = loss(condition)
+    assert type(error).__name__ == type_name(condition.value)
+    assert str(error).startswith(f"[KAFKA_DATA_LOSS.{condition.value}] topic t, partition 3, offsets [5, 9): gone.")
+
+
+@pytest.mark.parametrize("condition", Condition)
+def test_a_loss_keeps_its_type_between_processes(condition: Condition) -> None:
+    error = loss(condition)
+    text = "\n".join(["Traceback", str(error), *with_note(error).__notes__])
+    for again in (pickle.loads(pickle.dumps(error)), from_note(text)):
+        assert type(again) is type(error)
+        assert [getattr(again, one.name) for one in fields(error)] == [
+            getattr(error, one.name) for one in fields(error)
+        ]
+
+
+@pytest.mark.parametrize("error_type", OPTION_CONDITIONS)
+def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type: type[OptionError]) -> None:
+    error = error_type(option="startingOffsets", reason="is wrong")
+    condition = error.condition  # type: ignore[attr-defined]
+    assert error_type.__name__ == type_name(condition)
+    assert str(error) == f"[{condition}] option 'startingOffsets': is wrong."
+    assert type(pickle.loads(pickle.dumps(error))) is error_type
+
+
+def test_there_are_as_many_as_sparks_source_has() -> None:
+    assert len(OPTION_CONDITIONS) == 6
+    assert len(Condition) == 7 + 2
