@@ -6,6 +6,7 @@ No Python source can be faster. The batches have the columns and sizes of those 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pyarrow as pa
@@ -55,6 +56,7 @@ class _Reader(DataSourceReader):
             left -= count
 
 
+@cache
 def _batch(rows: int, value_bytes: int) -> pa.RecordBatch:
     value = (b"0123456789abcdef" * (value_bytes // 16 + 1))[:value_bytes]
     columns = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import psutil
 from figures import Figure, console, told
 from publish import publish
-
-from directkafka import Cluster, OffsetRange, create_dataframe
 
 __all__ = ["lengths", "partitions"]
 
@@ -27,7 +27,7 @@ def partitions(spark: Any, servers: str, *, records: int, repeat: int) -> list[F
         topic = f"partitions-{count}"
         console.print(f"publishing {records:,} records in {count} partitions")
         publish(servers, topic, records, codec="lz4", partitions=count)
-        best_s[count] = min(_seconds(lambda topic=topic: _read(spark, servers, topic)) for _ in range(repeat))  # type: ignore[misc]
+        best_s[count] = min(_seconds(partial(_read, spark, servers, topic)) for _ in range(repeat))
     # One partition is one task, on one core of two.
     per_core = {count: seconds / (2 if count == 1 else 1) for count, seconds in best_s.items()}
     detail = ", ".join(f"{count}: {seconds:.2f} s" for count, seconds in best_s.items())
@@ -41,12 +41,11 @@ def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figu
     console.print(f"publishing {longest:,} records into one partition")
     publish(servers, "long", longest, codec="lz4", partitions=1)
     counts = [count for count in (10_000, 100_000, 1_000_000, 10_000_000) if count < longest]
-    with Cluster({"bootstrap.servers": servers}) as cluster:
-        seconds, peak_mb = {}, {}
-        for count in [*counts, longest]:
-            frame = create_dataframe(spark, cluster, [OffsetRange("long", 0, 0, count)])
-            runs = [_seconds(lambda frame=frame: _noop(frame)) for _ in range(repeat if count < longest else 2)]  # type: ignore[misc]
-            seconds[count], peak_mb[count] = min(runs), _workers_peak_mb()
+    seconds, peak_mb = {}, {}
+    for count in [*counts, longest]:
+        options = {"startingOffsets": '{"long":{"0":0}}', "endingOffsets": f'{{"long":{{"0":{count}}}}}'}
+        runs = [_seconds(partial(_read, spark, servers, "long", **options)) for _ in range(repeat)]
+        seconds[count], peak_mb[count] = min(runs), _workers_peak_mb()
     long_ones = {count: one / count * 1e6 for count, one in seconds.items() if count >= 1_000_000}
     detail = ", ".join(f"{count:,}: {one:.2f} s" for count, one in seconds.items())
     name = f"a million records in ranges of 1 to {longest / 1e6:g} million, most to least"
@@ -67,16 +66,12 @@ def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figu
     ]
 
 
-def _read(spark: Any, servers: str, topic: str) -> None:
+def _read(spark: Any, servers: str, topic: str, **options: str) -> None:
     reader = spark.read.format("directkafka").option("kafka.bootstrap.servers", servers)
-    _noop(reader.option("subscribe", topic).load())
+    reader.option("subscribe", topic).options(**options).load().write.format("noop").mode("overwrite").save()
 
 
-def _noop(frame: Any) -> None:
-    frame.write.format("noop").mode("overwrite").save()
-
-
-def _seconds(action: Any) -> float:
+def _seconds(action: Callable[[], None]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started

@@ -17,6 +17,7 @@ RECORD_BYTES = 87
 HEADERS = [("trace", b"0123456789abcdef"), ("source", b"orders")]
 
 _CHUNK = 5_000
+_CHUNK_BYTES = 4 * 1024 * 1024
 _QUEUED_MAX = 200_000
 #: Values that are made once and sent over and over, so that publishing takes no longer than reading.
 _VALUES = 20_000
@@ -29,6 +30,7 @@ _LINGERING = {
     "queue.buffering.max.messages": 1_000_000,
     "queue.buffering.max.kbytes": 256 * 1024,
     "message.max.bytes": 2 * 1024 * 1024,
+    "log_level": 3,
 }
 
 
@@ -45,7 +47,8 @@ def publish(
     """Make the topic and produce ``count`` records of JSON, spread evenly over the partitions."""
     _create(servers, topic, partitions)
     producer = Producer({"bootstrap.servers": servers, "compression.type": codec, **_LINGERING})
-    for number, chunk in enumerate(_chunks(_values(value_bytes), count)):
+    chunk_size = min(_CHUNK, _CHUNK_BYTES // value_bytes)
+    for number, chunk in enumerate(_chunks(_values(value_bytes), count, chunk_size)):
         messages = (
             [{"value": value, "headers": HEADERS} for value in chunk]
             if headers
@@ -79,6 +82,7 @@ def publish_transactions(
         producer = Producer(
             {
                 "bootstrap.servers": servers,
+                "log_level": 3,
                 "transactional.id": f"{topic}-{worker}",
                 "compression.type": "lz4",
                 "linger.ms": 0,
@@ -126,10 +130,10 @@ def _value(size: int, number: int, chance: random.Random) -> bytes:
     return start + chance.randbytes(room // 4).hex().encode().ljust(room, b".") + b'"}'
 
 
-def _chunks(values: Sequence[bytes], count: int) -> Iterator[list[bytes]]:
+def _chunks(values: Sequence[bytes], count: int, chunk_size: int) -> Iterator[list[bytes]]:
     first = 0
-    for left in range(count, 0, -_CHUNK):
-        size = min(_CHUNK, left)
+    for left in range(count, 0, -chunk_size):
+        size = min(chunk_size, left)
         chunk = [values[(first + one) % len(values)] for one in range(size)]
         first += size
         yield chunk
