@@ -8,6 +8,7 @@
     ├── EnvironmentFaultError       Java, the Python workers or a package is missing
     ├── KafkaError
     │   ├── BrokerUnreachableError  nobody answered at the bootstrap addresses
+    │   ├── BrokerAccessError       TLS or the login failed: a certificate, a password
     │   ├── BrokerResponseError     a broker answered with an error code
     │   ├── TopicNotFoundError
     │   ├── FetchTimeoutError       no answer, or no progress, within the limit
@@ -40,6 +41,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyRunningError",
+    "BrokerAccessError",
     "BrokerResponseError",
     "BrokerUnreachableError",
     "CommitUnknownError",
@@ -149,6 +151,22 @@ class BrokerUnreachableError(KafkaError):
 
 
 @dataclass(kw_only=True, eq=False)
+class BrokerAccessError(KafkaError):
+    """A broker was reached, but TLS or the login failed; it is not tried again, since it would fail again.
+
+    Attributes:
+        address: the broker, ``host:port``.
+        cause: which side refused what, and its own words; never a secret.
+        remedy: which settings to look at.
+    """
+
+    address: str
+    cause: str
+    remedy: str
+    template = "the Kafka broker at {address} cannot be used: {cause}. {remedy}."
+
+
+@dataclass(kw_only=True, eq=False)
 class BrokerResponseError(KafkaError):
     """A broker answered a request with an error code.
 
@@ -158,6 +176,7 @@ class BrokerResponseError(KafkaError):
         name: Kafka's name of the error.
         retriable: whether Kafka calls it retriable.
         subject: what the request was about, for example ``topic flights, partition 3``.
+        remedy: what to do: a sentence without a final full stop.
     """
 
     api: str
@@ -165,7 +184,8 @@ class BrokerResponseError(KafkaError):
     name: str
     retriable: bool
     subject: str
-    template = "the broker answered {api} for {subject} with error {code} ({name})."
+    remedy: str = "The broker's log may say more"
+    template = "the broker answered {api} for {subject} with error {code} ({name}). {remedy}."
 
 
 @dataclass(kw_only=True, eq=False)
