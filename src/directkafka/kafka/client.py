@@ -41,7 +41,7 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from directkafka.errors import BrokerAccessError, BrokerResponseError, BrokerUnreachableError
+from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
 from directkafka.kafka.settings import connection_settings
 from directkafka.kafka.tls import OpenSockets, close_all, keep_open, tls_context
@@ -75,13 +75,8 @@ _VERSION_MAX = {
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
 
-#: What a connection can fail with, and which of it says that the login was refused.
+#: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
-_REFUSED_LOGINS = (
-    kafka.errors.SaslAuthenticationFailedError,
-    kafka.errors.UnsupportedSaslMechanismError,
-    kafka.errors.IllegalSaslStateError,
-)
 _BOOTSTRAP_PAUSE_S = 0.1
 
 #: The kind of coordinator that keeps a consumer group's offsets.
@@ -125,6 +120,22 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions) -> None
         )
 
 
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections; but what a broker says just before it hangs up, such as why, is heard."""
+
+    async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
+        transport = await super()._build_transport(*arguments, **named)
+        receive = transport._sock_recv
+
+        def receive_before_the_end() -> tuple[bytes, Exception | None]:
+            received, error = receive()
+            # The end is met again by the next reading.
+            return received, None if received else error
+
+        transport._sock_recv = receive_before_the_end
+        return transport
+
+
 class KafkaClient:
     """Asks brokers questions, one at a time, over connections that it keeps.
 
@@ -138,7 +149,7 @@ class KafkaClient:
         self._options = options
         self._lock = threading.RLock()
         self._net = NetworkSelector(client_id=options.client_id)
-        self._manager = KafkaConnectionManager(self._net, **connection_settings(options))
+        self._manager = _Connections(self._net, **connection_settings(options))
         self._tls_sockets = OpenSockets()
         self._bootstrapped = False
 
@@ -175,7 +186,7 @@ class KafkaClient:
                 self._bootstrapped = False
                 host, port = self.address(node_id) if node_id is not None else ("", 0)
                 known = (address_text(host, port),) if host else self._options.bootstrap_servers
-                raise _failure(error, self._options, known, self._options.request_timeout_ms) from error
+                raise connection_failure(error, self._options, known, self._options.request_timeout_ms) from error
             if api == "Metadata":
                 self._manager.cluster.update_metadata(response)
             return response
@@ -223,14 +234,14 @@ class KafkaClient:
                 except _FAILURES as error:
                     cause = error
                     address = address_text(broker.host, broker.port)
-                    failure = _failure(error, self._options, (address,), timeout_ms)
+                    failure = connection_failure(error, self._options, (address,), timeout_ms)
                     if isinstance(failure, BrokerAccessError):
                         raise failure from error
                 else:
                     self._bootstrapped = True
                     return
             time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
-        raise _failure(cause, self._options, self._options.bootstrap_servers, timeout_ms) from cause
+        raise connection_failure(cause, self._options, self._options.bootstrap_servers, timeout_ms) from cause
 
     async def _learn_from(self, node_id: str, timeout_ms: float) -> None:
         self._manager.reset_backoff(node_id)
@@ -316,15 +327,15 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
         OptionError: a store cannot be read, or the token's function fails.
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
-    net = NetworkSelector(client_id=options.client_id)
     address = address_text(host, port)
     tls_sockets = OpenSockets()
     chosen = {"bootstrap_servers": [address], "ssl_context": tls_context(options, tls_sockets)}
-    manager = KafkaConnectionManager(net, **connection_settings(options) | chosen)
+    net = NetworkSelector(client_id=options.client_id)
+    manager = _Connections(net, **connection_settings(options) | chosen)
     try:
         channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
     except _FAILURES as error:
-        raise _failure(error, options, (address,), timeout_ms) from error
+        raise connection_failure(error, options, (address,), timeout_ms) from error
     else:
         keep_open(channel.socket, tls_sockets)
         return channel
@@ -375,13 +386,6 @@ async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
     except (ValueError, LookupError) as error:
         # So kafka-python's SCRAM says that the broker does not know the password either (RFC 5802, section 3).
         raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error
-
-
-def _failure(
-    error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
-) -> BrokerAccessError | BrokerUnreachableError:
-    login = error.errno if isinstance(error, _REFUSED_LOGINS) else None
-    return connection_failure(error, login, options, addresses, timeout_ms)
 
 
 def _fill(container: Any, values: Mapping[str, Any]) -> Any:

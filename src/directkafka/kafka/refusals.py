@@ -25,28 +25,30 @@ _ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURI
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 
 #: Kafka's numbers.
-_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE = 33, 34
+_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED = 33, 34, 58
+_LOGIN_REFUSED = (_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED)
 _TOPIC, _GROUP = 29, 30
 
 
 def connection_failure(
-    error: Exception, login_code: int | None, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
+    error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
 ) -> BrokerAccessError | BrokerUnreachableError:
     """What a failure to connect means to the user.
 
     Args:
-        error: the failure; the one of TLS may be its cause, its context or its argument.
-        login_code: Kafka's number of the error when the login was refused, else None.
+        error: the failure; the one of TLS may be its cause, its context or its argument. Kafka's own errors have
+            their number as ``errno``.
         options: the connection's.
         addresses: the broker's, or those that were tried.
         timeout_ms: how long the try could have taken, in milliseconds.
     """
+    code = None if isinstance(error, OSError) else getattr(error, "errno", None)
     tls = next((one for one in _behind(error) if isinstance(one, ssl.SSLError)), None)
     refusal = None
-    if login_code is not None:
+    if code in _LOGIN_REFUSED:
         # kafka-python puts the error's name before the broker's words.
         words = str(error.args[0] if error.args else error).rpartition("Error: ")[2]
-        refusal = _login_refusal(login_code, words, options)
+        refusal = _login_refusal(code, words, options)
     elif tls is not None:
         refusal = _tls_refusal(tls, options)
     if refusal is None:

@@ -7,10 +7,12 @@ It logs every request and response, and the bytes of both. A login is such a req
 from __future__ import annotations
 
 import logging
+import re
 
 __all__ = ["mask_logins"]
 
 _LOGGERS = ("kafka.net.connection", "kafka.protocol.parser")
+_LOGIN_MESSAGE = re.compile(r"Sasl\w*(Request|Response)(_v\d+)?")
 
 
 def mask_logins() -> None:
@@ -29,4 +31,4 @@ def _masked(argument: object) -> object:
     if isinstance(argument, bytes | bytearray | memoryview):
         return f"<{len(argument)} bytes>"
     name = type(argument).__name__
-    return f"<{name} ********>" if name.startswith("Sasl") else argument
+    return f"<{name} ********>" if _LOGIN_MESSAGE.fullmatch(name) else argument
