@@ -10,7 +10,6 @@ import secrets
 import socket
 import ssl
 import tempfile
-import weakref
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +25,7 @@ __all__ = ["OpenSockets", "close_all", "keep_open", "tls_context"]
 _PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}
 
 
-OpenSockets = weakref.WeakSet[ssl.SSLSocket]
+OpenSockets = set[ssl.SSLSocket]
 
 
 class _Socket(ssl.SSLSocket):
@@ -50,14 +49,16 @@ class _Context(ssl.SSLContext):
 
     def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
         wrapped = super().wrap_socket(*arguments, **named)
+        self.sockets.difference_update([one for one in self.sockets if one.fileno() < 0])
         self.sockets.add(wrapped)
         return wrapped
 
 
 def close_all(sockets: OpenSockets) -> None:
     """Close every socket that somebody forgot."""
-    for one in list(sockets):
+    for one in sockets:
         one.close()
+    sockets.clear()
 
 
 def keep_open(taken: socket.socket, sockets: OpenSockets) -> None:
