@@ -10,11 +10,11 @@ is relied on:
 - ``connection.send_request(request)`` sends any request and resolves to its response;
 - ``net.poll(timeout_ms=0)`` lets it notice what happened since it was last asked;
 - ``cluster.update_metadata(response)`` teaches it the brokers' addresses;
-- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered.
+- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered;
+- ``_build_transport`` makes a transport, whose ``_sock_recv`` returns bytes and what ended them.
 
 Two things leave this module: :class:`KafkaClient`, which asks questions, and :class:`Channel`, a connected,
-authenticated, blocking socket for the fetch path, which receives without kafka-python (``recv(4096)`` and two
-copies there hold it to 0.5 GB/s).
+authenticated, blocking socket for the fetch path, which receives without kafka-python (it copies twice).
 """
 
 from __future__ import annotations

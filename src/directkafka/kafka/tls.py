@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from directkafka.errors import OptionError
+from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.kafka.certificate_stores import Identity, StoreFaultError, read_identity, read_trusted
 from directkafka.options import ClientOptions
 from directkafka.options.spec import Secret
@@ -116,6 +116,11 @@ def _identify(context: ssl.SSLContext, store: KeyStore) -> None:
     except ssl.SSLError as error:
         reason = f"has a private key and a certificate that do not fit ({error.reason})"
         raise _option_error(store, StoreFaultError("content", reason)) from error
+    except OSError as error:
+        raise EnvironmentFaultError(
+            what=f"The private key must be in a temporary file for a moment, which cannot be made ({error})",
+            remedy="Set TMPDIR to a folder that can be written.",
+        ) from error
 
 
 def _key_store_content(store: KeyStore) -> bytes:

@@ -292,6 +292,9 @@ def test_kafka_python_has_the_private_parts_that_are_used(servers: str) -> None:
         assert connection.transport._read_task in net._pending_tasks
         assert manager.least_loaded_node() is None
         assert manager.connection_delay(connection.node_id) == 0
+        assert connection.transport._sock_recv() == (b"", None)
+        assert manager._auth_failures == {}
+        assert manager.config["ssl_context"] is None
         net.poll(timeout_ms=0)
     finally:
         manager.close()

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AclOperation
+from kafka.net.sasl.scram import ScramClient
 from tests.certificates import java_key_store, java_trust_store
 from tests.real.kafka import tokens
 from tests.real.kafka.logs import host_and_port, produce, read, task_for, until
@@ -32,7 +33,14 @@ from tests.real.secure_broker import (
     written,
 )
 
-from directkafka.errors import BrokerAccessError, BrokerResponseError, BrokerUnreachableError, KafkaError, OptionError
+from directkafka.errors import (
+    BrokerAccessError,
+    BrokerResponseError,
+    BrokerUnreachableError,
+    EnvironmentFaultError,
+    KafkaError,
+    OptionError,
+)
 from directkafka.kafka import channels
 from directkafka.kafka.client import KafkaClient, open_channel
 from directkafka.kafka.metadata import Metadata
@@ -206,12 +214,12 @@ def test_the_key_s_file_for_openssl_is_gone_and_was_of_no_use(
 
     def look(_: object, path: str, password: str) -> None:
         seen.append((Path(path).stat().st_mode & 0o777, Path(path).read_text()))
-        raise OSError(2, "stopped here")
+        raise OSError(28, "stopped here")
 
     monkeypatch.setattr(load, look)
     store = {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": authorities.client.chain_pem}
     options = client_options(broker, "MUTUAL", {**trusted, **store, "ssl.keystore.key": authorities.client.key_pem()})
-    with pytest.raises(OSError, match="stopped here"):
+    with pytest.raises(EnvironmentFaultError, match="stopped here"):
         broker_count(options)
     assert [mode for mode, _ in seen] == [0o600]
     assert "BEGIN ENCRYPTED PRIVATE KEY" in seen[0][1]
@@ -369,6 +377,16 @@ def test_a_wrong_password_is_told_at_once_and_not_shown(broker: KafkaBroker, mec
     for setting in ("kafka.sasl.jaas.config", "kafka.sasl.password"):
         assert setting in told
     assert wrong not in told
+
+
+def test_a_broker_that_does_not_know_the_password_is_told(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SCRAM is for both sides: somebody else at the broker's address cannot sign its last message."""
+    sign = ScramClient.process_server_final_message
+    monkeypatch.setattr(ScramClient, "process_server_final_message", lambda self, _: sign(self, b"v=bm90IGl0"))
+    told = refusal(
+        broker, "CLEAR", {"sasl.mechanism": "SCRAM-SHA-256", "sasl.username": USER, "sasl.password": PASSWORD}
+    )
+    assert "the broker could not prove who it is" in told
 
 
 def test_a_token_that_the_broker_does_not_take_is_told_and_not_shown(broker: KafkaBroker, trusted: Params) -> None:
