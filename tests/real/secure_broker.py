@@ -56,9 +56,10 @@ _SCRAM = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramM
 
 @dataclass(frozen=True)
 class Authorities:
-    """Who signs what: ``trusted`` the broker and its clients, ``other`` nobody's."""
+    """Who signs what: ``between``, whom ``trusted`` signed, the broker; ``trusted`` the clients; ``other`` nobody."""
 
     trusted: Certified
+    between: Certified
     other: Certified
     client: Certified
     stranger: Certified
@@ -66,12 +67,18 @@ class Authorities:
 
 def make_authorities() -> Authorities:
     trusted, other = authority("trusted"), authority("other")
-    return Authorities(trusted, other, for_client(trusted, "mutual-client"), for_client(other, "stranger"))
+    return Authorities(
+        trusted=trusted,
+        between=authority("between", trusted),
+        other=other,
+        client=for_client(trusted, "mutual-client"),
+        stranger=for_client(other, "stranger"),
+    )
 
 
 def secure_broker(authorities: Authorities) -> KafkaBroker:
     """The broker, not yet started; :func:`add_users` is for after its start."""
-    good = for_server(authorities.trusted)
+    good = for_server(authorities.between)
     servers = {
         "EXPIRED": for_server(authorities.trusted, expired=True),
         "OTHER_HOST": for_server(authorities.trusted, hosts=["broker.example.org"]),

@@ -146,6 +146,11 @@ def test_tls_with_authorities_in_the_option_itself(broker: KafkaBroker, topic: s
     connect_and_read(broker, "TLS", trusted, topic)
 
 
+def test_what_is_trusted_need_not_be_a_root(broker: KafkaBroker, topic: str, authorities: Authorities) -> None:
+    store = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authorities.between.pem}
+    connect_and_read(broker, "TLS", store, topic)
+
+
 @pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
 def test_tls_with_a_trust_store_of_java(
     broker: KafkaBroker, topic: str, folder: Path, authorities: Authorities, store_type: str
@@ -449,6 +454,7 @@ def test_a_range_that_takes_longer_than_a_session_is_read_without_loss(
     options = replace(short_login(broker, mechanism), **slow)  # type: ignore[arg-type]
     begun = time.monotonic()
     offsets: list[int] = []
+    # Time itself is what is tested here and below: a session ends by it.
     for batch in read_range(task_for(options, topic, 0, RECORDS)):
         offsets += batch.column("offset").to_pylist()
         time.sleep(2.4 * SESSION_MS / 1000 / (RECORDS / 5))
