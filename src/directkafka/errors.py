@@ -8,6 +8,7 @@
     ├── EnvironmentFaultError       Java, the Python workers or a package is missing
     ├── KafkaError
     │   ├── BrokerUnreachableError  nobody answered at the bootstrap addresses
+    │   ├── BrokerAccessError       TLS or the login failed: a certificate, a password
     │   ├── BrokerResponseError     a broker answered with an error code
     │   ├── TopicNotFoundError
     │   ├── FetchTimeoutError       no answer, or no progress, within the limit
@@ -34,12 +35,13 @@ every error picklable, and lets :mod:`directkafka.error_notes` bring one from an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyRunningError",
+    "BrokerAccessError",
     "BrokerResponseError",
     "BrokerUnreachableError",
     "CommitUnknownError",
@@ -67,10 +69,6 @@ __all__ = [
 ]
 
 
-def _rebuild(error_type: type[DirectKafkaError], values: Mapping[str, Any]) -> DirectKafkaError:
-    return error_type(**values)
-
-
 @dataclass(kw_only=True, eq=False)
 class DirectKafkaError(Exception):
     """Base of every error that directkafka raises on purpose.
@@ -89,8 +87,7 @@ class DirectKafkaError(Exception):
         return self.template.format(**{field.name: getattr(self, field.name) for field in fields(self)})
 
     def __reduce__(self) -> tuple[Any, ...]:
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return _rebuild, (type(self), values)
+        return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -142,10 +139,19 @@ class BrokerUnreachableError(KafkaError):
     timeout_ms: int
     cause: str
     template = (
-        "no Kafka broker answered at {addresses} within {timeout_ms} ms ({cause}). Check "
-        "kafka.bootstrap.servers, that the brokers run, and kafka.security.protocol (a TLS listener hangs up "
-        "on a plaintext client)."
+        "no Kafka broker answered at {addresses} within {timeout_ms} ms ({cause}). Check kafka.bootstrap.servers, "
+        "that the brokers run, and kafka.security.protocol (a TLS listener hangs up on a plaintext client)."
     )
+
+
+@dataclass(kw_only=True, eq=False)
+class BrokerAccessError(KafkaError):
+    """A broker was reached, but TLS or the login failed, for the cause it tells; never tried again, never a secret."""
+
+    address: str
+    cause: str
+    remedy: str
+    template = "the Kafka broker at {address} cannot be used: {cause}. {remedy}."
 
 
 @dataclass(kw_only=True, eq=False)
@@ -154,8 +160,7 @@ class BrokerResponseError(KafkaError):
 
     Attributes:
         api: the request's name, for example ``ListOffsets``.
-        code: Kafka's number of the error.
-        name: Kafka's name of the error.
+        code, name: Kafka's number and name of the error.
         retriable: whether Kafka calls it retriable.
         subject: what the request was about, for example ``topic flights, partition 3``.
     """
@@ -165,7 +170,8 @@ class BrokerResponseError(KafkaError):
     name: str
     retriable: bool
     subject: str
-    template = "the broker answered {api} for {subject} with error {code} ({name})."
+    remedy: str = "The broker's log may say more"
+    template = "the broker answered {api} for {subject} with error {code} ({name}). {remedy}."
 
 
 @dataclass(kw_only=True, eq=False)
@@ -203,7 +209,6 @@ class MalformedBatchError(KafkaError):
     Attributes:
         offset: base offset of the batch as its header says, or the position that was asked for.
         position: byte position in the fetch response's records.
-        reason: which check failed, with its numbers.
     """
 
     topic: str
@@ -224,7 +229,6 @@ class DataLossError(DirectKafkaError):
 
     Attributes:
         condition: Spark's sub-class of ``KAFKA_DATA_LOSS``, for example ``COULD_NOT_READ_OFFSET_RANGE``.
-        topic, partition: where.
         lost_from, lost_until: the half-open range that cannot be read; equal when nothing is known to be lost.
         detail: what was found.
     """
@@ -305,12 +309,7 @@ class StoreAccessError(StoreError):
 
 @dataclass(kw_only=True, eq=False)
 class StoreRequestError(StoreError):
-    """The store refuses a statement, and it is neither the rows nor the rights.
-
-    Attributes:
-        code: the store's own code of the error (Postgres: SQLSTATE).
-        cause: the store's own words.
-    """
+    """The store refuses a statement with its own code (Postgres: SQLSTATE); it is neither the rows nor the rights."""
 
     code: str
     cause: str

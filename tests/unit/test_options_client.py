@@ -1,4 +1,4 @@
-"""The client's settings: addresses, bounds, TLS and SASL as Java and librdkafka spell them."""
+"""The client's settings: addresses, bounds, names as Java and librdkafka spell them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from directkafka.options.names import (
 )
 
 PLAIN = {"bootstrap.servers": "b:9092"}
-SASL = {**PLAIN, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 
 def parse(params: dict[str, object]) -> ClientOptions:
@@ -114,6 +112,8 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
+        # Ours.
+        "sasl.oauthbearer.token.callback",
     }
     java = [name for name in used | ignored | refused_names if name not in others and name.islower()]
     # The consumer's, producer's and admin client's ConfigDef of Kafka 4.3.0 have 140 names together;
@@ -127,111 +127,9 @@ def test_settings_that_cannot_be_left_out_are_refused_with_the_replacement(name:
     assert (error.option, error.reason) == (name, REFUSED_CLIENT_NAMES[name])
 
 
-def test_pem_stores_are_understood_as_java_writes_them() -> None:
-    options = parse(
-        {
-            "security.protocol": "SSL",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": "/ca.pem",
-            "ssl.keystore.type": "pem",
-            "ssl.keystore.location": "/client.pem",
-            "ssl.key.password": "geheim",
-            "ssl.endpoint.identification.algorithm": "",
-        }
-    )
-    assert (options.ssl_cafile, options.ssl_certfile, options.ssl_keyfile) == ("/ca.pem", "/client.pem", None)
-    assert options.ssl_key_password == Secret("geheim")
-    assert not options.ssl_check_hostname
-    assert "geheim" not in repr(options)
-
-
-def test_pem_files_are_understood_as_librdkafka_writes_them() -> None:
-    options = parse(
-        {
-            "security.protocol": "SSL",
-            "ssl.ca.location": "/ca.pem",
-            "ssl.certificate.location": "/client.crt",
-            "ssl.key.location": "/client.key",
-        }
-    )
-    assert (options.ssl_cafile, options.ssl_certfile, options.ssl_keyfile) == ("/ca.pem", "/client.crt", "/client.key")
-    assert options.ssl_check_hostname
-
-
-@pytest.mark.parametrize("kind", ["truststore", "keystore"])
-@pytest.mark.parametrize("given", [{}, {"type": "JKS"}, {"type": "PKCS12"}])
-def test_a_java_key_store_is_refused_with_how_to_make_it_pem(kind: str, given: dict[str, str]) -> None:
-    params: dict[str, object] = {**PLAIN, "security.protocol": "SSL", f"ssl.{kind}.location": "/store.jks"}
-    error = refused(params | {f"ssl.{kind}.{name}": value for name, value in given.items()})
-    assert error.option == f"ssl.{kind}.type"
-    for part in ("/store.jks", given.get("type", "JKS"), "openssl pkcs12", f"ssl.{kind}.location"):
-        assert part in error.reason
-
-
-def test_a_store_given_in_both_ways_is_refused() -> None:
-    both = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "/a", "ssl.ca.location": "/b"}
-    assert refused({**PLAIN, "security.protocol": "SSL", **both}).option == "ssl.ca.location"
-
-
-def test_a_key_without_its_certificate_is_refused() -> None:
-    assert refused({**PLAIN, "security.protocol": "SSL", "ssl.key.location": "/k"}).option == "ssl.key.location"
-
-
 def test_settings_of_a_layer_that_is_not_used_are_not_looked_at() -> None:
     options = parse({"ssl.truststore.location": "/store.jks", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": "x"})
-    assert (options.ssl_cafile, options.sasl_mechanism) == (None, None)
-
-
-@pytest.mark.parametrize(
-    ("jaas", "password"),
-    [
-        (f'{SCRAM} required username="ann" password="pw";', "pw"),
-        (f"  {SCRAM}  required\n  username='ann'\n  password='p w;\"x'  ;\n", 'p w;"x'),
-        (f'{SCRAM} required username="ann" password="a\\"b\\\\c" ;', 'a"b\\c'),
-        (f'kafkashaded.{SCRAM} REQUIRED password=plain username=ann tokenauth="false";', "plain"),
-    ],
-)
-def test_a_jaas_entry_gives_name_and_password(jaas: str, password: str) -> None:
-    options = parse({**SASL, "sasl.jaas.config": jaas})
-    assert options.sasl_username == "ann"
-    assert options.sasl_password == Secret(password)
-    assert options.sasl_mechanism == "SCRAM-SHA-512"
-
-
-@pytest.mark.parametrize(
-    ("jaas", "reason"),
-    [
-        (f'{SCRAM} required username="ann" password="s3cret"', "cannot be parsed"),
-        (f'{SCRAM} optional username="ann" password="s3cret";', "cannot be parsed"),
-        (f'{SCRAM} required username="ann" password="s3cret;', "cannot be parsed"),
-        ('x.PlainLoginModule required username="ann" password="s3cret";', "SCRAM-SHA-512 needs ScramLoginModule"),
-        (f'{SCRAM} required username="ann" password="s3cret" tokenauth="true";', "delegation tokens"),
-        (f'{SCRAM} required username="s3cret";', "needs a name and a password"),
-    ],
-)
-def test_a_jaas_entry_that_does_not_fit_is_refused_without_showing_it(jaas: str, reason: str) -> None:
-    error = refused({**SASL, "sasl.jaas.config": jaas})
-    assert reason in error.reason
-    assert "s3cret" not in str(error)
-
-
-def test_librdkafkas_names_for_a_login_are_understood() -> None:
-    options = parse(
-        {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanisms": "plain", "sasl.username": "a", "sasl.password": "b"}
-    )
-    assert (options.sasl_mechanism, options.sasl_username, options.sasl_password) == ("PLAIN", "a", Secret("b"))
-
-
-@pytest.mark.parametrize(
-    ("mechanism", "shown"),
-    [({}, "GSSAPI (Kafka's default)"), ({"sasl.mechanism": "GSSAPI"}, "GSSAPI"), ({"sasl.mechanism": "x"}, "X")],
-)
-def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(
-    mechanism: dict[str, object], shown: str
-) -> None:
-    error = refused({**PLAIN, "security.protocol": "SASL_SSL", **mechanism})
-    assert error.option == "sasl.mechanism"
-    assert error.reason == f"{shown} is not supported; use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"
+    assert (options.ssl_trust_store, options.sasl_mechanism) == (None, None)
 
 
 def test_a_secret_is_masked_and_survives_pickling() -> None:

@@ -10,11 +10,11 @@ is relied on:
 - ``connection.send_request(request)`` sends any request and resolves to its response;
 - ``net.poll(timeout_ms=0)`` lets it notice what happened since it was last asked;
 - ``cluster.update_metadata(response)`` teaches it the brokers' addresses;
-- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered.
+- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered;
+- ``_build_transport`` makes a transport, whose ``_sock_recv`` returns bytes and what ended them.
 
 Two things leave this module: :class:`KafkaClient`, which asks questions, and :class:`Channel`, a connected,
-authenticated, blocking socket for the fetch path, which receives without kafka-python (``recv(4096)`` and two
-copies there hold it to 0.5 GB/s).
+authenticated, blocking socket for the fetch path, which receives without kafka-python (it copies twice).
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from typing import Any
 
 import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -40,7 +41,12 @@ from kafka.protocol.consumer import (
 )
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
-from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.errors import BrokerAccessError, BrokerResponseError
+from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
+from directkafka.kafka.settings import connection_settings
+from directkafka.kafka.tls import OpenSockets, close_all, keep_open, tls_context
+from directkafka.kafka.tokens import TokenProvider
+from directkafka.kafka.wire_log import mask_logins
 from directkafka.options import ClientOptions
 
 __all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
@@ -69,12 +75,15 @@ _VERSION_MAX = {
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
 
-#: What a connection can fail with: kafka-python's own errors; a certificate file that is not there is an OSError.
+#: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
 _BOOTSTRAP_PAUSE_S = 0.1
 
 #: The kind of coordinator that keeps a consumer group's offsets.
 GROUP = CoordinatorType.GROUP
+
+AbstractTokenProvider.register(TokenProvider)
+mask_logins()
 
 
 def error_name(code: int) -> str:
@@ -88,21 +97,43 @@ def is_retriable(code: int) -> bool:
     return bool(kafka.errors.for_code(code).retriable)
 
 
-def raise_for(api: str, code: int, subject: str) -> None:
+def raise_for(api: str, code: int, subject: str, options: ClientOptions) -> None:
     """Raise when a broker's answer carries an error.
 
     Args:
         api: the request's name.
         code: the error code; 0 is success.
         subject: what was asked about, for the message.
+        options: the client's: who was not allowed to, for the message.
 
     Raises:
         BrokerResponseError: the code is not 0.
     """
     if code != 0:
         raise BrokerResponseError(
-            api=api, code=code, name=error_name(code), retriable=is_retriable(code), subject=subject
+            api=api,
+            code=code,
+            name=error_name(code),
+            retriable=is_retriable(code),
+            subject=subject,
+            remedy=rights_needed(code, options) or BrokerResponseError.remedy,
         )
+
+
+class _Connections(KafkaConnectionManager):  # type: ignore[misc]
+    """kafka-python's connections; but what a broker says just before it hangs up, such as why, is heard."""
+
+    async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
+        transport = await super()._build_transport(*arguments, **named)
+        receive = transport._sock_recv
+
+        def receive_before_the_end() -> tuple[bytes, Exception | None]:
+            received, error = receive()
+            # The end is met again by the next reading.
+            return received, None if received else error
+
+        transport._sock_recv = receive_before_the_end
+        return transport
 
 
 class KafkaClient:
@@ -118,7 +149,8 @@ class KafkaClient:
         self._options = options
         self._lock = threading.RLock()
         self._net = NetworkSelector(client_id=options.client_id)
-        self._manager = KafkaConnectionManager(self._net, **_settings(options))
+        self._manager = _Connections(self._net, **connection_settings(options))
+        self._tls_sockets = OpenSockets()
         self._bootstrapped = False
 
     @property
@@ -139,6 +171,8 @@ class KafkaClient:
 
         Raises:
             BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``.
+            BrokerAccessError: TLS or the login failed.
+            OptionError: a store cannot be read, or the token's function fails.
         """
         with self._lock:
             # Nobody drives the connections between two calls: a broker that hung up meanwhile is noticed now, and
@@ -150,7 +184,9 @@ class KafkaClient:
             except _FAILURES as error:
                 # All the brokers that were known may have moved; the bootstrap addresses lead to them again.
                 self._bootstrapped = False
-                raise self._unreachable(node_id, error) from error
+                host, port = self.address(node_id) if node_id is not None else ("", 0)
+                known = (address_text(host, port),) if host else self._options.bootstrap_servers
+                raise connection_failure(error, self._options, known, self._options.request_timeout_ms) from error
             if api == "Metadata":
                 self._manager.cluster.update_metadata(response)
             return response
@@ -165,6 +201,7 @@ class KafkaClient:
         with self._lock:
             self._manager.close()
             self._net.close()
+            close_all(self._tls_sockets)
 
     async def _send(self, api: str, node_id: int | None, values: Mapping[str, Any]) -> Any:
         if node_id is None:
@@ -183,6 +220,8 @@ class KafkaClient:
         """
         if self._bootstrapped:
             return
+        self._manager.config["ssl_context"] = tls_context(self._options, self._tls_sockets)
+        self._manager._auth_failures.clear()
         timeout_ms = self._options.connect_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
         cause: Exception = TimeoutError("no address given")
@@ -192,15 +231,17 @@ class KafkaClient:
                 share_ms = (deadline - time.monotonic()) * 1000 / (len(brokers) - tried)
                 try:
                     self._manager.run(self._learn_from, broker.node_id, max(1.0, share_ms))
-                except kafka.errors.SaslAuthenticationFailedError as error:
-                    raise self._unreachable(None, error, timeout_ms) from error
                 except _FAILURES as error:
                     cause = error
+                    address = address_text(broker.host, broker.port)
+                    failure = connection_failure(error, self._options, (address,), timeout_ms)
+                    if isinstance(failure, BrokerAccessError):
+                        raise failure from error
                 else:
                     self._bootstrapped = True
                     return
             time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
-        raise self._unreachable(None, cause, timeout_ms) from cause
+        raise connection_failure(cause, self._options, self._options.bootstrap_servers, timeout_ms) from cause
 
     async def _learn_from(self, node_id: str, timeout_ms: float) -> None:
         self._manager.reset_backoff(node_id)
@@ -211,16 +252,6 @@ class KafkaClient:
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()
-
-    def _unreachable(
-        self, node_id: int | None, cause: Exception, timeout_ms: int | None = None
-    ) -> BrokerUnreachableError:
-        host, port = self.address(node_id) if node_id is not None else ("", 0)
-        return BrokerUnreachableError(
-            addresses=(f"{host}:{port}",) if host else self._options.bootstrap_servers,
-            timeout_ms=timeout_ms or self._options.request_timeout_ms,
-            cause=str(cause) or type(cause).__name__,
-        )
 
 
 @dataclass(slots=True)
@@ -291,24 +322,27 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
         timeout_ms: longest time for it, if less than the connection timeout of the options.
 
     Raises:
-        BrokerUnreachableError: no connection, a failed TLS handshake or authentication, or a broker that
-            speaks no Fetch version this library knows.
+        BrokerUnreachableError: no connection, or a broker that speaks no Fetch version this library knows.
+        BrokerAccessError: TLS or the login failed.
+        OptionError: a store cannot be read, or the token's function fails.
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
+    address = address_text(host, port)
+    tls_sockets = OpenSockets()
+    chosen = {"bootstrap_servers": [address], "ssl_context": tls_context(options, tls_sockets)}
     net = NetworkSelector(client_id=options.client_id)
-    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    manager = KafkaConnectionManager(net, **_settings(options) | {"bootstrap_servers": [address]})
+    manager = _Connections(net, **connection_settings(options) | chosen)
     try:
         channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
     except _FAILURES as error:
-        raise BrokerUnreachableError(
-            addresses=(address,), timeout_ms=timeout_ms, cause=str(error) or type(error).__name__
-        ) from error
+        raise connection_failure(error, options, (address,), timeout_ms) from error
     else:
+        keep_open(channel.socket, tls_sockets)
         return channel
     finally:
         manager.close()
         net.close()
+        close_all(tls_sockets)
 
 
 async def _take_over(manager: Any, options: ClientOptions, host: str, port: int, timeout_ms: int) -> Channel:
@@ -349,43 +383,9 @@ async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
     except kafka.errors.KafkaTimeoutError:
         connection.close()
         raise
-
-
-def _settings(options: ClientOptions) -> dict[str, Any]:
-    """kafka-python's names for our options."""
-    settings: dict[str, Any] = {
-        "bootstrap_servers": list(options.bootstrap_servers),
-        "client_id": options.client_id,
-        "request_timeout_ms": options.request_timeout_ms,
-        "socket_connection_setup_timeout_ms": options.connect_timeout_ms,
-        "security_protocol": options.security_protocol,
-        "receive_message_max_bytes": 100 * 1024 * 1024,
-        "reconnect_backoff_ms": options.reconnect_backoff_ms,
-        "reconnect_backoff_max_ms": options.reconnect_backoff_max_ms,
-        "socket_options": _socket_options(options),
-    }
-    if options.security_protocol in ("SSL", "SASL_SSL"):
-        settings |= {
-            "ssl_check_hostname": options.ssl_check_hostname,
-            "ssl_cafile": options.ssl_cafile,
-            "ssl_certfile": options.ssl_certfile,
-            "ssl_keyfile": options.ssl_keyfile,
-            "ssl_password": options.ssl_key_password and options.ssl_key_password.reveal(),
-        }
-    if options.security_protocol.startswith("SASL"):
-        settings |= {
-            "sasl_mechanism": options.sasl_mechanism,
-            "sasl_plain_username": options.sasl_username,
-            "sasl_plain_password": options.sasl_password and options.sasl_password.reveal(),
-        }
-    return settings
-
-
-def _socket_options(options: ClientOptions) -> list[tuple[int, int, int]]:
-    chosen = [(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1), (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-    if options.receive_buffer_bytes is not None:
-        chosen.append((socket.SOL_SOCKET, socket.SO_RCVBUF, options.receive_buffer_bytes))
-    return chosen
+    except (ValueError, LookupError) as error:
+        # So kafka-python's SCRAM says that the broker does not know the password either (RFC 5802, section 3).
+        raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error
 
 
 def _fill(container: Any, values: Mapping[str, Any]) -> Any:

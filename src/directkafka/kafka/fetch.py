@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import tenacity
 
-from directkafka.errors import BrokerResponseError, FetchTimeoutError, MalformedBatchError
+from directkafka.errors import FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import channels
-from directkafka.kafka.client import error_name, is_retriable
+from directkafka.kafka.client import error_name, is_retriable, raise_for
 from directkafka.kafka.exchange import ask
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.partition_link import PartitionLink, TopicChanged, TryAgain
@@ -278,13 +278,8 @@ class RangeFetch:
         if code in _STALE_LEADER or is_retriable(code):
             self._link.forget()
             raise TryAgain(f"the broker answered {error_name(code)}")
-        raise BrokerResponseError(
-            api="Fetch",
-            code=code,
-            name=error_name(code),
-            retriable=False,
-            subject=f"topic {self._task.range.topic}, partition {self._task.range.partition}",
-        )
+        one = self._task.range
+        raise_for("Fetch", code, f"topic {one.topic}, partition {one.partition}", self._task.client)
 
     def _on_out_of_range(self) -> None:
         # The response that says so has neither end of the log: the broker leaves them at -1.

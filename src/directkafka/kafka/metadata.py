@@ -154,13 +154,16 @@ class Metadata:
         for topic in response.topics:
             if topic.error_code == _UNKNOWN_TOPIC:
                 continue
-            raise_for("Metadata", topic.error_code, f"topic {topic.name}")
+            self._raise_for("Metadata", topic.error_code, f"topic {topic.name}")
             described[topic.name] = TopicDescription(
                 topic_id=str(topic.topic_id) if topic.topic_id and topic.topic_id.int else "",
                 internal=bool(topic.is_internal),
                 leaders={one.partition_index: self._leader(one) for one in topic.partitions},
             )
         return described
+
+    def _raise_for(self, api: str, code: int, subject: str) -> None:
+        raise_for(api, code, subject, self._client.options)
 
     def _leader(self, partition: Any) -> Leader:
         node_id = partition.leader_id if partition.leader_id >= 0 else None
@@ -191,13 +194,13 @@ class Metadata:
         found: dict[TopicPartition, int | None] = {}
         for topic in response.topics:
             for one in topic.partitions:
-                raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
+                self._raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
                 found[TopicPartition(topic.name, one.partition_index)] = one.offset if one.offset >= 0 else None
         return found
 
     def _coordinator(self, group: str) -> int:
         response = self._client.call("FindCoordinator", key=group, key_type=int(GROUP))
-        raise_for("FindCoordinator", response.error_code, f"group {group}")
+        self._raise_for("FindCoordinator", response.error_code, f"group {group}")
         # A coordinator is one of the brokers, but its address may not be known yet.
         self._topics([])
         return int(response.node_id)
@@ -211,11 +214,11 @@ class Metadata:
             topics=wanted,
             require_stable=self._client.options.isolation_level == "read_committed",
         )
-        raise_for("OffsetFetch", response.error_code, f"group {group}")
+        self._raise_for("OffsetFetch", response.error_code, f"group {group}")
         found: dict[TopicPartition, int | None] = {}
         for topic in response.topics:
             for one in topic.partitions:
-                raise_for("OffsetFetch", one.error_code, f"group {group}, topic {topic.name}")
+                self._raise_for("OffsetFetch", one.error_code, f"group {group}, topic {topic.name}")
                 found[TopicPartition(topic.name, one.partition_index)] = (
                     one.committed_offset if one.committed_offset >= 0 else None
                 )
@@ -240,7 +243,7 @@ class Metadata:
         )
         for topic in response.topics:
             for one in topic.partitions:
-                raise_for("OffsetCommit", one.error_code, f"group {group}, topic {topic.name}")
+                self._raise_for("OffsetCommit", one.error_code, f"group {group}, topic {topic.name}")
 
 
 def _worth_another_try(error: BaseException) -> bool:

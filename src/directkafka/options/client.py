@@ -9,14 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
-from directkafka.options.security import (
-    SASL_SPECS,
-    SECURITY_PROTOCOL,
-    TLS_SPECS,
-    read_sasl,
-    read_tls,
-)
+from directkafka.options.sasl import SASL_SPECS, read_sasl
 from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, specs_of
+from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 
 __all__ = ["ClientOptions", "client_specs"]
 
@@ -28,6 +23,14 @@ BOOTSTRAP_SERVERS: Final = OptionSpec(
     name="bootstrap.servers",
     kind="list",
     doc="Addresses host:port of some brokers, from which the others are learnt. Required.",
+)
+SECURITY_PROTOCOL: Final = OptionSpec(
+    name="security.protocol",
+    kind="choice",
+    choices=("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+    default="PLAINTEXT",
+    doc="Whether connections are encrypted (SSL) and logged in (SASL). Settings of a layer that is "
+    "not used are not looked at.",
 )
 
 #: Kafka's own pattern of an address: an optional listener name, a host or [IPv6], a port.
@@ -42,27 +45,25 @@ class ClientOptions:
     Attributes:
         bootstrap_servers: ``host:port`` each.
         security_protocol: ``PLAINTEXT``, ``SSL``, ``SASL_PLAINTEXT`` or ``SASL_SSL``.
-        ssl_cafile: PEM file of the authorities that are trusted; None for the system's own.
-        ssl_certfile, ssl_keyfile: PEM files of this client; a None key stands in the certificate's
-            file.
-        ssl_key_password: of the key, if it has one.
+        ssl_trust_store: which certificates are trusted; None for the system's own.
+        ssl_key_store: who this client is; None when it shows no certificate.
         ssl_check_hostname: whether the broker's certificate must name its host.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256`` or ``SCRAM-SHA-512``; None without SASL.
-        sasl_username, sasl_password: the login.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``OAUTHBEARER``; None without SASL.
+        sasl_username, sasl_password: the login; None with OAUTHBEARER.
+        sasl_token_callback: ``module:function`` that gives OAUTHBEARER's token.
 
     The other fields are named, bounded and explained by their :class:`OptionSpec`.
     """
 
     bootstrap_servers: tuple[str, ...]
     security_protocol: str = "PLAINTEXT"
-    ssl_cafile: str | None = None
-    ssl_certfile: str | None = None
-    ssl_keyfile: str | None = None
-    ssl_key_password: Secret | None = None
+    ssl_trust_store: TrustStore | None = None
+    ssl_key_store: KeyStore | None = None
     ssl_check_hostname: bool = True
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: Secret | None = None
+    sasl_token_callback: str | None = None
     client_id: str = option(
         "directkafka",
         name="client.id",
@@ -199,7 +200,7 @@ class ClientOptions:
 
 def client_specs() -> tuple[OptionSpec, ...]:
     """Every client setting that has an effect, in the order of the reference page."""
-    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), *TLS_SPECS, *SASL_SPECS)
+    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), SECURITY_PROTOCOL, *TLS_SPECS, *SASL_SPECS)
 
 
 def _read_addresses(given: Given) -> tuple[str, ...]:

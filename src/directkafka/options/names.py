@@ -34,7 +34,7 @@ _JAVA_CLIENT = """
     default.api.timeout.ms enable.metrics.push metadata.max.age.ms metadata.max.idle.ms
     metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy metrics.num.samples
     metrics.recording.level metrics.sample.window.ms send.buffer.bytes ssl.cipher.suites
-    ssl.enabled.protocols ssl.keystore.password ssl.protocol ssl.truststore.password
+    ssl.enabled.protocols ssl.protocol
 """
 _PRODUCER = """
     acks batch.size buffer.memory compression.gzip.level compression.lz4.level compression.type
@@ -43,9 +43,11 @@ _PRODUCER = """
     partitioner.availability.timeout.ms partitioner.ignore.keys retries transaction.timeout.ms
     transaction.two.phase.commit.enable transactional.id
 """
-_LOGINS_WITHOUT_SUPPORT = """
+_KERBEROS = """
     sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
     sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+"""
+_JAVA_TOKENS = """
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
     sasl.login.refresh.min.period.seconds sasl.login.refresh.window.factor
     sasl.login.refresh.window.jitter sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms
@@ -74,20 +76,16 @@ IGNORED_CLIENT_NAMES: Final[dict[str, str]] = {
         (_JAVA_CLASSES, "it names Java code"),
         (_JAVA_CLIENT, "it tunes the Java client"),
         (_PRODUCER, "it is a producer's"),
-        (_LOGINS_WITHOUT_SUPPORT, "it belongs to a login that is not supported"),
+        (_KERBEROS, "it belongs to a login that is not supported"),
+        (_JAVA_TOKENS, "tokens come from sasl.oauthbearer.token.callback"),
     )
     for name in names.split()
 }
-
-_PEM_FILE = "is not read: write it into a PEM file that every executor has, and name the file in"
 
 #: Settings that cannot be left out without changing what the job does or how safe it is, with the
 #: reason.
 REFUSED_CLIENT_NAMES: Final[dict[str, str]] = {
     "config.providers": "values such as ${file:...} are not looked up here; give the values",
-    "ssl.truststore.certificates": f"{_PEM_FILE} ssl.truststore.location",
-    "ssl.keystore.certificate.chain": f"{_PEM_FILE} ssl.keystore.location, after the key",
-    "ssl.keystore.key": f"{_PEM_FILE} ssl.keystore.location, before the certificate chain",
 }
 
 #: What Spark's source refuses behind ``kafka.``; the data source does the same, with what to write

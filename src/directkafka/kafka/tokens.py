@@ -1,0 +1,115 @@
+"""OAUTHBEARER's token: the user's function, found by its name, and its token for as long as that is good."""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from directkafka.errors import OptionError
+from directkafka.options.sasl import TOKEN_CALLBACK
+from directkafka.options.spec import Secret
+
+__all__ = ["TokenProvider", "bearer_token"]
+
+_OPTION = f"kafka.{TOKEN_CALLBACK.name}"
+#: A new token is fetched when this share of the time between its fetching and its end is over, as Java does it.
+_USED_SHARE = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class _KeptToken:
+    """A token and the time (seconds since 1970) from which on a new one is fetched."""
+
+    token: Secret
+    fetch_again_at: float
+
+
+_lock = threading.Lock()
+_kept: dict[str, _KeptToken] = {}
+
+
+class TokenProvider:
+    """The function as kafka-python asks it for a token: at each login, and before each session's end.
+
+    Args:
+        callback: ``module:function``.
+    """
+
+    def __init__(self, callback: str) -> None:
+        self._callback = callback
+
+    def token(self) -> str:
+        """The token to log in with now."""
+        return bearer_token(self._callback)
+
+    def extensions(self) -> dict[str, str]:
+        """None: SASL extensions (KIP-342) are not sent."""
+        return {}
+
+
+def bearer_token(callback: str, *, clock: Callable[[], float] = time.time) -> str:
+    """The token to log in with now.
+
+    Args:
+        callback: ``module:function``; the function takes no arguments and returns the token, or a pair of it and the
+            time it ends in seconds since 1970. A token alone is not kept: it is asked for again for each connection.
+        clock: the time in seconds since 1970.
+
+    Raises:
+        OptionError: the function cannot be imported, raises an error, or returns something else or a token that is
+            over. The token is never in the message, nor is the text of the function's error, which may hold secrets;
+            that error is the cause.
+    """
+    with _lock:
+        kept = _kept.get(callback)
+        if kept is None or clock() >= kept.fetch_again_at:
+            kept = _kept[callback] = _fetch(callback, clock)
+    return kept.token.reveal()
+
+
+def _fetch(callback: str, clock: Callable[[], float]) -> _KeptToken:
+    function = _load(callback)
+    asked_at = clock()
+    try:
+        answer = function()
+    except Exception as error:
+        raise OptionError(option=_OPTION, reason=f"{callback} raised {type(error).__name__}") from error
+    match answer:
+        case str() if answer:
+            return _KeptToken(Secret(answer), asked_at)
+        case (str(token), int() | float() as ends_at) if token:
+            if ends_at <= asked_at:
+                reason = f"{callback} returned a token that ended {asked_at - ends_at:.0f} s ago"
+                raise OptionError(option=_OPTION, reason=reason)
+            return _KeptToken(Secret(token), asked_at + _USED_SHARE * (ends_at - asked_at))
+    reason = f"{callback} returned {_shape(answer)}; expected the token, or a pair of it and the time it ends (seconds)"
+    raise OptionError(option=_OPTION, reason=reason)
+
+
+def _load(callback: str) -> Callable[[], object]:
+    module_name, _, function_name = callback.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except ImportError as error:
+        reason = f"{callback!r} cannot be imported ({error}); the module must be on the driver and on every executor"
+        raise OptionError(option=_OPTION, reason=reason) from error
+    except Exception as error:
+        reason = f"importing {module_name!r} raised {type(error).__name__}"
+        raise OptionError(option=_OPTION, reason=reason) from error
+    function = getattr(module, function_name, None)
+    if not callable(function):
+        raise OptionError(option=_OPTION, reason=f"{module_name} has no function {function_name!r}")
+    checked: Callable[[], object] = function
+    return checked
+
+
+def _shape(answer: object) -> str:
+    """What an answer is, without what it says."""
+    if answer == "":
+        return "an empty text"
+    if isinstance(answer, tuple):
+        return f"a tuple of {', '.join(type(one).__name__ for one in answer) or 'nothing'}"
+    return f"a {type(answer).__name__}"
