@@ -166,6 +166,9 @@ def test_a_stream_joined_with_itself_agrees_with_itself(
     query = joined.writeStream.format("memory").queryName("joined").trigger(availableNow=True).start()
     assert query.awaitTermination(WAIT_S)
     assert sorted((row.partition, row.offset) for row in session.table("joined").collect()) == places(50)
+    # Spark counts a Python source once for each side, and both sides are planned alike.
+    ends = [[source.endOffset for source in one.sources] for one in query.recentProgress]
+    assert all(left_end == right_end for left_end, right_end in ends)
     session.catalog.dropTempView("joined")
 
 
