@@ -19,7 +19,8 @@ class PartitionView:
             made again has another one.
         leader: node id of the leader, or None while there is none.
         leader_host, leader_port: the leader's advertised address, empty and 0 while there is none.
-        leader_epoch: number of leader elections so far, or -1 where the broker does not say.
+        leader_epoch: number of leader elections so far, or -1 where the broker does not say; no record before
+            ``latest`` was written under a later one.
         earliest: first offset that can be read.
         latest: one past the last offset that can be read: the high watermark, or the last stable offset when
             the view was taken under read_committed.

@@ -38,6 +38,7 @@ from kafka.protocol.consumer import (
     ListOffsetsRequest,
     OffsetCommitRequest,
     OffsetFetchRequest,
+    OffsetForLeaderEpochRequest,
 )
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
 
@@ -53,24 +54,18 @@ __all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "ope
 
 log = logging.getLogger(__name__)
 
+#: Each request's type, and the highest version of it that this library has been written and tested for.
 _REQUESTS = {
-    "Fetch": FetchRequest,
-    "FindCoordinator": FindCoordinatorRequest,
-    "ListOffsets": ListOffsetsRequest,
-    "Metadata": MetadataRequest,
-    "OffsetCommit": OffsetCommitRequest,
-    "OffsetFetch": OffsetFetchRequest,
+    "Fetch": (FetchRequest, 17),
+    "FindCoordinator": (FindCoordinatorRequest, 3),
+    "ListOffsets": (ListOffsetsRequest, 9),
+    "Metadata": (MetadataRequest, 12),
+    "OffsetCommit": (OffsetCommitRequest, 7),
+    "OffsetFetch": (OffsetFetchRequest, 7),
+    "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest, 4),
 }
-
-#: Highest version of each request that this library has been written and tested for.
-_VERSION_MAX = {
-    "Fetch": 17,
-    "FindCoordinator": 3,
-    "ListOffsets": 9,
-    "Metadata": 12,
-    "OffsetCommit": 7,
-    "OffsetFetch": 7,
-}
+_METADATA_VERSION_MAX = _REQUESTS["Metadata"][1]
+_FETCH_VERSION_MAX = _REQUESTS["Fetch"][1]
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
@@ -158,12 +153,13 @@ class KafkaClient:
         """The options it was made with."""
         return self._options
 
-    def call(self, api: str, node_id: int | None = None, **values: Any) -> Any:
+    def call(self, api: str, node_id: int | None = None, *, version_min: int = 0, **values: Any) -> Any:
         """Send one request and wait for its response.
 
         Args:
             api: the request's name, for example ``ListOffsets``.
             node_id: the broker to ask; None for any.
+            version_min: the lowest version that can carry the question.
             values: the request's fields by kafka-python's names; structures as dicts, arrays as lists.
 
         Returns:
@@ -173,6 +169,7 @@ class KafkaClient:
             BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``.
             BrokerAccessError: TLS or the login failed.
             OptionError: a store cannot be read, or the token's function fails.
+            BrokerResponseError: the broker is too old for the question (``UNSUPPORTED_VERSION``).
         """
         with self._lock:
             # Nobody drives the connections between two calls: a broker that hung up meanwhile is noticed now, and
@@ -180,7 +177,9 @@ class KafkaClient:
             self._net.poll(timeout_ms=0)
             self._bootstrap()
             try:
-                response = self._manager.run(self._send, api, node_id, values)
+                response = self._manager.run(self._send, api, node_id, version_min, values)
+            except kafka.errors.IncompatibleBrokerVersion as error:
+                raise_for(api, kafka.errors.UnsupportedVersionError.errno, str(error), self._options)
             except _FAILURES as error:
                 # All the brokers that were known may have moved; the bootstrap addresses lead to them again.
                 self._bootstrapped = False
@@ -203,13 +202,14 @@ class KafkaClient:
             self._net.close()
             close_all(self._tls_sockets)
 
-    async def _send(self, api: str, node_id: int | None, values: Mapping[str, Any]) -> Any:
+    async def _send(self, api: str, node_id: int | None, version_min: int, values: Mapping[str, Any]) -> Any:
         if node_id is None:
             node_id = self._manager.least_loaded_node()
         connection = self._manager.get_connection(node_id)
         await _ready(self._manager, connection, self._options.connect_timeout_ms)
-        request = _fill(_REQUESTS[api], values)
-        request._max_version = _VERSION_MAX[api]
+        request_type, version_max = _REQUESTS[api]
+        request = _fill(request_type, values)
+        request._min_version, request._max_version = version_min, version_max
         return await connection.send_request(request)
 
     def _bootstrap(self) -> None:
@@ -248,7 +248,7 @@ class KafkaClient:
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
             await _ready(self._manager, connection, timeout_ms)
-            request = MetadataRequest(topics=[], max_version=_VERSION_MAX["Metadata"])
+            request = MetadataRequest(topics=[], max_version=_METADATA_VERSION_MAX)
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()
@@ -350,7 +350,7 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
     connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
     await _ready(manager, connection, timeout_ms)
     version = connection.broker_version_data.api_version(
-        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_VERSION_MAX["Fetch"]
+        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_FETCH_VERSION_MAX
     )
     lifetime_ms = connection._reauth.session_lifetime_ms
     transport = connection.transport

@@ -25,7 +25,7 @@ _GROWTH_BYTES_MIN = 1024 * 1024
 
 
 def ask(
-    channel: Channel, task: RangeTask, position: int, *, bytes_max: int, buffer: bytearray, timeout_ms: int
+    channel: Channel, task: RangeTask, position: int, *, bytes_max: int, buffer: bytearray, timeout_ms: int, rack: str
 ) -> FetchResponse:
     """Fetch from a position on.
 
@@ -36,6 +36,7 @@ def ask(
         bytes_max: about how many bytes of records to send; a first batch that is larger comes whole (KIP-74).
         buffer: receives the response, and grows if it must; nobody else may hold a view of it.
         timeout_ms: longest time until the whole response is there.
+        rack: where we are, for the leader to refer to a replica that is near (KIP-392); empty for no such referral.
 
     Returns:
         Where the response's parts lie in ``buffer``.
@@ -57,7 +58,7 @@ def ask(
         isolation_level=int(client.isolation_level == "read_committed"),
         topics=[{"topic": one.topic, "topic_id": task.topic_id or _NO_TOPIC_ID, "partitions": [partition]}],
         forgotten_topics_data=[],
-        rack_id=client.client_rack,
+        rack_id=rack,
     )
     deadline = time.monotonic() + timeout_ms / 1000
     channel.socket.settimeout(timeout_ms / 1000)

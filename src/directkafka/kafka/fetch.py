@@ -8,9 +8,11 @@ What the thread decides by itself:
 
 - a lost connection or a new leader: look the leader up, connect, ask again for the same position, with backoff,
   until ``poll_timeout_ms`` passed without progress;
-- a leader that refers to another replica (``client.rack``, KIP-392): go on there;
-- offsets that the log no longer has, a topic that was made again: data loss, an error or a jump
-  (``fail_on_data_loss``).
+- a leader that refers to another replica (``client.rack``, KIP-392): go on there, and back to the leader for good
+  when that replica dies, refuses, or has nothing to give;
+- an answer without records: ask the leader why. Compaction may have left nothing there, which is moved over;
+- offsets that the log no longer has, a topic that was made again, a log that was cut since the range was planned
+  (KIP-320): data loss, an error or a jump (``fail_on_data_loss``).
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from directkafka.kafka.exchange import ask
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.partition_link import PartitionLink, TopicChanged, TryAgain
 from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.record_batch import header_fault, next_offset
+from directkafka.kafka.record_batch import header_fault, next_offset, written_later
 from directkafka.spark_conditions import data_loss
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
@@ -169,7 +171,7 @@ class RangeFetch:
         """Records from the position on, and the position moved over them; waits until there are some.
 
         Returns:
-            None when the position was moved over lost offsets instead, or when the reader has closed.
+            None when the position was moved over lost or empty offsets instead, or when the reader has closed.
 
         Raises:
             FetchTimeoutError: no progress within the limit.
@@ -205,9 +207,14 @@ class RangeFetch:
     def _fetch_once(self, buffer: bytearray) -> FetchedRecords | None:
         try:
             response = self._ask(buffer)
-            self._quiet_until = time.monotonic() + response.throttle_ms / 1000
+            if response.preferred_read_replica >= 0 and response.is_empty:
+                self._link.move_to(response.preferred_read_replica, self._left_ms())
+                response = self._ask(buffer)
             if response.error_code:
                 self._react(response.error_code)
+                return None
+            if response.is_empty:
+                self._on_nothing(response)
                 return None
             return self._accept(response, buffer)
         except TopicChanged as changed:
@@ -217,23 +224,32 @@ class RangeFetch:
     def _ask(self, buffer: bytearray) -> FetchResponse:
         channel = self._link.open(self._left_ms())
         try:
-            return ask(
+            response = ask(
                 channel,
                 self._task,
                 self._position,
                 bytes_max=self._bytes_max,
                 buffer=buffer,
                 timeout_ms=self._left_ms(),
+                rack=self._link.rack,
             )
         except (OSError, ResponseError) as error:
             self._link.forget()
             raise TryAgain(f"{channel.host}:{channel.port}: {error or type(error).__name__}") from error
+        self._quiet_until = time.monotonic() + response.throttle_ms / 1000
+        return response
 
-    def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords:
-        if response.records_start == response.records_end:
-            self._wait_for_records(response)
+    def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords | None:
         with memoryview(buffer) as whole:
             records = whole[response.records_start : response.records_end]
+            until_written_later = self._find_written_later(records)
+            if until_written_later is not None:
+                records.release()
+                records = whole[response.records_start : response.records_start + until_written_later]
+        if until_written_later == 0:
+            records.release()
+            self._lose_rewritten()
+            return None
         following = next_offset(records)
         if following is None or following <= self._position:
             reason = header_fault(records) or (
@@ -253,16 +269,53 @@ class RangeFetch:
             records=records, aborted=response.aborted, from_offset=asked, next_offset=following, buffer=buffer
         )
 
-    def _wait_for_records(self, response: FetchResponse) -> None:
-        """Act on an answer without records, and try again."""
-        if response.preferred_read_replica >= 0:
-            self._link.move_to(response.preferred_read_replica, self._left_ms())
-            raise TryAgain(f"the leader refers to replica {response.preferred_read_replica}")
-        # Within the planned range: a new leader that still learns its high watermark, a throttled client.
-        raise TryAgain(
+    def _find_written_later(self, records: memoryview) -> int | None:
+        """The position of the first batch that has taken the place of what was planned to be read; None: all is well.
+
+        The log was cut after the range was planned, by a leader that had less, or an empty disk; and written again.
+        """
+        epoch = self._task.leader_epoch
+        later = written_later(records, epoch) if epoch >= 0 else None
+        # Behind the range's end a later epoch is nothing special.
+        return later.start if later is not None and later.base_offset < self._task.range.until_offset else None
+
+    def _lose_rewritten(self) -> None:
+        detail = (
+            f"the log was cut and written again: what is at these offsets now was written after leader epoch "
+            f"{self._task.leader_epoch}, under which the range was planned"
+        )
+        self._lose("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+
+    def _on_nothing(self, response: FetchResponse) -> None:
+        """Find out why there are no records: move over what is empty or lost, or try again.
+
+        Within a planned range there should be some. A broker that has less than the leader is left; a new leader
+        still learns its high watermark; a throttled client is told nothing; compaction can have removed all there
+        was (Kafka then answers as at the end of the log); or the log was cut.
+        """
+        reason = (
             f"the broker has no records at offset {self._position} (high watermark {response.high_watermark}, "
             f"last stable offset {response.last_stable_offset})"
         )
+        if response.partition < 0:
+            raise TryAgain(reason)
+        answered_by, state = self._link.address, self._link.leader_state(self._left_ms())
+        if answered_by != state.address:
+            self._link.forget()
+            raise TryAgain(reason)
+        if state.planned_end is not None and state.planned_end <= self._position:
+            detail = (
+                f"the log was cut: what was written up to leader epoch {self._task.leader_epoch}, under which the "
+                f"range was planned, ends at offset {state.planned_end} now"
+            )
+            self._lose("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+            return
+        is_committed = self._task.client.isolation_level == "read_committed"
+        visible_end = response.last_stable_offset if is_committed else response.high_watermark
+        # While records come from remote storage, a broker answers with none, too.
+        if state.local_start is None or not state.local_start <= self._position < visible_end:
+            raise TryAgain(reason)
+        self._position = min(visible_end, self._task.range.until_offset)
 
     def _learn_size(self, byte_count: int, offset_count: int) -> None:
         """Ask for as much as the rest of the range needs, by what the last response needed for each offset."""
@@ -284,7 +337,8 @@ class RangeFetch:
     def _on_out_of_range(self) -> None:
         # The response that says so has neither end of the log: the broker leaves them at -1.
         self._link.forget()
-        earliest, latest = self._link.log_bounds(self._left_ms())
+        state = self._link.leader_state(self._left_ms())
+        earliest, latest = state.earliest, state.latest
         until_offset = self._task.range.until_offset
         if self._position < earliest:
             detail = f"the log starts at offset {earliest} now: the records were deleted"

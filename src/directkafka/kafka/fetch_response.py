@@ -58,6 +58,11 @@ class FetchResponse:
     records_start: int = 0
     records_end: int = 0
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is not a byte of records."""
+        return self.records_start == self.records_end
+
 
 class _Cursor:
     """Reads big-endian values and refuses to pass the end."""

@@ -1,6 +1,7 @@
 """What the driver asks of the cluster: topics, partitions, leaders, offsets.
 
-APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
+APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), OffsetForLeaderEpoch (23, up to v4; KIP-320),
+FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
 Every question is asked again when the broker's answer is retriable (a leader on its way, metadata not there
 yet): ``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart.
 """
@@ -24,8 +25,12 @@ __all__ = ["Leader", "Metadata", "TopicDescription"]
 
 _EARLIEST = -2
 _LATEST = -1
+#: The first offset on the leader's own disk; what lies before it is in remote storage (KIP-405).
+_EARLIEST_LOCAL = -4
+_EARLIEST_LOCAL_VERSION_MIN = 8
 _UNKNOWN_TOPIC = 3
 _LEADER_NOT_AVAILABLE = 5
+_UNSUPPORTED_VERSION = 35
 
 Answer = TypeVar("Answer")
 
@@ -47,6 +52,14 @@ class TopicDescription:
     topic_id: str
     internal: bool
     leaders: Mapping[int, Leader]
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """An offset that ListOffsets found, None if there is none, and the leader epoch that it belongs to, or -1."""
+
+    offset: int | None
+    leader_epoch: int
 
 
 class Metadata:
@@ -87,8 +100,8 @@ class Metadata:
             topics: their description, from :meth:`topics`.
         """
         present = [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
-        earliest = self.offsets_at(dict.fromkeys(present, _EARLIEST), topics)
-        latest = self.offsets_at(dict.fromkeys(present, _LATEST), topics)
+        earliest = self._find(dict.fromkeys(present, _EARLIEST), topics)
+        latest = self._find(dict.fromkeys(present, _LATEST), topics)
         seen = {}
         for one in sorted(present):
             leader = topics[one.topic].leaders[one.partition]
@@ -97,9 +110,10 @@ class Metadata:
                 leader=leader.node_id,
                 leader_host=leader.host,
                 leader_port=leader.port,
-                leader_epoch=leader.epoch,
-                earliest=_found(earliest, one),
-                latest=_found(latest, one),
+                # Of one answer with the end: the description may be older than the last records.
+                leader_epoch=max(leader.epoch, latest[one].leader_epoch),
+                earliest=_offset(earliest, one),
+                latest=_offset(latest, one),
             )
         return ClusterView(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
 
@@ -116,6 +130,47 @@ class Metadata:
             wanted: -2 for earliest, -1 for latest, or a timestamp in milliseconds since 1970.
             topics: a fresh description; the leaders it names are asked first.
         """
+        return {one: found.offset for one, found in self._find(wanted, topics).items()}
+
+    def local_start(self, one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int | None:
+        """The first offset on the leader's own disk; None from brokers that know no remote storage (before 3.6)."""
+        wanted = {one: _EARLIEST_LOCAL}
+        try:
+            return self._list_offsets(_leader_of(one, topics), wanted, version_min=_EARLIEST_LOCAL_VERSION_MIN)[
+                one
+            ].offset
+        except BrokerResponseError as error:
+            if error.code != _UNSUPPORTED_VERSION:
+                raise
+            return None
+
+    def epoch_end(self, one: TopicPartition, leader_epoch: int, topics: Mapping[str, TopicDescription]) -> int | None:
+        """Where in the leader's log the records of a leader epoch and the earlier ones end (KIP-320).
+
+        Returns:
+            One past their last offset; None where the leader knows neither this epoch nor a later one.
+        """
+        response = self._client.call(
+            "OffsetForLeaderEpoch",
+            _leader_of(one, topics),
+            replica_id=-1,
+            topics=[
+                {
+                    "topic": one.topic,
+                    "partitions": [
+                        {"partition": one.partition, "current_leader_epoch": -1, "leader_epoch": leader_epoch}
+                    ],
+                }
+            ],
+        )
+        (topic,) = response.topics
+        (found,) = topic.partitions
+        self._raise_for("OffsetForLeaderEpoch", found.error_code, str(one))
+        return int(found.end_offset) if found.end_offset >= 0 else None
+
+    def _find(
+        self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
+    ) -> dict[TopicPartition, _Found]:
         if not wanted:
             return {}
         try:
@@ -172,30 +227,34 @@ class Metadata:
 
     def _offsets_at(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
-    ) -> dict[TopicPartition, int | None]:
+    ) -> dict[TopicPartition, _Found]:
         by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
         for one in sorted(wanted):
             by_leader[_leader_of(one, topics)].append(one)
-        found: dict[TopicPartition, int | None] = {}
+        found: dict[TopicPartition, _Found] = {}
         for node_id, partitions in by_leader.items():
             found |= self._list_offsets(node_id, {one: wanted[one] for one in partitions})
         return found
 
-    def _list_offsets(self, node_id: int, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
+    def _list_offsets(
+        self, node_id: int, wanted: Mapping[TopicPartition, int], *, version_min: int = 0
+    ) -> dict[TopicPartition, _Found]:
         response = self._client.call(
             "ListOffsets",
             node_id,
+            version_min=version_min,
             replica_id=-1,
             isolation_level=int(self._client.options.isolation_level == "read_committed"),
             topics=_by_topic(
                 wanted, "partitions", lambda one: {"partition_index": one.partition, "timestamp": wanted[one]}
             ),
         )
-        found: dict[TopicPartition, int | None] = {}
+        found = {}
         for topic in response.topics:
             for one in topic.partitions:
                 self._raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
-                found[TopicPartition(topic.name, one.partition_index)] = one.offset if one.offset >= 0 else None
+                offset = one.offset if one.offset >= 0 else None
+                found[TopicPartition(topic.name, one.partition_index)] = _Found(offset, one.leader_epoch)
         return found
 
     def _coordinator(self, group: str) -> int:
@@ -271,7 +330,7 @@ def _by_topic(
     return [{"name": topic, field: items} for topic, items in nested.items()]
 
 
-def _found(offsets: Mapping[TopicPartition, int | None], one: TopicPartition) -> int:
-    offset = offsets.get(one)
+def _offset(found: Mapping[TopicPartition, _Found], one: TopicPartition) -> int:
+    offset = found[one].offset
     assert offset is not None, f"ListOffsets answered without an offset for {one}"
     return offset

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
@@ -14,7 +14,7 @@ from directkafka.kafka.client import Channel, KafkaClient
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.kafka.range_task import RangeTask
 
-__all__ = ["PartitionLink", "TopicChanged", "TryAgain"]
+__all__ = ["LeaderState", "PartitionLink", "TopicChanged", "TryAgain"]
 
 _UNKNOWN = ("", 0)
 
@@ -29,8 +29,31 @@ class TopicChanged(Exception):  # noqa: N818 - control flow inside the fetch pat
     """The topic was deleted and made again since the range was planned: its offsets mean other records now."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderState:
+    """What a partition's leader says of its log.
+
+    Attributes:
+        address: the leader's host and port.
+        earliest, latest: the log's first offset, and one past the last that can be read.
+        local_start: the first offset on the leader's own disk, what is before it being in remote storage; None
+            where the leader cannot say.
+        planned_end: one past the last record of the leader epoch that the range was planned under, if there has been
+            a later epoch since; else None.
+    """
+
+    address: tuple[str, int]
+    earliest: int
+    latest: int
+    local_start: int | None = None
+    planned_end: int | None = None
+
+
 class PartitionLink:
     """A channel to one partition's leader, or to the replica that the leader refers to.
+
+    A replica that has to be left is not gone back to: from then on the leader is not told any more where we are. It
+    would refer to a dead replica for as long as it has not noticed its death.
 
     Used by one thread; only :meth:`interrupt` may be called from another.
 
@@ -41,9 +64,21 @@ class PartitionLink:
     def __init__(self, task: RangeTask) -> None:
         self._task = task
         self._address = (task.host, task.port)
+        self._rack = task.client.client_rack
+        self._at_replica = False
         self._channel: Channel | None = None
         self._lock = threading.Lock()
         self._interrupted = False
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of who serves the partition."""
+        return self._address
+
+    @property
+    def rack(self) -> str:
+        """What the leader is told of where we are."""
+        return self._rack
 
     def open(self, timeout_ms: int) -> Channel:
         """The channel; connected now when there is none, or when its SASL session is about to end.
@@ -61,7 +96,7 @@ class PartitionLink:
         try:
             channel = channels.borrow(self._task.client, *self._address, timeout_ms=timeout_ms)
         except BrokerUnreachableError as error:
-            self._address = _UNKNOWN
+            self.forget()
             raise TryAgain(str(error)) from error
         with self._lock:
             self._channel = channel
@@ -73,24 +108,32 @@ class PartitionLink:
         """Drop the channel and look the leader up before the next one is opened."""
         self.drop()
         self._address = _UNKNOWN
+        if self._at_replica:
+            self._rack, self._at_replica = "", False
 
     def move_to(self, node_id: int, timeout_ms: int) -> None:
-        """Go on at another replica (KIP-392).
+        """Go on at another replica (KIP-392); the leader has answered, so its channel is kept.
 
         Raises:
             TryAgain: its address cannot be learnt now.
+            TopicChanged: the topic was made again.
         """
-        self.drop()
-        self._address = self._ask(timeout_ms, lambda client: self._find_node(client, node_id))
+        self.keep()
+        self._at_replica = True
+        try:
+            self._address = self._ask(timeout_ms, lambda client: self._find_node(client, node_id))
+        except TryAgain:
+            self.forget()
+            raise
 
-    def log_bounds(self, timeout_ms: int) -> tuple[int, int]:
-        """The earliest and the latest offset that the leader has now.
+    def leader_state(self, timeout_ms: int) -> LeaderState:
+        """What the leader says of its log now.
 
         Raises:
             TryAgain: the leader does not answer now.
             TopicChanged: the topic was made again.
         """
-        return self._ask(timeout_ms, self._find_bounds)
+        return self._ask(timeout_ms, self._find_state)
 
     def interrupt(self) -> None:
         """Wake the thread that waits in the channel with an error, now and in any later channel."""
@@ -160,9 +203,16 @@ class PartitionLink:
             raise TryAgain(f"the leader refers to replica {node_id}, which no broker knows")
         return address
 
-    def _find_bounds(self, client: KafkaClient) -> tuple[int, int]:
-        place = self._task.range.topic_partition
-        seen = Metadata(client, retries=0).view([place], self._describe(client)).partitions.get(place)
+    def _find_state(self, client: KafkaClient) -> LeaderState:
+        place, epoch = self._task.range.topic_partition, self._task.leader_epoch
+        metadata, topics = Metadata(client, retries=0), self._describe(client)
+        seen = metadata.view([place], topics).partitions.get(place)
         if seen is None:
             raise TryAgain(f"{place} is not there")
-        return seen.earliest, seen.latest
+        return LeaderState(
+            address=(seen.leader_host, seen.leader_port),
+            earliest=seen.earliest,
+            latest=seen.latest,
+            local_start=metadata.local_start(place, topics),
+            planned_end=metadata.epoch_end(place, epoch, topics) if 0 <= epoch < seen.leader_epoch else None,
+        )

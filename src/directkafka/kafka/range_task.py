@@ -23,6 +23,8 @@ class RangeTask:
         columns: names of the output's columns, in order.
         fail_on_data_loss: whether a lost range is an error.
         poll_timeout_ms: longest time without progress, in milliseconds.
+        leader_epoch: the partition's leader epoch when the range was planned, or -1. All its records were written
+            under this epoch or an earlier one; what bears a later one was written after the log had been cut.
     """
 
     range: OffsetRange
@@ -33,6 +35,7 @@ class RangeTask:
     columns: tuple[str, ...] = RECORD_COLUMNS
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
+    leader_epoch: int = -1
 
     @property
     def include_headers(self) -> bool:

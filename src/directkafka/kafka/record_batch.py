@@ -17,8 +17,8 @@ A fetch response's ``records`` field is a run of batches, the last of which may 
 The work is done in three steps: :func:`index_batches` reads the headers here, ``survey`` checks the batches and
 leaves out those that hold nothing wanted, ``records.decode_run`` reads the records of the others.
 
-Gaps between offsets are normal (compaction, transaction markers). Ignored: leader epoch, producer epoch, sequence
-numbers. A batch of magic 0 or 1 has its magic byte at the same place, and is refused by it.
+Gaps between offsets are normal (compaction, transaction markers). Ignored: producer epoch, sequence numbers. A batch
+of magic 0 or 1 has its magic byte at the same place, and is refused by it.
 
 Sources: https://kafka.apache.org/documentation/#recordbatch, KIP-98, KIP-534 (delete horizon), Kafka's
 ``DefaultRecordBatch.java``.
@@ -33,7 +33,16 @@ import numpy as np
 from directkafka.kafka.kernel import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
 from directkafka.kafka.record_fault import Fault, describe, new_fault, report
 
-__all__ = ["HEADER_SIZE", "Batch", "batch_at", "header_fault", "index_batches", "next_offset", "readonly_bytes"]
+__all__ = [
+    "HEADER_SIZE",
+    "Batch",
+    "batch_at",
+    "header_fault",
+    "index_batches",
+    "next_offset",
+    "readonly_bytes",
+    "written_later",
+]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -43,6 +52,7 @@ Table = np.ndarray[Any, np.dtype[np.int64]]
 HEADER_SIZE = 61
 _LENGTH_END = 12
 _MAGIC_END = 17
+_INT32_MAX = 2147483647
 _INT64_MAX = 9223372036854775807
 
 
@@ -113,15 +123,17 @@ def _batch_end(data: Any, start: int, data_end: int, last_offset: int, fault: An
     return end
 
 
-@kernel(INT64(BYTES_IN, TABLE, INT64S, INT64S))
-def _walk(records: Any, index: Any, counted: Any, fault: Any) -> int:
+@kernel(INT64(BYTES_IN, TABLE, INT64, INT64S, INT64S))
+def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any) -> int:
     """Read the batch headers, into the index as far as that has rows; see :func:`index_batches`.
 
     Returns:
-        One past the last offset of the last complete batch, 0 when there is none; ``counted[0]`` is their number.
+        One past the last offset of the last complete batch, 0 when there is none; ``counted[0]`` is their number,
+        ``counted[1]`` where the first one of a later leader epoch begins, -1 when there is none.
     """
     data = unwrapped(records)
     count = start = 0
+    counted[1] = -1
     last_offset = -1
     while True:
         end = _batch_end(data, start, records.shape[0], last_offset, fault)
@@ -130,6 +142,8 @@ def _walk(records: Any, index: Any, counted: Any, fault: Any) -> int:
             return last_offset + 1
         base = _int64(data, start)
         last_offset = base + _int32(data, start + 23)
+        if counted[1] < 0 and _int32(data, start + 12) > leader_epoch:
+            counted[1] = start
         if count < index.shape[0]:
             index[count, 0] = start
             index[count, 1] = end
@@ -159,10 +173,10 @@ def index_batches(data: Bytes, fault: Int64s) -> Table:
         One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
     """
     # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
-    counted = np.zeros(1, np.int64)
-    _walk(data, _NO_INDEX, counted, fault)
+    counted = np.zeros(2, np.int64)
+    _walk(data, _NO_INDEX, _INT32_MAX, counted, fault)
     index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
-    _walk(data, index, counted, fault)
+    _walk(data, index, _INT32_MAX, counted, fault)
     return index
 
 
@@ -185,7 +199,30 @@ def next_offset(records: memoryview) -> int | None:
     Returns:
         The offset to fetch next, or None when no complete batch is there.
     """
-    return int(_walk(readonly_bytes(records), _NO_INDEX, np.zeros(1, np.int64), new_fault())) or None
+    return int(_walk(readonly_bytes(records), _NO_INDEX, _INT32_MAX, np.zeros(2, np.int64), new_fault())) or None
+
+
+class WrittenLater(NamedTuple):
+    """A batch of a later leader epoch than expected: position of its first byte, and its base offset."""
+
+    start: int
+    base_offset: int
+
+
+def written_later(records: memoryview, leader_epoch: int) -> WrittenLater | None:
+    """The first complete batch that was written under a later leader epoch than this one.
+
+    Args:
+        records: the ``records`` field of a fetch response.
+        leader_epoch: the last epoch that is wanted.
+
+    Returns:
+        Where it is, or None when there is none.
+    """
+    data, counted = readonly_bytes(records), np.zeros(2, np.int64)
+    _walk(data, _NO_INDEX, leader_epoch, counted, new_fault())
+    start = int(counted[1])
+    return WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
 
 
 def header_fault(records: memoryview) -> str | None:

@@ -144,6 +144,7 @@ def task_of(one: OffsetRange, view: ClusterView, client: ClientOptions, **fields
         topic_id=seen.topic_id if seen else "",
         host=seen.leader_host if seen else "",
         port=seen.leader_port if seen else 0,
+        leader_epoch=seen.leader_epoch if seen else -1,
         client=client,
         **fields,
     )

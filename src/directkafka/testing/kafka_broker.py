@@ -61,6 +61,8 @@ class KafkaBroker:
         listeners: security protocol by listener name, for example ``{"PLAINTEXT": "PLAINTEXT", "SECURE":
             "SASL_SSL"}``; the settings of a secure one go into ``config``. Default: one plaintext listener.
         config: broker settings that win over the cluster's own.
+        node_config: settings of single nodes by node id, for example ``{1: {"broker.rack": "a"}}``; they win over
+            ``config``.
         version: Kafka's version, 4.0.0 or later.
         folder: where logs and configuration lie; kept at :meth:`stop`. Default: a temporary one.
         jvm_options: added to the ones chosen here; the later of two wins. A benchmark says
@@ -75,6 +77,7 @@ class KafkaBroker:
         *,
         listeners: Mapping[str, str] | None = None,
         config: Mapping[str, object] | None = None,
+        node_config: Mapping[int, Mapping[str, object]] | None = None,
         version: str = KAFKA_VERSION,
         folder: Path | str | None = None,
         jvm_options: Sequence[str] = (),
@@ -86,6 +89,9 @@ class KafkaBroker:
         self._node_ids = range(1, brokers + 1)
         self._protocols = dict(_DEFAULT_LISTENERS if listeners is None else listeners)
         self._config = dict(config or {})
+        self._node_config = {node_id: dict(its) for node_id, its in (node_config or {}).items()}
+        if strangers := sorted(set(self._node_config) - set(self._node_ids)):
+            raise ValueError(f"node_config names the nodes {strangers}; this cluster has {list(self._node_ids)}")
         self._version = version
         self._given_folder = None if folder is None else Path(folder).absolute()
         self._jvm_options = (*_JVM_OPTIONS, *jvm_options)
@@ -235,7 +241,7 @@ class KafkaBroker:
                 ports=self._ports,
                 protocols=self._protocols,
                 data_folder=str(folder / "data"),
-                config=self._config,
+                config={**self._config, **self._node_config.get(node_id, {})},
             )
             (folder / "server.properties").write_text(properties_text(properties))
 

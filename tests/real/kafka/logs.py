@@ -10,13 +10,21 @@ import confluent_kafka
 import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, ConfigResource, NewPartitions, NewTopic, OffsetSpec
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
+    OffsetSpec,
+)
 
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
-from directkafka.offsets import OffsetRange
+from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 
@@ -128,11 +136,14 @@ def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: 
     partition = fields.pop("partition", 0)
     asking = KafkaClient(client)
     try:
-        described = Metadata(asking).topics([topic])[topic]
+        metadata, place = Metadata(asking), TopicPartition(topic, partition)
+        topics = metadata.topics([topic])
+        described, seen = topics[topic], metadata.view([place], topics).partitions[place]
     finally:
         asking.close()
     leader = described.leaders[partition]
     known: dict[str, Any] = {"topic_id": described.topic_id, "host": leader.host, "port": leader.port}
+    known["leader_epoch"] = seen.leader_epoch
     known["columns"] = (*RECORD_COLUMNS, HEADERS)
     return RangeTask(range=OffsetRange(topic, partition, start, end), client=client, **{**known, **fields})
 
@@ -153,15 +164,17 @@ def end_offset(servers: str, topic: str, partition: int = 0) -> int:
     return int(administrator.list_offsets({place: OffsetSpec.latest()})[place].result(WAIT_S).offset)
 
 
+def start_offset(servers: str, topic: str, partition: int = 0) -> int:
+    """Where the log starts, as confluent-kafka sees it."""
+    administrator, place = admin(servers), Place(topic, partition)
+    return int(administrator.list_offsets({place: OffsetSpec.earliest()})[place].result(WAIT_S).offset)
+
+
 def delete_records(servers: str, topic: str, before: int, partition: int = 0) -> None:
     """Move the log's start, and wait until it has moved."""
     administrator, place = admin(servers), Place(topic, partition, before)
     administrator.delete_records([place])[place].result(WAIT_S)
-    plain = Place(topic, partition)
-    until(
-        lambda: administrator.list_offsets({plain: OffsetSpec.earliest()})[plain].result(WAIT_S).offset == before,
-        "the log's start did not move",
-    )
+    until(lambda: start_offset(servers, topic, partition) == before, "the log's start did not move")
 
 
 def delete_topic(servers: str, topic: str) -> None:
@@ -197,10 +210,11 @@ def add_partitions(servers: str, topic: str, total: int) -> None:
 
 
 def set_topic_config(servers: str, topic: str, config: Mapping[str, str]) -> None:
-    """Set a topic's configuration to exactly this."""
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, set_config=dict(config))
+    """Set these settings of a topic; the others stay."""
+    entries = [ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET) for name, value in config.items()]
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=entries)
     administrator = admin(servers)
-    administrator.alter_configs([resource])[resource].result(WAIT_S)
+    administrator.incremental_alter_configs([resource])[resource].result(WAIT_S)
 
 
 def offsets_of(rows: Sequence[Row]) -> list[int]:
