@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -96,10 +96,23 @@ class Metadata:
         """Earliest and latest offsets of the partitions, under the client's isolation level, as one value.
 
         Args:
-            partitions: which; those that ``topics`` does not have are left out.
+            partitions: which; those that ``topics`` does not have are left out, and those that are deleted
+                meanwhile.
             topics: their description, from :meth:`topics`.
         """
-        present = [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
+        present = _present(partitions, topics)
+        try:
+            return self._view(present, topics)
+        except BrokerResponseError as error:
+            # The topic was described, then deleted, and now nobody has offsets of it. Whether that is a loss is for
+            # the planner to say.
+            topics_now = self.topics({one.topic for one in present}) if error.code == _UNKNOWN_TOPIC else topics
+            remaining = _present(present, topics_now)
+            if remaining == present:
+                raise
+            return self.view(remaining, topics_now)
+
+    def _view(self, present: Sequence[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterView:
         earliest = self._find(dict.fromkeys(present, _EARLIEST), topics)
         latest = self._find(dict.fromkeys(present, _LATEST), topics)
         seen = {}
@@ -307,6 +320,10 @@ class Metadata:
 
 def _worth_another_try(error: BaseException) -> bool:
     return isinstance(error, BrokerUnreachableError) or (isinstance(error, BrokerResponseError) and error.retriable)
+
+
+def _present(partitions: Iterable[TopicPartition], topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
+    return [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
 
 
 def _leader_of(one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int:

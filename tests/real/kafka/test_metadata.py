@@ -9,7 +9,16 @@ from contextlib import closing
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
-from tests.real.kafka.logs import WAIT_S, delete_records, end_offset, options, produce, transactional, until
+from tests.real.kafka.logs import (
+    WAIT_S,
+    delete_records,
+    delete_topic,
+    end_offset,
+    options,
+    produce,
+    transactional,
+    until,
+)
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import KafkaClient
@@ -83,6 +92,16 @@ def test_a_view_has_both_ends_of_every_partition(servers: str, metadata: Metadat
     assert view.partitions[places[0]].leader_epoch >= 0
     assert view.cluster_id
     assert abs(view.taken_at_ms - time.time() * 1000) < 60_000
+
+
+def test_a_topic_that_is_deleted_while_it_is_looked_at_is_left_out(
+    servers: str, metadata: Metadata, create_topic: CreateTopic
+) -> None:
+    stays, goes = create_topic(2), create_topic(1)
+    described = metadata.topics([stays, goes])
+    delete_topic(servers, goes)
+    wanted = [TopicPartition(stays, 0), TopicPartition(stays, 1), TopicPartition(goes, 0)]
+    assert sorted(metadata.view(wanted, described).partitions) == wanted[:2]
 
 
 def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
