@@ -69,6 +69,7 @@ def test_a_database_that_comes_back_is_waited_for(
     assert numbers_in(dsn) == list(range(COUNT))
 
 
+@pytest.mark.slow
 def test_a_database_that_stays_away_stops_the_pipeline_and_nothing_is_lost(
     spark: SparkSession, kafka_broker: KafkaBroker, topic: str, server: EmbeddedPostgres, tmp_path: Path
 ) -> None:

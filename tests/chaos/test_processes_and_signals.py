@@ -58,6 +58,7 @@ def test_a_temporary_folder_with_a_long_path_is_no_obstacle(job: Job) -> None:
     job.state().check_complete(COUNT)
 
 
+@pytest.mark.slow
 def test_executors_in_processes_of_their_own_give_the_same_rows(job: Job) -> None:
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:
