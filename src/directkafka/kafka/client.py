@@ -58,14 +58,14 @@ _REQUESTS = {
     "OffsetFetch": (OffsetFetchRequest, 7),
     "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest, 4),
 }
-_METADATA_VERSION_MAX = _REQUESTS["Metadata"][1]
 _FETCH_VERSION_MAX = _REQUESTS["Fetch"][1]
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
 
-#: What a connection can fail with: kafka-python's own errors; a certificate file that is not there is an OSError.
-_FAILURES = (kafka.errors.KafkaError, OSError)
+#: What a connection can fail with: kafka-python's own errors; a certificate file that is not there is an OSError, and
+#: a handshake that names no APIs a TypeError.
+_FAILURES = (kafka.errors.KafkaError, OSError, TypeError)
 _BOOTSTRAP_PAUSE_S = 0.1
 
 #: The kind of coordinator that keeps a consumer group's offsets.
@@ -207,7 +207,7 @@ class KafkaClient:
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
             await _ready(self._manager, connection, timeout_ms)
-            request = MetadataRequest(topics=[], max_version=_METADATA_VERSION_MAX)
+            request = MetadataRequest(topics=[], max_version=_REQUESTS["Metadata"][1])
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()

@@ -16,6 +16,7 @@ class KafkaProxy(TcpProxy):
 
     Attributes:
         change: what becomes of each response.
+        lie: given a response, what is said of its length.
         responses: how many came from the broker.
         response_bytes: how many bytes these had.
     """
@@ -23,6 +24,7 @@ class KafkaProxy(TcpProxy):
     def __init__(self, server_host: str, server_port: int, change: Change = lambda response: response) -> None:
         super().__init__(server_host, server_port)
         self.change = change
+        self.lie: Callable[[bytes], int] = len
         self.responses = 0
         self.response_bytes = 0
 
@@ -36,8 +38,17 @@ class KafkaProxy(TcpProxy):
                 while receive(server):
                     pass
                 break
-            send(client, len(changed).to_bytes(4, "big") + changed)
+            send(client, self.lie(changed).to_bytes(4, "big", signed=True) + changed)
         end(client)
+        end(server)
+
+
+class SilentProxy(TcpProxy):
+    """Accepts connections, takes what it is sent, and never answers."""
+
+    def to_server(self, client: socket.socket, server: socket.socket) -> None:
+        while receive(client):
+            pass
         end(server)
 
 

@@ -78,7 +78,7 @@ def framed(response: bytes, correlation_id: int = 1) -> bytes:
 
 
 def fetch(broker: Broker, buffer: bytearray, **changed: Any) -> FetchResponse:
-    arguments: dict[str, Any] = {"bytes_max": 1_000, "buffer": buffer, "timeout_ms": 5_000}
+    arguments: dict[str, Any] = {"bytes_max": 1_000, "buffer": buffer, "timeout_ms": 5_000, "rack": "near"}
     return ask(broker.channel, TASK, 7, **arguments | changed)
 
 
@@ -98,6 +98,7 @@ def test_the_request_asks_for_the_position_of_one_partition_of_the_topic_s_id(br
     assert bytes.fromhex(TOPIC_ID.replace("-", "")) in request
     assert (7).to_bytes(8, "big") in request
     assert b"flights" not in request
+    assert b"near" in request
 
 
 def test_the_buffer_is_used_over_and_over_and_nobody_keeps_a_view_of_it(broker: Broker) -> None:
@@ -177,7 +178,7 @@ def test_a_refused_answer_leaves_the_buffer_free_to_grow(broker: Broker) -> None
 def test_without_a_topic_id_the_topic_is_named(broker: Broker) -> None:
     by_name = RangeTask(range=TASK.range, topic_id="", host="broker", port=9092, client=TASK.client)
     broker.say(framed(encode(12, records=b"records")))
-    response = ask(broker.channel, by_name, 7, bytes_max=1_000, buffer=bytearray(), timeout_ms=5_000)
+    response = ask(broker.channel, by_name, 7, bytes_max=1_000, buffer=bytearray(), timeout_ms=5_000, rack="")
     assert response.records_end - response.records_start == 7
     request = broker.request()
     assert request[2:4] == (12).to_bytes(2, "big")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from tests.record_encoder import Record, encode_batch
 from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import fetch
 from directkafka.kafka.fetch_response import FetchResponse
-from directkafka.kafka.partition_link import TopicChanged, TryAgain
+from directkafka.kafka.partition_link import LeaderState, TopicChanged, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
@@ -32,8 +33,17 @@ def task(until_offset: int = 20, **fields: Any) -> RangeTask:
 def answer(first: int = 0, last: int = -1, **fields: Any) -> tuple[FetchResponse, bytes]:
     """A response with one batch of the offsets ``first`` to ``last``, or with none."""
     offsets = range(first, last + 1)
+    epoch = fields.pop("leader_epoch", 0)
     records = encode_batch([Record(offset=offset, value=b"value") for offset in offsets]) if offsets else b""
-    return FetchResponse(correlation_id=1, throttle_ms=0, error_code=0, **fields, records_end=len(records)), records
+    records = records[:12] + epoch.to_bytes(4, "big") + records[16:] if offsets else b""
+    values: dict[str, Any] = {"throttle_ms": 0, "partition": 3, **fields}
+    return FetchResponse(correlation_id=1, error_code=0, **values, records_end=len(records)), records
+
+
+def merged(*answers: tuple[FetchResponse, bytes]) -> tuple[FetchResponse, bytes]:
+    """One response with the batches of several."""
+    records = b"".join(one for _, one in answers)
+    return replace(answers[0][0], records_end=len(records)), records
 
 
 def refusal(code: int) -> tuple[FetchResponse, bytes]:
@@ -45,7 +55,9 @@ class Leader:
 
     def __init__(self) -> None:
         self.script: deque[Any] = deque()
-        self.bounds: tuple[int, int] = (0, 1_000)
+        self.state = LeaderState(address=("broker", 9092), earliest=0, latest=1_000)
+        self.address = self.state.address
+        self.rack = "near"
         self.asked: list[int] = []
         self.asked_at: list[float] = []
         self.done: list[str] = []
@@ -64,11 +76,17 @@ class Leader:
     def open(self, _: int) -> Leader:
         return self
 
-    def log_bounds(self, _: int) -> tuple[int, int]:
-        return self.bounds
+    def leader_state(self, _: int) -> LeaderState:
+        self.done.append("ask why")
+        return self.state
 
     def move_to(self, node_id: int, _: int) -> None:
         self.done.append(f"move to {node_id}")
+        self.address = (f"replica-{node_id}", 9092)
+
+    def forget(self) -> None:
+        self.done.append("forget")
+        self.address = self.state.address
 
     def __getattr__(self, name: str) -> Callable[[], None]:
         return lambda: self.done.append(name)
@@ -120,36 +138,122 @@ def test_an_empty_answer_is_asked_again(leader: Leader) -> None:
     assert run(task()) == [(10, 20)]
 
 
-def test_a_leader_that_refers_to_a_nearer_replica_is_followed(leader: Leader) -> None:
+# A replica that is nearer.
+
+
+def test_a_leader_that_refers_to_a_nearer_replica_is_followed_at_once(leader: Leader) -> None:
     leader.script += [answer(preferred_read_replica=2), answer(10, 19)]
+    begun = time.monotonic()
     assert run(task()) == [(10, 20)]
     assert leader.done == ["move to 2", "keep"]
+    assert time.monotonic() - begun < 0.5
 
 
-def test_a_replica_that_is_behind_sends_back_to_the_leader(leader: Leader) -> None:
-    leader.script += [refusal(1), answer(10, 19)]
+def test_a_replica_that_lacks_what_the_leader_has_sends_back_to_the_leader(leader: Leader) -> None:
+    leader.script += [answer(preferred_read_replica=2), refusal(1), answer(10, 19)]
     assert run(task()) == [(10, 20)]
-    assert leader.done == ["forget", "keep"]
+    assert leader.done == ["move to 2", "forget", "ask why", "keep"]
+
+
+def test_a_replica_that_has_nothing_to_give_is_left_for_the_leader(leader: Leader) -> None:
+    """What it says of the end of the log counts for nothing: it may be behind."""
+    leader.state = replace(leader.state, local_start=0)
+    leader.script += [answer(preferred_read_replica=2), answer(high_watermark=1_000), answer(10, 19)]
+    assert run(task()) == [(10, 20)]
+    assert leader.done == ["move to 2", "ask why", "forget", "keep"]
+
+
+# Offsets that hold nothing.
+
+
+def test_offsets_that_compaction_has_emptied_are_moved_over_with_one_request(leader: Leader) -> None:
+    leader.state = replace(leader.state, local_start=10)
+    leader.script += [answer(high_watermark=1_000)]
+    assert run(task()) == []
+    assert leader.asked == [10]
+
+
+def test_under_read_committed_nothing_is_moved_over_that_is_not_stable_yet(leader: Leader) -> None:
+    leader.state = replace(leader.state, local_start=0)
+    committed = replace(CLIENT, isolation_level="read_committed")
+    ends = {"high_watermark": 1_000, "last_stable_offset": 15}
+    leader.script += [answer(**ends), answer(**ends), answer(15, 19)]
+    assert run(replace(task(), client=committed)) == [(15, 20)]
+    assert leader.asked == [10, 15, 15]
+
+
+@pytest.mark.parametrize("local_start", [None, 11])
+def test_what_may_lie_in_remote_storage_is_waited_for(leader: Leader, local_start: int | None) -> None:
+    leader.state = replace(leader.state, local_start=local_start)
+    leader.script += [answer(high_watermark=1_000), answer(10, 19)]
+    assert run(task()) == [(10, 20)]
+    assert leader.asked == [10, 10]
+
+
+def test_a_throttled_client_is_told_nothing_and_asks_again(leader: Leader) -> None:
+    leader.state = replace(leader.state, local_start=0)
+    leader.script += [answer(partition=-1, throttle_ms=1), answer(10, 19)]
+    assert run(task()) == [(10, 20)]
+    assert leader.done == ["keep"]
+
+
+# A log that was cut since the range was planned.
+
+
+def test_what_a_later_leader_wrote_in_place_of_the_range_is_a_loss(leader: Leader) -> None:
+    leader.script += [merged(answer(10, 12), answer(13, 17, leader_epoch=6)), answer(13, 17, leader_epoch=6)]
+    with pytest.raises(DataLossError, match="cut and written again") as caught:
+        run(task(leader_epoch=5))
+    assert (caught.value.lost_from, caught.value.lost_until) == (13, 20)
+
+
+def test_what_was_there_before_the_cut_is_read(leader: Leader) -> None:
+    leader.script += [merged(answer(10, 12), answer(13, 17, leader_epoch=6)), answer(13, 17, leader_epoch=6)]
+    assert run(task(leader_epoch=5, fail_on_data_loss=False)) == [(10, 13)]
+
+
+def test_what_a_later_leader_wrote_behind_the_range_is_nothing_special(leader: Leader) -> None:
+    leader.script += [merged(answer(10, 17), answer(20, 25, leader_epoch=6))]
+    assert run(task(leader_epoch=5)) == [(10, 26)]
+
+
+def test_a_range_of_an_unknown_epoch_takes_what_there_is(leader: Leader) -> None:
+    leader.script += [answer(10, 19, leader_epoch=6)]
+    assert run(task()) == [(10, 20)]
+
+
+def test_a_log_that_was_cut_and_not_written_again_is_a_loss(leader: Leader) -> None:
+    leader.state = replace(leader.state, latest=14, planned_end=14)
+    leader.script += [answer(10, 13), answer(high_watermark=14)]
+    with pytest.raises(DataLossError, match="ends at offset 14 now") as caught:
+        run(task(leader_epoch=5))
+    assert (caught.value.lost_from, caught.value.lost_until) == (14, 20)
+
+
+def test_a_new_leader_that_has_all_and_still_learns_so_is_waited_for(leader: Leader) -> None:
+    leader.state = replace(leader.state, planned_end=20, local_start=0)
+    leader.script += [answer(10, 13), answer(high_watermark=14), answer(14, 19)]
+    assert run(task(leader_epoch=5)) == [(10, 14), (14, 20)]
 
 
 def test_offsets_that_are_gone_are_lost_up_to_where_the_log_starts(leader: Leader) -> None:
     leader.script += [refusal(1)]
-    leader.bounds = (15, 1_000)
+    leader.state = replace(leader.state, earliest=15)
     with pytest.raises(DataLossError) as caught:
         run(task())
     assert (caught.value.lost_from, caught.value.lost_until) == (10, 15)
-    assert leader.done == ["forget", "interrupt", "drop"]
+    assert leader.done == ["forget", "ask why", "interrupt", "drop"]
 
 
 def test_lost_offsets_are_passed_over_when_that_is_allowed(leader: Leader) -> None:
     leader.script += [refusal(1), answer(15, 19)]
-    leader.bounds = (15, 1_000)
+    leader.state = replace(leader.state, earliest=15)
     assert run(task(fail_on_data_loss=False)) == [(15, 20)]
 
 
 def test_a_truncated_log_loses_the_rest_of_the_range(leader: Leader) -> None:
     leader.script += [refusal(1)]
-    leader.bounds = (0, 5)
+    leader.state = replace(leader.state, latest=5)
     assert run(task(fail_on_data_loss=False)) == []
     leader.script += [refusal(1)]
     with pytest.raises(DataLossError, match="ends at offset 5"):
@@ -204,7 +308,7 @@ def test_progress_starts_the_poll_timeout_anew(leader: Leader) -> None:
 
 def test_a_throttled_client_waits_before_its_next_request_and_not_with_its_records(leader: Leader) -> None:
     first, records = answer(10, 14)
-    throttled = FetchResponse(correlation_id=1, throttle_ms=300, error_code=0, records_end=first.records_end)
+    throttled = replace(first, throttle_ms=300)
     leader.script += [(throttled, records), answer(15, 19)]
     fetching = iter_of(task())
     begun = time.monotonic()

@@ -4,7 +4,14 @@ import numpy as np
 import pytest
 from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, seal
 
-from directkafka.kafka.record_batch import Batch, header_fault, index_batches, next_offset, readonly_bytes
+from directkafka.kafka.record_batch import (
+    Batch,
+    header_fault,
+    index_batches,
+    next_offset,
+    readonly_bytes,
+    written_later,
+)
 from directkafka.kafka.record_fault import Fault, describe, new_fault
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
@@ -64,6 +71,25 @@ def test_the_next_offset_is_one_past_the_last_complete_batch() -> None:
     assert next_offset(memoryview(bytearray(TWO))) == 10
     assert next_offset(memoryview(b"")) is None
     assert header_fault(memoryview(TWO[:-1])) is None
+
+
+def of_epochs(*epochs: int) -> bytes:
+    """Batches of one record each, at the offsets 0, 10, 20, ..."""
+    batches = [encode_batch([Record(offset=10 * number)]) for number in range(len(epochs))]
+    return b"".join(
+        one[:12] + epoch.to_bytes(4, "big", signed=True) + one[16:] for one, epoch in zip(batches, epochs, strict=True)
+    )
+
+
+def test_the_first_batch_of_a_later_leader_epoch_is_found() -> None:
+    data = of_epochs(3, 4, 5, 6, 7)
+    size = len(data) // 5
+    assert written_later(memoryview(data), 5) == (3 * size, 30)
+    assert written_later(memoryview(data), 2) == (0, 0)
+    assert written_later(memoryview(data), 7) is None
+    assert written_later(memoryview(data[:-1]), 6) is None
+    assert written_later(memoryview(of_epochs(-1, -1)), 0) is None
+    assert written_later(memoryview(b""), 0) is None
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
