@@ -64,7 +64,13 @@ class World:
 
     def view(self, *_: object) -> ClusterView:
         seen = PartitionView(
-            topic_id="id", leader=1, leader_host="leader", leader_port=9092, leader_epoch=self.epoch, earliest=0, latest=9
+            topic_id="id",
+            leader=1,
+            leader_host="leader",
+            leader_port=9092,
+            leader_epoch=self.epoch,
+            earliest=0,
+            latest=9,
         )
         return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
