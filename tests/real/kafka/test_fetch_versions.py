@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from tests.real.kafka.logs import (
+    Row,
     consume,
     create_topic_again,
     delete_records,
@@ -42,6 +43,14 @@ def eventful(kafka_broker: KafkaBroker) -> str:
         end()
     delete_records(servers, topic, 10)
     return topic
+
+
+@pytest.fixture(scope="module")
+def expected(kafka_broker: KafkaBroker, eventful: str) -> list[Row]:
+    """What confluent-kafka reads."""
+    rows = consume(kafka_broker.bootstrap_servers, eventful, isolation_level="read_committed")
+    assert len(rows) == 21
+    return rows
 
 
 def planned(servers: str, topic: str, version: int) -> RangeTask:
@@ -105,7 +114,7 @@ def test_an_answer_without_records_is_read_as_kafka_python_reads_it(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_range_is_read_the_same_over_every_version(
-    servers: str, eventful: str, version: int, monkeypatch: pytest.MonkeyPatch
+    servers: str, eventful: str, expected: list[Row], version: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
 
     def older(*arguments: Any, **named: Any) -> Channel:
@@ -114,6 +123,4 @@ def test_a_range_is_read_the_same_over_every_version(
         return channel
 
     monkeypatch.setattr(channels, "open_channel", older)
-    expected = consume(servers, eventful, isolation_level="read_committed")
-    assert len(expected) == 21
     assert read(planned(servers, eventful, version)) == expected

@@ -33,7 +33,7 @@ from directkafka.testing import KafkaBroker
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 #: 10 kB each: much more than what lies in buffers and pipes between the broker and whoever takes the rows.
-COUNT = 1_000
+COUNT = 2_000
 SMALL = {"kafka.max.partition.fetch.bytes": "20000"}
 
 Pairs = list[tuple[int, bytes]]
@@ -178,7 +178,7 @@ def test_a_stream_survives_its_leader_in_mid_batch_and_when_it_plans_the_next_on
 ) -> None:
     """The first batch ends, and the second is planned, before the cluster has missed the dead broker."""
     expected = expected_of(cluster, flights)
-    stream = start(options_of(cluster, flights, maxOffsetsPerTrigger="600"))
+    stream = start(options_of(cluster, flights, maxOffsetsPerTrigger="1200"))
     stream.meanwhile(partial(cluster.kill, 1))
     assert stream.all() == expected
     assert partition_of(cluster.bootstrap_servers, flights).leader != 1
@@ -190,7 +190,7 @@ def test_a_stream_survives_its_leader_in_mid_batch_and_when_it_plans_the_next_on
 def expire(cluster: KafkaBroker, topic: str) -> None:
     """Retention deletes all but the last two or three segments of a hundred records each."""
     set_topic_config(cluster.bootstrap_servers, topic, {"retention.bytes": "2500000"})
-    until(lambda: start_offset(cluster.bootstrap_servers, topic) > COUNT // 2, "retention deleted nothing")
+    until(lambda: start_offset(cluster.bootstrap_servers, topic) > COUNT - 400, "retention deleted nothing")
 
 
 def lost_in(pairs: Pairs, expected: Pairs) -> tuple[int, int]:
@@ -207,13 +207,13 @@ def test_a_stream_stops_when_retention_overtakes_its_batch_and_names_the_range(
     cluster: KafkaBroker, flights: str, start: Callable[..., Stream]
 ) -> None:
     stream = start(options_of(cluster, flights))
-    stream.meanwhile(partial(delete_records, cluster.bootstrap_servers, flights, 955))
+    stream.meanwhile(partial(delete_records, cluster.bootstrap_servers, flights, 1_955))
     message = failure_of(stream.query)
     assert "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE" in message
     lost_from = int(message.split(f"topic {flights}, partition 0, offsets [")[1].split(",")[0])
-    assert 0 < lost_from < 955
-    assert f"offsets [{lost_from}, 955)" in message
-    assert "the log starts at offset 955 now" in message
+    assert 0 < lost_from < 1_955
+    assert f"offsets [{lost_from}, 1955)" in message
+    assert "the log starts at offset 1955 now" in message
 
 
 def test_a_stream_goes_on_behind_what_retention_took_when_that_is_allowed(

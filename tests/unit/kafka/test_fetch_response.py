@@ -157,9 +157,9 @@ def with_known_tags(version: int) -> bytes:
         records=b"records",
     )
     topic = Theirs.FetchableTopicResponse(version=version, topic="flights", topic_id=TOPIC_ID, partitions=[partition])
-    node = Theirs.NodeEndpoint(version=version, node_id=2, host="elsewhere", port=9092, rack="near")
     response = Theirs(version=version, throttle_time_ms=0, error_code=0, session_id=0, responses=[topic])
     if version >= 16:
+        node = Theirs.NodeEndpoint(version=version, node_id=2, host="elsewhere", port=9092, rack="near")
         response.node_endpoints = [node]
     response.with_header(correlation_id=CORRELATION_ID)
     return bytes(response.encode(header=True))
