@@ -38,7 +38,7 @@ _UNSUPPORTED_VERSION = 35
 #: NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
 _ELECTION = frozenset({_LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
 #: As long as Spark's own source waits (``default.api.timeout.ms``).
-_ELECTION_TIMEOUT_MS = 0
+_ELECTION_TIMEOUT_MS = 60_000
 
 Answer = TypeVar("Answer")
 
