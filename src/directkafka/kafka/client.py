@@ -64,8 +64,6 @@ _REQUESTS = {
     "OffsetFetch": (OffsetFetchRequest, 7),
     "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest, 4),
 }
-_METADATA_VERSION_MAX = _REQUESTS["Metadata"][1]
-_FETCH_VERSION_MAX = _REQUESTS["Fetch"][1]
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
@@ -248,7 +246,7 @@ class KafkaClient:
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
             await _ready(self._manager, connection, timeout_ms)
-            request = MetadataRequest(topics=[], max_version=_METADATA_VERSION_MAX)
+            request = MetadataRequest(topics=[], max_version=_REQUESTS["Metadata"][1])
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()
@@ -350,7 +348,7 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
     connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
     await _ready(manager, connection, timeout_ms)
     version = connection.broker_version_data.api_version(
-        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_FETCH_VERSION_MAX
+        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_REQUESTS["Fetch"][1]
     )
     lifetime_ms = connection._reauth.session_lifetime_ms
     transport = connection.transport
@@ -383,6 +381,8 @@ async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
     except kafka.errors.KafkaTimeoutError:
         connection.close()
         raise
+    except TypeError as error:
+        raise kafka.errors.KafkaConnectionError(f"the broker names no APIs: {error}") from error
     except (ValueError, LookupError) as error:
         # So kafka-python's SCRAM says that the broker does not know the password either (RFC 5802, section 3).
         raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error

@@ -2,8 +2,10 @@
 
 APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), OffsetForLeaderEpoch (23, up to v4; KIP-320),
 FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
-Every question is asked again when the broker's answer is retriable (a leader on its way, metadata not there
-yet): ``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart.
+Every question is asked again when the broker's answer is retriable (metadata not there yet) or no broker answers:
+``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart. While the brokers are there and only a
+partition's leader is not, an election is on its way, and is waited for: until a dead broker is missed takes 9 s by
+Kafka's defaults.
 """
 
 from __future__ import annotations
@@ -31,6 +33,12 @@ _EARLIEST_LOCAL_VERSION_MIN = 8
 _UNKNOWN_TOPIC = 3
 _LEADER_NOT_AVAILABLE = 5
 _UNSUPPORTED_VERSION = 35
+
+#: What a partition's leader or its followers answer while an election is on its way: LEADER_NOT_AVAILABLE,
+#: NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
+_ELECTION = frozenset({_LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+#: As long as Spark's own source waits (``default.api.timeout.ms``).
+_ELECTION_TIMEOUT_MS = 60_000
 
 Answer = TypeVar("Answer")
 
@@ -69,12 +77,22 @@ class Metadata:
         client: the connections to use; stays open when this is done.
         retries: tries after the first one.
         retry_interval_ms: pause between tries, in milliseconds.
+        election_timeout_ms: how long a partition may be without a leader, in milliseconds.
     """
 
-    def __init__(self, client: KafkaClient, *, retries: int = 3, retry_interval_ms: int = 1000) -> None:
+    def __init__(
+        self,
+        client: KafkaClient,
+        *,
+        retries: int = 3,
+        retry_interval_ms: int = 1000,
+        election_timeout_ms: int = _ELECTION_TIMEOUT_MS,
+    ) -> None:
         self._client = client
+        self._retries = retries
+        self._election_timeout_s = election_timeout_ms / 1000
         self._retrying = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(retries + 1),
+            stop=self._is_over,
             wait=tenacity.wait_fixed(retry_interval_ms / 1000),
             retry=tenacity.retry_if_exception(_worth_another_try),
             reraise=True,
@@ -213,6 +231,19 @@ class Metadata:
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
         return self._retrying(question)
+
+    def _is_over(self, state: tenacity.RetryCallState) -> bool:
+        if state.attempt_number <= self._retries:
+            return False
+        error = state.outcome.exception() if state.outcome is not None else None
+        return not self._is_election(error) or (state.seconds_since_start or 0.0) >= self._election_timeout_s
+
+    def _is_election(self, error: BaseException | None) -> bool:
+        """Whether others answer, and only one broker does not, or does not lead."""
+        if isinstance(error, BrokerResponseError):
+            return error.code in _ELECTION
+        # An error that names one of several brokers is not about the cluster.
+        return isinstance(error, BrokerUnreachableError) and error.addresses != self._client.options.bootstrap_servers
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicDescription]:
         wanted = None if names is None else [{"name": name} for name in sorted(names)]

@@ -181,7 +181,7 @@ class PartitionLink:
     def _describe(self, client: KafkaClient) -> dict[str, TopicDescription]:
         """The topic, if it is there and still the same."""
         name = self._task.range.topic
-        topics = Metadata(client, retries=0).topics([name])
+        topics = _asking_once(client).topics([name])
         if name not in topics:
             raise TryAgain(f"the topic {name} is not there")
         topic_id = topics[name].topic_id
@@ -205,7 +205,7 @@ class PartitionLink:
 
     def _find_state(self, client: KafkaClient) -> LeaderState:
         place, epoch = self._task.range.topic_partition, self._task.leader_epoch
-        metadata, topics = Metadata(client, retries=0), self._describe(client)
+        metadata, topics = _asking_once(client), self._describe(client)
         seen = metadata.view([place], topics).partitions.get(place)
         if seen is None:
             raise TryAgain(f"{place} is not there")
@@ -216,3 +216,8 @@ class PartitionLink:
             local_start=metadata.local_start(place, topics),
             planned_end=metadata.epoch_end(place, epoch, topics) if 0 <= epoch < seen.leader_epoch else None,
         )
+
+
+def _asking_once(client: KafkaClient) -> Metadata:
+    """Whoever reads a range tries again by itself, at its own pace."""
+    return Metadata(client, retries=0, election_timeout_ms=0)

@@ -185,7 +185,8 @@ class SourceOptions:
         kind="integer",
         minimum=1,
         maximum=INT_MAX,
-        doc="How often the driver tries to ask for offsets and partitions.",
+        doc="How often the driver tries to ask for offsets and partitions. While the cluster answers and only a "
+        "partition's leader does not, its election is waited for, up to a minute.",
     )
     fetch_offset_retry_interval_ms: int = option(
         1_000,

@@ -16,7 +16,7 @@ class KafkaProxy(TcpProxy):
 
     Attributes:
         change: what becomes of each response.
-        lie: given how long a response is, what is said of its length.
+        lie: given a response, what is said of its length.
         responses: how many came from the broker.
         response_bytes: how many bytes these had.
     """
@@ -24,7 +24,7 @@ class KafkaProxy(TcpProxy):
     def __init__(self, server_host: str, server_port: int, change: Change = lambda response: response) -> None:
         super().__init__(server_host, server_port)
         self.change = change
-        self.lie: Callable[[int], int] = lambda length: length
+        self.lie: Callable[[bytes], int] = len
         self.responses = 0
         self.response_bytes = 0
 
@@ -38,7 +38,7 @@ class KafkaProxy(TcpProxy):
                 while receive(server):
                     pass
                 break
-            send(client, self.lie(len(changed)).to_bytes(4, "big", signed=True) + changed)
+            send(client, self.lie(changed).to_bytes(4, "big", signed=True) + changed)
         end(client)
         end(server)
 

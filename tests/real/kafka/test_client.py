@@ -195,6 +195,49 @@ def test_an_answer_that_does_not_come_is_an_error_within_the_request_timeout(ser
             assert time.monotonic() - begun < 3.0
 
 
+#: Of a response without its length, which goes on with the correlation id.
+GARBAGE = {
+    "ones": lambda response: b"\xff" * len(response),
+    "ones after the id": lambda response: response[:4] + b"\xff" * (len(response) - 4),
+    "zeros after the id": lambda response: response[:4] + bytes(len(response) - 4),
+    "half": lambda response: response[: len(response) // 2],
+    "nothing": lambda _: b"",
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE)
+def test_a_server_that_answers_with_garbage_is_named_in_bounded_time(servers: str, garbage: str) -> None:
+    with KafkaProxy(*host_and_port(servers), change=GARBAGE[garbage]) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        quick = options(address, socket_connection_setup_timeout_ms=400, request_timeout_ms=400)
+        begun = time.monotonic()
+        with closing(KafkaClient(quick)) as client, pytest.raises(BrokerUnreachableError, match=address):
+            broker_count(client)
+        with pytest.raises(BrokerUnreachableError, match=address):
+            open_channel(quick, "127.0.0.1", proxy.port)
+        assert time.monotonic() - begun < 3.0
+
+
+@pytest.mark.parametrize("said", [-1, 3, 2**31 - 1], ids="length {}".format)
+def test_a_server_that_lies_about_its_lengths_is_named_in_bounded_time(servers: str, said: int) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        proxy.lie = lambda _: said
+        address = f"127.0.0.1:{proxy.port}"
+        quick = options(address, socket_connection_setup_timeout_ms=400, request_timeout_ms=400)
+        begun = time.monotonic()
+        with closing(KafkaClient(quick)) as client, pytest.raises(BrokerUnreachableError, match=address):
+            broker_count(client)
+        assert time.monotonic() - begun < 3.0
+
+
+def test_a_question_that_the_broker_is_too_old_for_is_said_to_be_that(servers: str) -> None:
+    with closing(KafkaClient(options(servers))) as client:
+        with pytest.raises(BrokerResponseError, match="UNSUPPORTED_VERSION") as caught:
+            client.call("Metadata", version_min=99, topics=[])
+        assert not caught.value.retriable
+        assert broker_count(client) == 1
+
+
 # Taking a socket over.
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 from kafka.protocol.admin import ElectionType
-from tests.real.kafka.cluster import elect, frozen, heal, lose_log, partition_of, place_on
+from tests.real.kafka.cluster import NODES, address_of, elect, frozen, heal, lose_log, partition_of, place_on
 from tests.real.kafka.logs import (
     Row,
     consume,
@@ -34,6 +35,9 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError
+from directkafka.kafka import channels, exchange, fetch
+from directkafka.kafka.client import Channel
+from directkafka.kafka.fetch_response import FetchResponse
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 from directkafka.testing import KafkaBroker
@@ -48,7 +52,9 @@ SMALL = {"max_partition_fetch_bytes": 20_000, "retry_backoff_ms": 20}
 @pytest.fixture(scope="module")
 def three() -> Iterator[KafkaBroker]:
     quick = {"log.retention.check.interval.ms": 200, "log.initial.task.delay.ms": 200}
-    with KafkaBroker(3, config=quick) as broker:
+    near = {"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"}
+    racks = {node: {"broker.rack": f"rack-{node}"} for node in NODES}
+    with KafkaBroker(3, config={**quick, **near}, node_config=racks) as broker:
         yield broker
 
 
@@ -142,6 +148,71 @@ def test_a_leader_that_comes_back_with_an_empty_disk_is_filled_again_before_it_l
         place_on(servers, topic, [1, 2, 3])
 
     assert read_around(planned(cluster, topic), replace_disk) == expected
+
+
+# Replicas that are near.
+
+
+@dataclass
+class Traffic:
+    """What was asked of each broker: requests, and bytes of records in their answers, by port."""
+
+    requests: Counter[int]
+    record_bytes: Counter[int]
+
+
+@pytest.fixture
+def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
+    seen = Traffic(Counter(), Counter())
+
+    def counted(channel: Channel, *arguments: Any, **named: Any) -> FetchResponse:
+        seen.requests[channel.port] += 1
+        response = exchange.ask(channel, *arguments, **named)
+        seen.record_bytes[channel.port] += response.records_end - response.records_start
+        return response
+
+    monkeypatch.setattr(fetch, "ask", counted)
+    return seen
+
+
+def test_records_come_from_the_replica_in_our_rack(
+    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic
+) -> None:
+    topic = place([1, 2, 3])
+    expected = consume(cluster.bootstrap_servers, topic)
+    leader, near = address_of(cluster, 1)[1], address_of(cluster, 3)[1]
+    for number in (1, 2):
+        assert read(planned(cluster, topic, params={"client_rack": "rack-3"})) == expected
+        # The leader is asked once for each range, and refers to the replica without a byte of records.
+        assert traffic.requests[leader] == number
+        # Both connections are there for the next range.
+        assert {channel.port for _, channel in channels._idle} == {leader, near}
+    assert traffic.record_bytes[leader] == 0
+    assert traffic.record_bytes[near] > 2 * COUNT * 10_000
+    assert set(traffic.requests) == {leader, near}
+
+
+@pytest.mark.parametrize("rack", ["", "nowhere", "rack-1"])
+def test_records_come_from_the_leader_when_no_replica_is_nearer(
+    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic, rack: str
+) -> None:
+    topic = place([1, 2, 3])
+    assert len(read(planned(cluster, topic, params={"client_rack": rack}))) == COUNT
+    assert set(traffic.requests) == {address_of(cluster, 1)[1]}
+
+
+def test_a_near_replica_that_dies_is_replaced_by_the_leader_for_the_rest_of_the_range(
+    cluster: KafkaBroker, place: Callable[..., str], traffic: Traffic
+) -> None:
+    topic = place([1, 2, 3])
+    expected = consume(cluster.bootstrap_servers, topic)
+    leader, near = address_of(cluster, 1)[1], address_of(cluster, 3)[1]
+    rows = read_around(planned(cluster, topic, params={"client_rack": "rack-3"}), lambda: cluster.kill(3))
+    assert rows == expected
+    assert traffic.record_bytes[near] > 0
+    assert traffic.record_bytes[leader] > 0
+    # Not once more to the dead one: the leader still took it for alive.
+    assert traffic.requests[near] + traffic.requests[leader] <= COUNT // 10 + 3
 
 
 # Logs that are really lost.

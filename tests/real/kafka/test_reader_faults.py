@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 from tests.real.kafka.logs import (
-    Row,
     consume,
     create_topic_again,
     host_and_port,
@@ -21,7 +20,7 @@ from tests.real.kafka.logs import (
     read,
     task_for,
 )
-from tests.real.kafka.proxy import KafkaProxy, advertise
+from tests.real.kafka.proxy import KafkaProxy, SilentProxy, advertise
 
 from directkafka.errors import BrokerResponseError, FetchTimeoutError, MalformedBatchError
 from directkafka.kafka.fetch_response import parse_fetch_response
@@ -110,6 +109,34 @@ def test_an_answer_that_is_none_is_asked_for_again_elsewhere(
         assert offsets_of(read(through(proxy, servers, hundred))) == list(range(100))
 
 
+@pytest.mark.parametrize("said", [-1, 0, 7, 20, 2**31 - 1], ids="length {}".format)
+def test_a_length_that_lies_is_asked_for_again_elsewhere(servers: str, hundred: str, said: int) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        task = through(proxy, servers, hundred, params={"request_timeout_ms": 500})
+        proxy.lie = lambda response: said if b"value 0" in response else len(response)
+        assert offsets_of(read(task)) == list(range(100))
+        assert proxy.responses == 2
+
+
+def test_a_length_that_promises_more_than_comes_costs_the_request_timeout(servers: str, hundred: str) -> None:
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        task = through(proxy, servers, hundred, params={"request_timeout_ms": 500})
+        proxy.lie = lambda response: 200_000_000 if b"value 0" in response else len(response)
+        begun = time.monotonic()
+        assert offsets_of(read(task)) == list(range(100))
+        assert 0.5 <= time.monotonic() - begun < 5.0
+
+
+def test_a_broker_that_accepts_and_says_nothing_is_left_after_the_connection_timeout(
+    servers: str, hundred: str
+) -> None:
+    with SilentProxy(*host_and_port(servers)) as proxy:
+        task = task_for(options(servers, socket_connection_setup_timeout_ms=500), hundred, 0, 100, port=proxy.port)
+        begun = time.monotonic()
+        assert offsets_of(read(task)) == list(range(100))
+        assert 0.5 <= time.monotonic() - begun < 5.0
+
+
 def test_a_connection_that_breaks_again_and_again_is_made_again(servers: str, create_topic: CreateTopic) -> None:
     topic = create_topic()
     produce(servers, topic, [os.urandom(10_000) for _ in range(300)], batch_every=20)
@@ -162,34 +189,3 @@ def test_a_broker_that_restarts_in_mid_range_costs_nothing_but_time() -> None:
         rows += reader
         read_offsets = [offset for batch in rows for offset in batch.column("offset").to_pylist()]
         assert read_offsets == offsets_of(expected)
-
-
-@pytest.mark.slow
-def test_a_leader_that_dies_in_mid_range_is_replaced_and_the_range_completes() -> None:
-    with KafkaBroker(3) as broker:
-        servers = broker.bootstrap_servers
-        create_topic_again(servers, "flights", replicas=3)
-        produce(servers, "flights", [os.urandom(10_000) for _ in range(500)], batch_every=10, acks="all")
-        expected = consume(servers, "flights")
-        task = task_for(options(servers, max_partition_fetch_bytes=20_000), "flights", 0, 500)
-        leader = 1 + [one.rpartition(":")[2] for one in servers.split(",")].index(str(task.port))
-        reader = read_range(task)
-        batches = [next(reader)]
-        broker.kill(leader)
-        batches += reader
-        assert offsets_of(_rows(batches)) == offsets_of(expected)
-
-
-@pytest.mark.slow
-def test_a_leader_that_refers_to_a_nearer_replica_is_followed() -> None:
-    selector = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-    with KafkaBroker(3, config={"replica.selector.class": selector}) as broker:
-        servers = broker.bootstrap_servers
-        create_topic_again(servers, "flights", replicas=3)
-        produce(servers, "flights", [b"value"] * 100, batch_every=10, acks="all")
-        client = options(servers, client_rack="nowhere")
-        assert len(read(task_for(client, "flights", 0, 100))) == 100
-
-
-def _rows(batches: list[Any]) -> list[Row]:
-    return [(offset, None, None, 0, 0, None) for batch in batches for offset in batch.column("offset").to_pylist()]

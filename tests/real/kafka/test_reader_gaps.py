@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from tests.real.kafka.logs import (
+    WAIT_S,
     consume,
     create_topic_again,
     delete_records,
@@ -25,6 +28,10 @@ from tests.real.kafka.logs import (
 from tests.vectors.capture import overwritten_keys
 
 from directkafka.errors import DataLossError, FetchTimeoutError
+from directkafka.kafka import exchange, fetch
+from directkafka.kafka.client import Channel
+from directkafka.kafka.fetch_response import FetchResponse
+from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.testing import KafkaBroker
 
@@ -88,7 +95,22 @@ def test_an_open_transaction_ends_what_can_be_read_committed(servers: str, trans
     assert caught.value.offset == end - 2
 
 
-def test_a_range_that_ends_with_markers_is_read_to_its_end(servers: str, create_topic: CreateTopic) -> None:
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The position of every fetch request."""
+    positions: list[int] = []
+
+    def counted(channel: Channel, task: RangeTask, position: int, **named: Any) -> FetchResponse:
+        positions.append(position)
+        return exchange.ask(channel, task, position, **named)
+
+    monkeypatch.setattr(fetch, "ask", counted)
+    return positions
+
+
+def test_a_range_that_ends_with_markers_is_read_to_its_end(
+    servers: str, create_topic: CreateTopic, requests: list[int]
+) -> None:
     topic = create_topic()
     producer = transactional(servers, topic)
     for _ in range(3):
@@ -101,10 +123,15 @@ def test_a_range_that_ends_with_markers_is_read_to_its_end(servers: str, create_
     assert end == 6
     assert read(task_for(client, topic, 0, end)) == []
     assert read(task_for(client, topic, 5, end)) == []
+    # One marker, one aborted record; also for those who read what is not committed.
+    assert read(task_for(client, topic, 1, 2)) == []
+    assert read(task_for(client, topic, 2, 3)) == []
+    assert read(task_for(options(servers), topic, 1, 2)) == []
+    assert requests == [0, 5, 1, 2, 1]
 
 
 @pytest.mark.slow
-def test_the_gaps_of_a_compacted_topic_are_no_loss() -> None:
+def test_the_gaps_of_a_compacted_topic_are_no_loss(requests: list[int]) -> None:
     with KafkaBroker(config={"log.cleaner.backoff.ms": 100, "log.cleaner.enable": "true"}) as broker:
         servers = broker.bootstrap_servers
         config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
@@ -116,7 +143,41 @@ def test_the_gaps_of_a_compacted_topic_are_no_loss() -> None:
         task = task_for(options(servers), "compacted", 0, end)
         assert read(task) == expected
         gap = next(one for one in range(end) if one not in offsets_of(expected))
+        requests.clear()
         assert read(replace(task, range=OffsetRange("compacted", 0, gap, gap + 1))) == []
+        assert requests == [gap]
+
+
+@pytest.mark.slow
+def test_a_range_that_compaction_has_emptied_up_to_the_last_stable_offset_ends_with_one_request(
+    requests: list[int],
+) -> None:
+    """A key and its deletion, both gone, and behind them an open transaction: the broker answers with no records.
+
+    A deletion goes in a second pass over its segment; a replica that lost its checkpoint makes one.
+    """
+    settings = {"log.cleaner.backoff.ms": 100, "log.initial.task.delay.ms": 100}
+    with KafkaBroker(config=settings) as broker:
+        servers = broker.bootstrap_servers
+        config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
+        create_topic_again(servers, "emptied", config={**config, "delete.retention.ms": "0"})
+        producer = Producer({"bootstrap.servers": servers})
+        for value in (b"value", None):
+            producer.produce("emptied", key=b"key", value=value, timestamp=1_000)
+        assert producer.flush(WAIT_S) == 0
+        still_open = transactional(servers, "open")
+        still_open.begin_transaction()
+        still_open.produce("emptied", key=b"another", value=b"open")
+        still_open.flush()
+        until(lambda: offsets_of(consume(servers, "emptied")) == [1, 2], "the cleaner did not run")
+        broker.kill()
+        (broker.folder / "node-1" / "data" / "cleaner-offset-checkpoint").unlink()
+        broker.restart()
+        until(lambda: offsets_of(consume(servers, "emptied")) == [2], "the cleaner did not run again")
+        client = options(servers, isolation_level="read_committed")
+        assert read(task_for(client, "emptied", 0, 2)) == []
+        assert read(task_for(client, "emptied", 1, 2)) == []
+        assert requests == [0, 1]
 
 
 # What is lost.

@@ -29,6 +29,8 @@ def encode(
     records: bytes | None = b"",
     error_code: int = 0,
     response_error: int = 0,
+    topic: str = "flights",
+    topic_id: uuid.UUID = TOPIC_ID,
     **numbers: int,
 ) -> bytes:
     """A response without its length, by kafka-python's schema."""
@@ -49,13 +51,13 @@ def encode(
         ],
         records=records,
     )
-    topic = Theirs.FetchableTopicResponse(version=version, topic="flights", topic_id=TOPIC_ID, partitions=[partition])
+    whole = Theirs.FetchableTopicResponse(version=version, topic=topic, topic_id=topic_id, partitions=[partition])
     response = Theirs(
         version=version,
         throttle_time_ms=numbers.get("throttle_ms", 0),
         error_code=response_error,
         session_id=0,
-        responses=[topic] if numbers.get("topic_count", 1) else [],
+        responses=[whole] if numbers.get("topic_count", 1) else [],
     )
     response.with_header(correlation_id=CORRELATION_ID)
     return bytes(response.encode(header=True))
@@ -135,6 +137,98 @@ def test_unknown_tagged_fields_are_passed_over(version: int) -> None:
     tagged = head[:4] + fields + head[5:] + pair + fields + tail[1:]
     assert_read_as_they_do(tagged, version)
     assert parsed(tagged, version)[0].aborted == ((1, 2),)
+
+
+def with_known_tags(version: int) -> bytes:
+    """Every tagged field that kafka-python knows, in the partition and (from version 16 on) in the response."""
+    partition_type = Theirs.FetchableTopicResponse.PartitionData
+    partition = partition_type(
+        version=version,
+        partition_index=3,
+        error_code=6,
+        high_watermark=1_000,
+        last_stable_offset=900,
+        log_start_offset=7,
+        diverging_epoch=partition_type.EpochEndOffset(version=version, epoch=4, end_offset=55),
+        current_leader=partition_type.LeaderIdAndEpoch(version=version, leader_id=2, leader_epoch=9),
+        snapshot_id=partition_type.SnapshotId(version=version, end_offset=12, epoch=3),
+        aborted_transactions=[],
+        preferred_read_replica=-1,
+        records=b"records",
+    )
+    topic = Theirs.FetchableTopicResponse(version=version, topic="flights", topic_id=TOPIC_ID, partitions=[partition])
+    response = Theirs(version=version, throttle_time_ms=0, error_code=0, session_id=0, responses=[topic])
+    if version >= 16:
+        node = Theirs.NodeEndpoint(version=version, node_id=2, host="elsewhere", port=9092, rack="near")
+        response.node_endpoints = [node]
+    response.with_header(correlation_id=CORRELATION_ID)
+    return bytes(response.encode(header=True))
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+def test_known_tagged_fields_change_nothing(version: int) -> None:
+    frame = with_known_tags(version)
+    assert len(frame) > len(encode(version, error_code=6, aborted=[], records=b"records"))
+    assert_read_as_they_do(frame, version)
+    assert parsed(frame, version)[1] == b"records"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@given(name=st.text("abc._-", min_size=1, max_size=249), topic_id=st.uuids())
+def test_the_topic_is_passed_over_whatever_it_is_called(version: int, name: str, topic_id: uuid.UUID) -> None:
+    frame = encode(version, topic=name, topic_id=topic_id, aborted=[(1, 2)], records=b"records")
+    assert_read_as_they_do(frame, version)
+    assert parsed(frame, version)[1] == b"records"
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+@given(
+    fields=st.lists(st.tuples(st.integers(0, 2**31 - 1), st.binary(max_size=200)), min_size=1, max_size=4),
+)
+def test_any_unknown_tagged_fields_are_passed_over(version: int, fields: list[tuple[int, bytes]]) -> None:
+    """After the correlation id, where kafka-python knows no tag: it must pass over all of them, and so must we."""
+    frame = encode(version, aborted=[(1, 2)], records=b"records")
+    tagged = unsigned(len(fields)) + b"".join(unsigned(tag) + unsigned(len(data)) + data for tag, data in fields)
+    assert frame[4] == 0
+    assert parsed(frame[:4] + tagged + frame[5:], version)[1] == b"records"
+
+
+def unsigned(number: int) -> bytes:
+    """An unsigned varint (KIP-482)."""
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_null_array_of_topics_holds_no_partition(version: int) -> None:
+    frame = encode(version, topic_count=0, throttle_ms=250)
+    # The count is the last thing before the tagged fields of the response.
+    null = frame[:-2] + b"\0\0" if version >= 12 else frame[:-4] + b"\xff" * 4
+    response, records = parsed(null, version)
+    assert (response.partition, response.throttle_ms, records) == (-1, 250, b"")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_topic_without_partitions_is_refused(version: int) -> None:
+    frame = encode(version, records=b"")
+    partition_count = bytes([2]) if version >= 12 else (1).to_bytes(4, "big")
+    at = frame.index(partition_count + (3).to_bytes(4, "big"))
+    for none in (0, 1) if version >= 12 else (0, -1):
+        count = bytes([none]) if version >= 12 else none.to_bytes(4, "big", signed=True)
+        with pytest.raises(ResponseError, match="asked for one partition"):
+            parse_fetch_response(memoryview(frame[:at] + count + frame[at + len(count) :]), version)
+
+
+@pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 12])
+def test_every_truncation_of_tagged_fields_is_refused(version: int) -> None:
+    frame = encode(version, aborted=[(1, 2)], records=b"records")
+    tagged = frame[:4] + bytes([1, 100, 0xC8, 0x01]) + b"x" * 200 + frame[5:]
+    for length in range(parse_fetch_response(memoryview(tagged), version).records_end):
+        with pytest.raises(ResponseError):
+            parse_fetch_response(memoryview(tagged[:length]), version)
 
 
 @pytest.mark.parametrize("version", [one for one in VERSIONS if one >= 7])

@@ -1,0 +1,108 @@
+"""How often the driver asks, with a client that answers from a script."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.metadata import Leader, Metadata, TopicDescription
+from directkafka.offsets import TopicPartition
+from directkafka.options import ClientOptions
+
+PLACE = TopicPartition("flights", 3)
+SERVERS = ("one:9092", "two:9092")
+LEADER = Leader(node_id=1, host="one", port=9092, epoch=5)
+TOPICS = {"flights": TopicDescription(topic_id="id", internal=False, leaders={3: LEADER})}
+
+
+class Client:
+    """Stands for ``KafkaClient``: an answer is an exception, or what the partition's entry has."""
+
+    def __init__(self, *script: Any) -> None:
+        self.options = ClientOptions(bootstrap_servers=SERVERS)
+        self.script = deque(script)
+        self.asked: list[tuple[str, int | None, dict[str, Any]]] = []
+
+    def call(self, api: str, node_id: int | None = None, **values: Any) -> Any:
+        self.asked.append((api, node_id, values))
+        if api == "Metadata":
+            partition = SimpleNamespace(partition_index=3, leader_id=1, leader_epoch=5)
+            topic = SimpleNamespace(
+                name="flights", error_code=0, topic_id=None, is_internal=False, partitions=[partition]
+            )
+            return SimpleNamespace(topics=[topic], cluster_id="c")
+        said = self.script.popleft()
+        if isinstance(said, Exception):
+            raise said
+        fields = {"partition_index": 3, "error_code": 0, "leader_epoch": -1, **said}
+        return SimpleNamespace(topics=[SimpleNamespace(name="flights", partitions=[SimpleNamespace(**fields)])])
+
+    def address(self, _: int) -> tuple[str, int]:
+        return "one", 9092
+
+
+def metadata(client: Client, **limits: int) -> Metadata:
+    return Metadata(client, **{"retries": 1, "retry_interval_ms": 1, **limits})  # type: ignore[arg-type]
+
+
+def unreachable(*addresses: str) -> BrokerUnreachableError:
+    return BrokerUnreachableError(addresses=addresses, timeout_ms=1, cause="refused")
+
+
+@pytest.mark.parametrize(
+    "passing",
+    [*({"error_code": code, "offset": -1} for code in (5, 6, 9, 74, 75, 78)), unreachable("one:9092")],
+    ids=str,
+)
+def test_an_election_is_waited_for_longer_than_the_options_say(passing: Any) -> None:
+    client = Client(*[passing] * 20, {"offset": 7})
+    assert metadata(client).offsets_at({PLACE: -1}, TOPICS) == {PLACE: 7}
+
+
+@pytest.mark.parametrize("lasting", [{"error_code": 3, "offset": -1}, unreachable(*SERVERS)], ids=str)
+def test_a_topic_or_a_cluster_that_is_not_there_is_asked_for_as_often_as_the_options_say(lasting: Any) -> None:
+    client = Client(*[lasting] * 20)
+    with pytest.raises((BrokerResponseError, BrokerUnreachableError)):
+        metadata(client).offsets_at({PLACE: -1}, TOPICS)
+    assert [api for api, _, _ in client.asked].count("ListOffsets") == 3
+
+
+def test_an_election_that_does_not_end_is_an_error_that_says_so() -> None:
+    client = Client(*[{"error_code": 6, "offset": -1}] * 10_000)
+    with pytest.raises(BrokerResponseError, match="NOT_LEADER"):
+        metadata(client, election_timeout_ms=50).offsets_at({PLACE: -1}, TOPICS)
+    assert client.script
+
+
+@pytest.mark.parametrize(("of_the_end", "expected"), [(8, 8), (-1, 5), (3, 5)])
+def test_a_view_s_leader_epoch_is_not_older_than_its_last_record(of_the_end: int, expected: int) -> None:
+    client = Client({"offset": 0}, {"offset": 100, "leader_epoch": of_the_end})
+    assert metadata(client).view([PLACE], TOPICS).partitions[PLACE].leader_epoch == expected
+
+
+def test_a_leader_epoch_ends_where_the_next_one_begins() -> None:
+    client = Client({"end_offset": 40}, {"end_offset": -1}, {"error_code": 74, "end_offset": -1})
+    asking = metadata(client)
+    assert asking.epoch_end(PLACE, 5, TOPICS) == 40
+    assert asking.epoch_end(PLACE, 5, TOPICS) is None
+    with pytest.raises(BrokerResponseError, match="FENCED_LEADER_EPOCH"):
+        asking.epoch_end(PLACE, 5, TOPICS)
+    assert {node_id for _, node_id, _ in client.asked} == {LEADER.node_id}
+
+
+def test_a_broker_that_knows_no_remote_storage_does_not_say_where_its_own_log_starts() -> None:
+    too_old = BrokerResponseError(
+        api="ListOffsets", code=35, name="UNSUPPORTED_VERSION", retriable=False, subject="flights"
+    )
+    denied = BrokerResponseError(api="ListOffsets", code=29, name="DENIED", retriable=False, subject="flights")
+    client = Client({"offset": 12}, too_old, denied)
+    asking = metadata(client)
+    assert asking.local_start(PLACE, TOPICS) == 12
+    assert asking.local_start(PLACE, TOPICS) is None
+    with pytest.raises(BrokerResponseError, match="DENIED"):
+        asking.local_start(PLACE, TOPICS)
+    assert [values["version_min"] for _, _, values in client.asked] == [8] * 3
