@@ -24,7 +24,9 @@ def start_spark(jars: Sequence[Path], warehouse: str) -> Any:
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.memory": "4g",
         "spark.sql.warehouse.dir": warehouse,
+        # As `directkafka run` sets them.
         "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.daemon.module": "directkafka.sources.worker_daemon",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
+from directkafka.sources import worker_daemon
 from directkafka.version import __version__
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
         if SparkContext._active_spark_context is None:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             builder = SparkSession.builder.appName(name).master(master)
-            for key, value in {**_SETTINGS, **_worker_sockets(master), **conf}.items():
+            for key, value in {**_SETTINGS, **_worker_sockets(master), **_worker_daemon(master), **conf}.items():
                 builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
             builder.getOrCreate()
         session = SparkSession.builder.getOrCreate().newSession()
@@ -77,6 +78,14 @@ def _worker_sockets(master: str) -> dict[str, str]:
     if not (master.startswith("local") and hasattr(socket, "AF_UNIX") and fits):
         return {}
     return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
+
+
+def _worker_daemon(master: str) -> dict[str, str]:
+    """The setting that lets Python workers start from files, where their Python is sure to have this package."""
+    is_ours = os.environ.get("PYSPARK_PYTHON") == sys.executable
+    if not (master.startswith("local") and sys.platform == "linux" and is_ours):
+        return {}
+    return {"spark.python.daemon.module": worker_daemon.MODULE}
 
 
 def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:
