@@ -31,7 +31,7 @@ from directkafka.kafka import channels
 from directkafka.kafka.client import error_name, is_retriable, raise_for
 from directkafka.kafka.exchange import ask
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError
-from directkafka.kafka.partition_link import PartitionLink, TopicChanged, TryAgain
+from directkafka.kafka.partition_link import PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.record_batch import header_fault, next_offset, written_later
 from directkafka.spark_conditions import data_loss
@@ -217,8 +217,8 @@ class RangeFetch:
                 self._on_nothing(response)
                 return None
             return self._accept(response, buffer)
-        except TopicChanged as changed:
-            self._lose("TOPIC_RECREATED", self._task.range.until_offset, str(changed))
+        except TopicGone as gone:
+            self._lose(gone.condition, self._task.range.until_offset, str(gone))
             return None
 
     def _ask(self, buffer: bytearray) -> FetchResponse:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka import channels
@@ -14,9 +14,12 @@ from directkafka.kafka.client import Channel, KafkaClient
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.kafka.range_task import RangeTask
 
-__all__ = ["LeaderState", "PartitionLink", "TopicChanged", "TryAgain"]
+__all__ = ["LeaderState", "PartitionLink", "TopicGone", "TryAgain"]
 
 _UNKNOWN = ("", 0)
+
+#: A topic is believed to be deleted when it has been missing for so long, at every look.
+_MISSING_S = 1.0
 
 Answer = TypeVar("Answer")
 
@@ -25,8 +28,16 @@ class TryAgain(Exception):  # noqa: N818 - control flow inside the fetch path
     """The same position is worth another try; its text is the reason if it was the last."""
 
 
-class TopicChanged(Exception):  # noqa: N818 - control flow inside the fetch path
-    """The topic was deleted and made again since the range was planned: its offsets mean other records now."""
+class TopicGone(Exception):  # noqa: N818 - control flow inside the fetch path
+    """The topic was deleted since the range was planned; if it was made again, its offsets mean other records now.
+
+    Attributes:
+        condition: Spark's name for it, as in :func:`directkafka.spark_conditions.data_loss`.
+    """
+
+    def __init__(self, condition: str, detail: str) -> None:
+        super().__init__(detail)
+        self.condition = condition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +80,7 @@ class PartitionLink:
         self._channel: Channel | None = None
         self._lock = threading.Lock()
         self._interrupted = False
+        self._missing_since: float | None = None
 
     @property
     def address(self) -> tuple[str, int]:
@@ -85,7 +97,7 @@ class PartitionLink:
 
         Raises:
             TryAgain: the leader is not known or cannot be reached now.
-            TopicChanged: the topic was made again.
+            TopicGone: the topic was deleted.
         """
         channel = self._channel
         if channel is not None and time.monotonic() < channel.expires_at:
@@ -116,7 +128,7 @@ class PartitionLink:
 
         Raises:
             TryAgain: its address cannot be learnt now.
-            TopicChanged: the topic was made again.
+            TopicGone: the topic was deleted.
         """
         self.keep()
         self._at_replica = True
@@ -131,7 +143,7 @@ class PartitionLink:
 
         Raises:
             TryAgain: the leader does not answer now.
-            TopicChanged: the topic was made again.
+            TopicGone: the topic was deleted.
         """
         return self._ask(timeout_ms, self._find_state)
 
@@ -183,11 +195,25 @@ class PartitionLink:
         name = self._task.range.topic
         topics = _asking_once(client).topics([name])
         if name not in topics:
-            raise TryAgain(f"the topic {name} is not there")
+            self._miss(name)
+        self._missing_since = None
         topic_id = topics[name].topic_id
         if self._task.topic_id and topic_id != self._task.topic_id:
-            raise TopicChanged(f"the topic was deleted and made again (topic id {self._task.topic_id}, now {topic_id})")
+            detail = f"the topic was deleted and made again (topic id {self._task.topic_id}, now {topic_id})"
+            raise TopicGone("TOPIC_RECREATED", detail)
         return topics
+
+    def _miss(self, name: str) -> NoReturn:
+        now = time.monotonic()
+        if self._missing_since is None:
+            self._missing_since = now
+        missing_s = now - self._missing_since
+        # One look may come from a broker that has just started.
+        if missing_s < _MISSING_S:
+            raise TryAgain(f"the topic {name} is not there")
+        raise TopicGone(
+            "COULD_NOT_READ_OFFSET_RANGE", f"the topic was deleted: no broker has had it for {missing_s:.1f} s"
+        )
 
     def _find_leader(self, client: KafkaClient) -> tuple[str, int]:
         one = self._task.range

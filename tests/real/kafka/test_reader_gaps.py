@@ -235,8 +235,20 @@ def test_a_topic_that_was_made_again_is_never_taken_for_the_old_one(servers: str
     assert read(task_for(options(servers), hundred, 0, 1, topic_id=task.topic_id, fail_on_data_loss=False)) == []
 
 
-def test_a_topic_that_is_gone_ends_in_a_timeout_that_says_so(servers: str, hundred: str) -> None:
-    task = task_for(options(servers), hundred, 0, 50, poll_timeout_ms=1_000)
+def test_a_topic_that_is_gone_is_a_loss_of_the_range(servers: str, hundred: str) -> None:
+    task = task_for(options(servers), hundred, 0, 50)
+    delete_topic(servers, hundred)
+    with pytest.raises(DataLossError, match="the topic was deleted") as caught:
+        read(task)
+    assert caught.value.condition == "COULD_NOT_READ_OFFSET_RANGE"
+    assert (caught.value.lost_from, caught.value.lost_until) == (0, 50)
+    assert read(replace(task, fail_on_data_loss=False)) == []
+
+
+def test_a_topic_that_is_not_seen_in_the_time_there_is_ends_in_a_timeout_that_says_so(
+    servers: str, hundred: str
+) -> None:
+    task = task_for(options(servers), hundred, 0, 50, poll_timeout_ms=700)
     delete_topic(servers, hundred)
     with pytest.raises(FetchTimeoutError, match=f"the topic {hundred} is not there"):
         read(task)

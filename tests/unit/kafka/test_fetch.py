@@ -15,7 +15,7 @@ from tests.record_encoder import Record, encode_batch
 from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import fetch
 from directkafka.kafka.fetch_response import FetchResponse
-from directkafka.kafka.partition_link import LeaderState, TopicChanged, TryAgain
+from directkafka.kafka.partition_link import LeaderState, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
@@ -261,11 +261,11 @@ def test_a_truncated_log_loses_the_rest_of_the_range(leader: Leader) -> None:
 
 
 def test_a_topic_that_was_made_again_loses_the_rest_of_the_range(leader: Leader) -> None:
-    leader.script += [answer(10, 14), TopicChanged("made again")]
+    leader.script += [answer(10, 14), TopicGone("TOPIC_RECREATED", "made again")]
     with pytest.raises(DataLossError, match="made again") as caught:
         run(task())
     assert (caught.value.condition, caught.value.lost_from, caught.value.lost_until) == ("TOPIC_RECREATED", 15, 20)
-    leader.script += [answer(10, 14), TopicChanged("made again")]
+    leader.script += [answer(10, 14), TopicGone("TOPIC_RECREATED", "made again")]
     assert run(task(fail_on_data_loss=False)) == [(10, 15)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka import channels, partition_link
 from directkafka.kafka.metadata import Leader, TopicDescription
-from directkafka.kafka.partition_link import LeaderState, PartitionLink, TopicChanged, TryAgain
+from directkafka.kafka.partition_link import LeaderState, PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
@@ -45,6 +46,7 @@ class World:
         self.dead: set[str] = set()
         self.kept: list[tuple[str, int]] = []
         self.topic_id, self.epoch = "id", 5
+        self.is_there = True
         self.epochs_asked: list[int] = []
 
     def borrow(self, _: object, host: str, port: int, *, timeout_ms: int) -> Channel:
@@ -60,6 +62,8 @@ class World:
 
     def topics(self, _: object) -> dict[str, TopicDescription]:
         leader = Leader(node_id=1, host="leader", port=9092, epoch=self.epoch)
+        if not self.is_there:
+            return {}
         return {"flights": TopicDescription(topic_id=self.topic_id, internal=False, leaders={3: leader})}
 
     def view(self, *_: object) -> ClusterView:
@@ -159,5 +163,26 @@ def test_a_topic_that_was_made_again_is_said_to_be_that(world: World) -> None:
     world.topic_id = "another"
     link = PartitionLink(TASK)
     for question in (lambda: link.leader_state(1_000), lambda: link.move_to(2, 1_000)):
-        with pytest.raises(TopicChanged, match="topic id id, now another"):
+        with pytest.raises(TopicGone, match="topic id id, now another") as caught:
             question()
+        assert caught.value.condition == "TOPIC_RECREATED"
+
+
+def test_a_topic_is_deleted_when_it_has_been_missing_for_a_while(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    link = PartitionLink(TASK)
+    world.is_there = False
+    for now[0] in (100.0, 100.9):
+        with pytest.raises(TryAgain, match="the topic flights is not there"):
+            link.leader_state(1_000)
+    world.is_there = True
+    link.leader_state(1_000)
+    world.is_there = False
+    for now[0] in (101.1, 102.0):
+        with pytest.raises(TryAgain):
+            link.leader_state(1_000)
+    now[0] = 102.1
+    with pytest.raises(TopicGone, match=r"no broker has had it for 1\.0 s") as caught:
+        link.leader_state(1_000)
+    assert caught.value.condition == "COULD_NOT_READ_OFFSET_RANGE"
