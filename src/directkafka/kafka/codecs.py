@@ -5,8 +5,10 @@ Codec ids are bits 0..2 of a batch's attributes. Two of the four need care:
 - **snappy** comes in two shapes: raw (librdkafka, franz-go), or the chunks of Java's ``SnappyOutputStream``: a
   header of 8 bytes magic and two int32 versions, then (length int32 big-endian, raw snappy) over and over;
 - **lz4** is the LZ4 frame format. Java and librdkafka write independent blocks without checksums of their own
-  (the batch has its CRC32C). A compiled kernel decompresses those (:mod:`directkafka.kafka.lz4`). What it leaves is
-  taken apart here, its blocks decompressed one by one; all other frames go through the library's frame decoder.
+  (the batch has its CRC32C). Such frames are taken apart, and their blocks decompressed one by one; all others go
+  through the library's frame decoder.
+
+A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.unpack`); the rest is done here.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
 ``Lz4BlockOutputStream.java``, snappy-java's ``SnappyOutputStream.java``.
@@ -21,17 +23,17 @@ from typing import Any
 import cramjam
 import numpy as np
 
-from directkafka.kafka.c_functions import lz4_block_address
-from directkafka.kafka.lz4 import NO_COMPRESSION, unpack_lz4
+from directkafka.kafka.c_functions import Decompressors
+from directkafka.kafka.unpack import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 
-__all__ = ["CODEC_NAMES", "NO_COMPRESSION", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
+__all__ = ["CODEC_NAMES", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
 
 #: A one-dimensional array of uint8. (That an array is a buffer, type checkers know from Python 3.12 on only.)
 Bytes = Any
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Names by codec id, as Kafka's ``compression.type`` spells them.
-CODEC_NAMES = {0: "none", 1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
+CODEC_NAMES = {NO_COMPRESSION: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
 
 #: Largest block in bytes by the 7 bytes a plain LZ4 frame starts with: magic, flags (version 1, independent blocks,
 #: no checksums, no content size, no dictionary), block size, and the checksum over these two.
@@ -98,6 +100,8 @@ class Scratch:
         self._size_max = size_max
         self._buffer: Bytes = np.empty(0, np.uint8)
         self._used = np.zeros(1, np.int64)
+        self._sizes = np.zeros(2, np.int64)
+        self._decompressors: Decompressors | None = None
 
     @property
     def bytes(self) -> Bytes:
@@ -110,8 +114,8 @@ class Scratch:
         """Forget all batches."""
         self._used[0] = 0
 
-    def append_plain_lz4(self, records: Bytes, run: Table, first: int) -> int:
-        """Decompress what is in plain LZ4 frames, member after member of a run, which says afterwards where it lies.
+    def append_run(self, records: Bytes, run: Table, first: int) -> int:
+        """Decompress member after member of a run, which says afterwards where each of them lies.
 
         Args:
             records: the response's bytes, read-only.
@@ -119,12 +123,14 @@ class Scratch:
             first: the member to begin with.
 
         Returns:
-            The first compressed member that was not: for lack of room, because of what it is, or because it is
+            The first compressed member that was not: for lack of room, because of its codec, or because it is
             damaged. The run's end when there is none.
         """
-        if not self._buffer.size:
-            self._buffer = np.empty(self._size, np.uint8)
-        return int(unpack_lz4(lz4_block_address(), records, run, first, self._buffer, self._used))
+        if not run[first:, 1].any():
+            return len(run)
+        if self._decompressors is None:
+            self._decompressors, self._buffer = Decompressors.of(self), np.empty(self._size, np.uint8)
+        return int(unpack(self._decompressors, records, run, first, self._buffer, self._used, self._sizes))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:
         """Decompress behind what is there: where it begins and ends, or None when there is not enough room.
@@ -239,4 +245,4 @@ def _store(block: Bytes, room: Bytes) -> int:
     return int(block.size)
 
 
-_DECOMPRESSORS: dict[int, Callable[[Bytes, Bytes], int]] = {1: _gzip, 2: _snappy, 3: _lz4, 4: _zstd}
+_DECOMPRESSORS: dict[int, Callable[[Bytes, Bytes], int]] = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}

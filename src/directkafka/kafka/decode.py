@@ -242,7 +242,7 @@ class RecordDecoder:
         """The run with all its records decompressed, in as many parts as the scratch buffer needs."""
         self._scratch.clear()
         first = member = 0
-        while (member := self._scratch.append_plain_lz4(response.data, run, member)) < len(run):
+        while (member := self._scratch.append_run(response.data, run, member)) < len(run):
             row, codec, start, end = run[member].tolist()
             source = response.data[start:end]
             try:

@@ -1,9 +1,7 @@
-"""LZ4 frames as Java and librdkafka write them, taken apart by a compiled kernel: many small batches in one call.
+"""LZ4 frames as Java and librdkafka write them, taken apart inside kernels; liblz4 decompresses the blocks.
 
-To call a library from Python costs a third of what it takes to decompress a batch of 16 KB, and several times what a
-batch of one record takes. The kernel reads the frames, and calls liblz4 for each block. Whatever is not simple is left
-to the caller: other frames than the plain ones (independent blocks, no checksums, no content size, no dictionary),
-bytes in which something is wrong, and too little room.
+Whatever is not simple is left to the caller: other frames than the plain ones (independent blocks, no checksums, no
+content size, no dictionary), bytes in which something is wrong, and too little room.
 
 Source: https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md
 """
@@ -13,20 +11,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
+from directkafka.kafka.c_functions import lz4_block
+from directkafka.kafka.kernel import copy, helper, wide
 
-from directkafka.kafka.c_functions import NOWHERE, lz4_block
-from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, copy, helper, kernel, unwrapped, wide
-
-__all__ = ["LZ4", "NO_COMPRESSION", "unpack_lz4"]
-
-Bytes = np.ndarray[Any, np.dtype[np.uint8]]
-Int64s = np.ndarray[Any, np.dtype[np.int64]]
-Table = np.ndarray[Any, np.dtype[np.int64]]
-
-#: Codec ids of batches.
-NO_COMPRESSION = 0
-LZ4 = 3
+__all__ = ["unpack_lz4_frame"]
 
 _FRAME_HEADER_SIZE = 7
 _BLOCK_LENGTH_SIZE = 4
@@ -62,8 +50,15 @@ def _block_size_max(data: Any, start: int, end: int) -> int:
 
 
 @helper
-def _unpack_frame(lz4_at: int, data: Any, start: int, end: int, target: Any, begin: int, room_end: int) -> int:
-    """Decompress the frame ``[start, end)`` to ``begin``: the position after it, or -1 to leave it to the caller."""
+def unpack_lz4_frame(lz4_at: int, data: Any, start: int, end: int, target: Any, begin: int, room_end: int) -> int:
+    """Decompress the frame ``[start, end)`` to ``target[begin:room_end]``.
+
+    Args:
+        lz4_at: the address of liblz4's function.
+
+    Returns:
+        The position after what was decompressed, or -1 to leave it to the caller.
+    """
     block_size_max = _block_size_max(data, start, end)
     at, to = start + _FRAME_HEADER_SIZE, begin
     while block_size_max > 0 and end - at >= _BLOCK_LENGTH_SIZE:
@@ -86,37 +81,3 @@ def _unpack_frame(lz4_at: int, data: Any, start: int, end: int, target: Any, beg
             to += written
         at += size
     return _LEFT
-
-
-@kernel(INT64(INT64, BYTES_IN, TABLE, INT64, BYTES_OUT, INT64S))
-def unpack_lz4(lz4_at: int, records: Bytes, run: Table, first: int, scratch: Bytes, used: Int64s) -> int:
-    """Decompress members of a run, one behind the other, up to the first that is left to the caller.
-
-    Args:
-        lz4_at: the address of liblz4's function; with ``NOWHERE`` all that is compressed is left.
-        records: the response's bytes, read-only.
-        run: in and out, columns as in :class:`directkafka.kafka.record_columns.Member`. Members that are not
-            compressed are passed over.
-        first: the member to begin with.
-        scratch: out; bytes behind what is decompressed may be overwritten too.
-        used: in and out, how much of ``scratch`` is in use.
-
-    Returns:
-        The member that is left to the caller, or the run's end.
-    """
-    data, target = unwrapped(records), unwrapped(scratch)
-    to = used[0]
-    member = first
-    while member < run.shape[0]:
-        codec, start, end = run[member, 1], run[member, 2], run[member, 3]
-        if codec != NO_COMPRESSION:
-            after = _LEFT
-            if codec == LZ4 and lz4_at != NOWHERE:
-                after = _unpack_frame(lz4_at, data, start, end, target, to, scratch.shape[0])
-            if after < 0:
-                break
-            run[member, 2], run[member, 3] = to, after
-            to = after
-        member += 1
-    used[0] = to
-    return member

@@ -10,8 +10,9 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
-from tests.chaos.pipelines import produce_numbers
+from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.real.pipeline.conftest import COUNT, QUERY, World
+from tests.real.sources.test_groups import committed
 
 from directkafka import PostgresSink
 from directkafka.pipeline.progress import BatchReport
@@ -28,6 +29,16 @@ def test_batches_follow_each_other_and_are_reported(world: World) -> None:
     assert [report.backlog for report in reports] == [60, 30, 0]
     assert [dict(report.rows) for report in reports] == [{"records": 30}] * 3
     assert world.numbers() == list(range(COUNT))
+
+
+def test_each_batch_is_in_the_consumer_group_once_it_is_in_the_ledger(world: World) -> None:
+    group, seen = f"lag-{world.topic}", list[int]()
+
+    def report(_: BatchReport) -> None:
+        seen.append(sum(committed(world.kafka, group, world.topic, PARTITIONS).values()))
+
+    world.pipeline(source={"commitToGroup": group}, report=report).run()
+    assert seen == [30, 60, 90]
 
 
 def test_a_run_with_nothing_new_commits_nothing(world: World) -> None:

@@ -17,10 +17,10 @@ pytestmark = pytest.mark.real
 Streaming = Callable[..., Any]
 
 
-def committed(servers: str, group: str, topic: str) -> dict[int, int]:
+def committed(servers: str, group: str, topic: str, partitions: int = 2) -> dict[int, int]:
     """What another client sees of the group."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
-    found = consumer.committed([Place(topic, one) for one in range(2)], timeout=30)
+    found = consumer.committed([Place(topic, one) for one in range(partitions)], timeout=30)
     consumer.close()
     return {one.partition: one.offset for one in found}
 

@@ -1,64 +1,31 @@
-"""The kernel that decompresses plain LZ4 frames, against the library and at the edges of its buffers."""
+"""Plain LZ4 frames taken apart inside the kernel, against the library and at the edges of its buffers."""
 
 import random
 import struct
-from typing import Any
 
 import cramjam
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.record_encoder import LZ4_FRAME, lz4_frame
+from tests.unpacking import by_library, unpacked
 
-from directkafka.kafka.c_functions import NOWHERE, lz4_block_address
-from directkafka.kafka.codecs import CorruptDataError, RoomError, decompress_into
-from directkafka.kafka.lz4 import LZ4, NO_COMPRESSION, unpack_lz4
+from directkafka.kafka.unpack import LZ4
 
-GUARD = 64
 TEXT = b"".join(b"%d,UA,1545,EWR,IAH,%d;" % (number, number * 7919 % 1000) for number in range(12_000))
-
-
-ADDRESS = lz4_block_address()
-
-
-def unpacked(frame: bytes, room: int) -> bytes | None:
-    """What the kernel makes of a frame in a target of this size; None when it leaves it to the library.
-
-    The frame lies between other bytes, as in a response, and what lies behind the target must stay as it is.
-    """
-    whole = np.full(room + GUARD, 0xEE, np.uint8)
-    records = np.frombuffer(b"\x11" * 3 + frame + b"\x22" * 40, np.uint8)
-    run, used = np.array([[0, LZ4, 3, 3 + len(frame)]], np.int64), np.zeros(1, np.int64)
-    target = np.frombuffer(memoryview(whole.data)[:room], np.uint8)
-    left = unpack_lz4(ADDRESS, records, run, 0, target, used)
-    assert (whole[room:] == 0xEE).all()
-    if left == 0:
-        assert (used[0], run[0].tolist()) == (0, [0, LZ4, 3, 3 + len(frame)])
-        return None
-    assert run[0].tolist() == [0, LZ4, 0, used[0]]
-    return whole[: used[0]].tobytes()
-
-
-def by_library(frame: bytes, room: int) -> bytes | None:
-    target = np.zeros(room, np.uint8)
-    try:
-        return target[: decompress_into(LZ4, np.frombuffer(frame, np.uint8), target)].tobytes()
-    except (CorruptDataError, RoomError):
-        return None
 
 
 @pytest.mark.parametrize("data", [b"x", b"ab" * 9, bytes(100_000), TEXT, TEXT[:65_536], TEXT[:65_537]], ids=len)
 @pytest.mark.parametrize("more", [0, 1, 15, 16, 17, 48, 70_000])
 def test_a_plain_frame_comes_back_whatever_the_room_behind_it(data: bytes, more: int) -> None:
-    assert unpacked(lz4_frame(data), len(data) + more) == data
-    assert unpacked(lz4_frame(data, stored=True), len(data) + more) == data
+    assert unpacked(LZ4, lz4_frame(data), len(data) + more) == data
+    assert unpacked(LZ4, lz4_frame(data, stored=True), len(data) + more) == data
 
 
 @pytest.mark.parametrize("missing", [1, 2, 17, 100])
 def test_too_little_room_is_left_to_the_caller(missing: int) -> None:
-    assert unpacked(lz4_frame(TEXT), len(TEXT) - missing) is None
-    assert unpacked(lz4_frame(TEXT, stored=True), len(TEXT) - missing) is None
+    assert unpacked(LZ4, lz4_frame(TEXT), len(TEXT) - missing) is None
+    assert unpacked(LZ4, lz4_frame(TEXT, stored=True), len(TEXT) - missing) is None
 
 
 def sequence(literals: bytes, back: int, match: int) -> bytes:
@@ -82,7 +49,7 @@ def test_a_match_may_overlap_what_it_writes(back: int, match: int) -> None:
     repeated = (literals[-back:] * (match // back + 1))[:match]
     frame = framed(sequence(literals, back, match) + bytes([15 << 4, len(tail) - 15]) + tail)
     for more in (0, 1, 40, 100):
-        assert unpacked(frame, 40 + match + len(tail) + more) == literals + repeated + tail
+        assert unpacked(LZ4, frame, 40 + match + len(tail) + more) == literals + repeated + tail
 
 
 @pytest.mark.parametrize(
@@ -109,7 +76,7 @@ def test_a_match_may_overlap_what_it_writes(back: int, match: int) -> None:
     ],
 )
 def test_what_is_no_plain_frame_is_left_to_the_caller(frame: bytes) -> None:
-    assert unpacked(frame, 200_000) is None
+    assert unpacked(LZ4, frame, 200_000) is None
 
 
 @settings(deadline=None, max_examples=300)
@@ -119,47 +86,8 @@ def test_what_the_kernel_accepts_the_library_reads_in_the_same_way(seed: int, ro
     words = [chance.randbytes(chance.randrange(1, 12)) for _ in range(chance.randrange(1, 6))]
     data = b"".join(chance.choice(words) for _ in range(chance.randrange(200)))
     frame = bytearray(lz4_frame(data))
-    assert unpacked(bytes(frame), len(data) + room % 50) == data
+    assert unpacked(LZ4, bytes(frame), len(data) + room % 50) == data
     for _ in range(chance.randrange(4)):
         frame[chance.randrange(7, len(frame))] = chance.choice((0, 255, 15, 240, chance.randrange(256)))
-    mine, others = unpacked(bytes(frame), room), by_library(bytes(frame), room)
+    mine, others = unpacked(LZ4, bytes(frame), room), by_library(LZ4, bytes(frame), room)
     assert others is None or mine is None or mine == others
-
-
-def test_members_are_decompressed_one_behind_the_other_up_to_one_that_is_left() -> None:
-    frames = [lz4_frame(b"first " * 9), b"plain", lz4_frame(b"second"), b"zstd or so", lz4_frame(b"third")]
-    starts = np.cumsum([0, *map(len, frames)]).tolist()
-    kinds = [LZ4, NO_COMPRESSION, LZ4, 4, LZ4]
-    run = np.array([[0, kind, *starts[at : at + 2]] for at, kind in enumerate(kinds)], np.int64)
-    target, used = np.zeros(1000, np.uint8), np.zeros(1, np.int64)
-    records = np.frombuffer(b"".join(frames), np.uint8)
-
-    def call(first: int) -> Any:
-        return unpack_lz4(ADDRESS, records, run, first, target, used)
-
-    assert (call(0), used.tolist()) == (3, [60])
-    assert run[:3, 2:].tolist() == [[0, 54], starts[1:3], [54, 60]]
-    assert (call(4), used.tolist()) == (5, [65])
-    assert target[:65].tobytes() == b"first " * 9 + b"second" + b"third"
-
-
-def test_without_liblz4_s_function_all_that_is_compressed_is_left() -> None:
-    frame = lz4_frame(TEXT)
-    run, used = np.array([[0, NO_COMPRESSION, 0, 5], [1, LZ4, 5, 5 + len(frame)]], np.int64), np.zeros(1, np.int64)
-    records = np.frombuffer(b"plain" + frame, np.uint8)
-    assert unpack_lz4(NOWHERE, records, run, 0, np.zeros(2 * len(TEXT), np.uint8), used) == 1
-    assert used[0] == 0
-
-
-def test_liblz4_s_function_is_found_where_lz4_has_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert lz4_block_address() != NOWHERE
-    monkeypatch.setattr("directkafka.kafka.c_functions.import_module", unimportable)
-    lz4_block_address.cache_clear()
-    try:
-        assert lz4_block_address() == NOWHERE
-    finally:
-        lz4_block_address.cache_clear()
-
-
-def unimportable(name: str) -> Any:
-    raise ImportError(name)

@@ -1,0 +1,73 @@
+"""What the driver's side of a source remembers from one look at the cluster to the next."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+from tests.real.kafka.logs import add_partitions, delete_records, produce
+
+from directkafka.offsets import TopicPartition
+from directkafka.options import SourceOptions
+from directkafka.sources.source_cluster import SourceCluster
+
+pytestmark = pytest.mark.real
+
+CreateTopic = Callable[..., str]
+
+
+@pytest.fixture
+def looking(servers: str) -> Iterator[Callable[..., SourceCluster]]:
+    """Makes a ``SourceCluster`` with these options."""
+    made: list[SourceCluster] = []
+
+    def make(topic: str, **options: str) -> SourceCluster:
+        given = {"kafka.bootstrap.servers": servers, "subscribe": topic, **options}
+        made.append(SourceCluster(SourceOptions.parse(given, streaming=True)))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.close()
+
+
+def test_a_list_of_partitions_is_good_for_as_long_as_the_option_says(
+    looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(1)
+    kept, never_kept = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), looking(topic)
+    assert (len(kept.view().partitions), len(never_kept.view().partitions)) == (1, 1)
+    add_partitions(servers, topic, 3)
+    assert (len(kept.view().partitions), len(never_kept.view().partitions)) == (1, 3)
+    assert len(kept.view(fresh=True).partitions) == 3
+
+
+def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
+    looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(1)
+    kept, place = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), TopicPartition(topic, 0)
+    assert kept.view().partitions[place].latest == 0
+    produce(servers, topic, [b"value"] * 5)
+    assert kept.view().partitions[place].latest == 5
+
+
+def test_retention_that_comes_near_is_told_before_it_takes_anything(
+    looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create_topic(1)
+    place = TopicPartition(topic, 0)
+    produce(servers, topic, [b"value"] * 100)
+    cluster = looking(topic)
+    cluster.view()
+    delete_records(servers, topic, 40)
+    cluster.view()
+    with caplog.at_level(logging.WARNING, logger="directkafka.source"):
+        cluster.tell({place: 90})
+        assert not caplog.records
+        cluster.tell({place: 60})
+    assert [record.message.split(";")[0] for record in caplog.records] == [
+        f"{place}: retention has just deleted 40 offsets, the log starts at 40 now"
+    ]
+    assert "the query is at 60, with 40 waiting" in caplog.text
