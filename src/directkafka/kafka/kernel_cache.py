@@ -37,7 +37,17 @@ __all__ = ["COMPILED", "PRIVATE_NAME", "KernelCache"]
 log = logging.getLogger(__name__)
 
 #: The modules of this package that compiled code comes from, besides the one a kernel stands in.
-COMPILED = ("c_functions", "codecs", "kernel", "lz4", "record_batch", "record_columns", "record_fault", "record_fields")
+COMPILED = (
+    "c_functions",
+    "codecs",
+    "kernel",
+    "lz4",
+    "record_batch",
+    "record_columns",
+    "record_fault",
+    "record_fields",
+    "unpack",
+)
 _PACKAGE = "directkafka.kafka"
 _NAME = "directkafka-kernels"
 #: Windows has no user ids; its temporary folder is the user's own.

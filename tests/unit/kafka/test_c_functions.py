@@ -40,11 +40,16 @@ def test_where_the_c_function_has_no_name_python_s_is_called(monkeypatch: pytest
         raise OSError("no such library")
 
     monkeypatch.setattr(ctypes, "CDLL", unloadable)
-    crc32c_address.cache_clear()
+    forget()
     try:
         assert crc32c_address() == ADDRESSES["through Python"]
     finally:
-        crc32c_address.cache_clear()
+        forget()
+
+
+def forget() -> None:
+    crc32c_address.cache_clear()
+    c_functions._library.cache_clear()
 
 
 def test_the_c_function_is_found_where_google_crc32c_has_one() -> None:
