@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
 import statistics
 import time
@@ -17,7 +18,7 @@ __all__ = ["Figure", "alternately", "console", "ratio", "save", "show", "told"]
 
 console = Console(stderr=True)
 
-_WARM_RUNS = 2
+_WARM_RUNS_MIN, _WARM_RUNS_MAX = 2, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,17 +48,29 @@ class Figure:
 
 
 def alternately(runs: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, list[float]]:
-    """Seconds of each run by name: all are warmed, then timed in turn, so that all see the same machine."""
-    for _ in range(_WARM_RUNS):
-        for run in runs.values():
-            run()
+    """Seconds of each run by name: all are warmed, then timed in turn, so that all see the same machine.
+
+    They are warm when no run was faster than its best before by more than a twentieth: what the JVM compiles late
+    would else be paid for by what happens to be measured first.
+    """
+    best = dict.fromkeys(runs, math.inf)
+    for number in range(_WARM_RUNS_MAX):
+        found = {name: _timed(run) for name, run in runs.items()}
+        is_warm = all(found[name] > best[name] * 0.95 for name in runs)
+        best = {name: min(best[name], found[name]) for name in runs}
+        if is_warm and number >= _WARM_RUNS_MIN:
+            break
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeat):
         for name, run in runs.items():
-            started = time.perf_counter()
-            run()
-            seconds[name].append(time.perf_counter() - started)
+            seconds[name].append(_timed(run))
     return seconds
+
+
+def _timed(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
 
 
 def ratio(

@@ -13,13 +13,11 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from directkafka.kafka.arrow import schema as arrow_schema
+from directkafka.kafka.decode import BATCH_BYTES_MAX, BATCH_ROWS_MAX
 from directkafka.options.columns import RECORD_COLUMNS
 from directkafka.sources.columns import record_schema
 
 __all__ = ["ReadyBatches"]
-
-_ROWS = 65_536
-_BATCH_BYTES = 8 * 1024 * 1024
 
 
 class ReadyBatches(DataSource):
@@ -47,7 +45,7 @@ class _Reader(DataSourceReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows = max(1, min(_ROWS, _BATCH_BYTES // self._value_bytes))
+        rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES_MAX // self._value_bytes))
         ready = _batch(rows, self._value_bytes)
         left = self._records // self._partitions
         while left:

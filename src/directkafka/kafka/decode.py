@@ -29,8 +29,8 @@ from directkafka.kafka.survey import Asked, aborted_transactions, survey
 
 __all__ = ["RecordDecoder"]
 
-BATCH_ROWS_MAX = 65_536
-BATCH_BYTES_MAX = 8 * 1024 * 1024
+BATCH_ROWS_MAX = 16_384
+BATCH_BYTES_MAX = 2 * 1024 * 1024
 #: Most bytes a Kafka batch may decompress to. No batch may need more than int32 offsets can say, 2 GiB - 1.
 DECOMPRESSED_BYTES_MAX = 1024 * 1024 * 1024
 _INT32_MAX = 2**31 - 1

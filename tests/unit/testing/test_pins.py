@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 _ROOT = Path(__file__).parents[3]
 
@@ -18,7 +19,7 @@ def _pins(name: str) -> dict[str, str]:
             pins |= _pins(line.removeprefix("-r "))
         elif line and not line.startswith("#"):
             package, version = line.split("==")
-            pins[package.lower().replace("_", "-")] = version
+            pins[canonicalize_name(package)] = version
     return pins
 
 
@@ -34,5 +35,5 @@ def _declared() -> list[Requirement]:
 def test_every_declared_dependency_is_pinned_to_a_version_it_allows(file: str) -> None:
     pins = _pins(file)
     for requirement in _declared():
-        pinned = pins[requirement.name.lower().replace("_", "-")]
+        pinned = pins[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(pinned), f"{requirement} is pinned to {pinned}"
