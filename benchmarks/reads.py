@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from figures import Figure, alternately, console, ratio
 from publish import RECORD_BYTES, publish, publish_transactions
 
-__all__ = ["codecs", "headers", "sizes", "transactions"]
+__all__ = ["codecs", "columns", "headers", "sizes", "transactions"]
 
 Action = Callable[[str], None]
 
@@ -20,21 +21,30 @@ class Reads:
         options: of every read.
         records: how many a count must find; None where a count is not measured.
         value_bytes: for the floor.
+        selected: the columns that are used; all where there are none.
     """
 
     def __init__(
-        self, spark: Any, options: Mapping[str, str], *, records: int, value_bytes: int = RECORD_BYTES
+        self,
+        spark: Any,
+        options: Mapping[str, str],
+        *,
+        records: int,
+        value_bytes: int = RECORD_BYTES,
+        selected: tuple[str, ...] = (),
     ) -> None:
         self._spark, self._options, self._records, self._value_bytes = spark, options, records, value_bytes
+        self._selected = selected
 
     def _frame(self, form: str) -> Any:
         reader = self._spark.read.format(form)
         if form == "ready":
             return reader.options(records=self._records, partitions=2, valueBytes=self._value_bytes).load()
-        return reader.options(**self._options).load()
+        frame = reader.options(**self._options).load()
+        return frame.select(*self._selected) if self._selected else frame
 
     def noop(self, form: str) -> None:
-        """Every column of every record, into nothing."""
+        """Every record, into nothing."""
         self._frame(form).write.format("noop").mode("overwrite").save()
 
     def count(self, form: str) -> None:
@@ -108,6 +118,27 @@ def headers(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figu
             required=2.0,
             records=records,
         )
+    ]
+
+
+def columns(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]:
+    """Two of the columns: with the option ``columns``, and selected from all that are shipped."""
+    console.print(f"publishing {records:,} records of {RECORD_BYTES} bytes, lz4")
+    publish(servers, "columns", records, codec="lz4", partitions=2)
+    some = Reads(spark, _topic(servers, "columns", columns="value,offset"), records=records)
+    whole = Reads(spark, _topic(servers, "columns"), records=records, selected=("value", "offset"))
+    seconds = alternately(
+        {
+            "ours": partial(some.noop, "directkafka"),
+            "all": partial(whole.noop, "directkafka"),
+            "JVM": partial(whole.noop, "kafka"),
+        },
+        repeat,
+    )
+    name = "two columns, lz4, noop, with the option `columns`"
+    return [
+        ratio(name, seconds, over="JVM", required=3.5, records=records),
+        ratio(f"{name}, beside all columns shipped", seconds, over="all", required=1.0, records=records),
     ]
 
 

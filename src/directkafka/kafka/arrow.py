@@ -212,11 +212,14 @@ NO_HEADERS = HeaderBuffers(Room(0, 0, 0, 0)).columns
 
 def _as_text(keys: pa.Array) -> pa.Array:
     """Header keys as strings. What is not UTF-8 is replaced by U+FFFD, as Java's consumer does."""
+    # Not a cast, which imports pyarrow.compute: 12 MB in every worker.
+    text = pa.Array.from_buffers(pa.string(), len(keys), keys.buffers(), null_count=0)
     try:
-        return keys.cast(pa.string())
+        text.validate(full=True)
     except pa.ArrowInvalid:
         # One odd producer must not stop a pipeline; only a batch that has such a key takes this slow way.
         return pa.array([key.decode("utf-8", "replace") for key in keys.to_pylist()], pa.string())
+    return text
 
 
 def row_slices(key_ends: Int32s, value_ends: Int32s, rows_max: int, bytes_max: int) -> Iterator[tuple[int, int]]:

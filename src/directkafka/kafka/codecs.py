@@ -26,7 +26,7 @@ import numpy as np
 from directkafka.kafka.c_functions import Decompressors
 from directkafka.kafka.unpack import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 
-__all__ = ["CODEC_NAMES", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
+__all__ = ["CODEC_NAMES", "SNAPPY", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
 
 #: A one-dimensional array of uint8. (That an array is a buffer, type checkers know from Python 3.12 on only.)
 Bytes = Any
@@ -117,6 +117,8 @@ class Scratch:
     def append_run(self, records: Bytes, run: Table, first: int) -> int:
         """Decompress member after member of a run, which says afterwards where each of them lies.
 
+        The call costs as much as a batch that it leaves: not to be made for snappy, which it always leaves.
+
         Args:
             records: the response's bytes, read-only.
             run: columns as in :class:`directkafka.kafka.record_columns.Member`.
@@ -129,7 +131,9 @@ class Scratch:
         if not run[first:, 1].any():
             return len(run)
         if self._decompressors is None:
-            self._decompressors, self._buffer = Decompressors.of(self), np.empty(self._size, np.uint8)
+            self._decompressors = Decompressors.of(self)
+        if not self._buffer.size:
+            self._buffer = np.empty(self._size, np.uint8)
         return int(unpack(self._decompressors, records, run, first, self._buffer, self._used, self._sizes))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:

@@ -241,8 +241,13 @@ class RecordDecoder:
     def _decompressed(self, response: _Response, run: Table) -> Iterator[tuple[Table, _Refusal | None]]:
         """The run with all its records decompressed, in as many parts as the scratch buffer needs."""
         self._scratch.clear()
+        kinds = run[:, 1].tolist()
         first = member = 0
-        while (member := self._scratch.append_run(response.data, run, member)) < len(run):
+        while member < len(run):
+            if kinds[member] != codecs.SNAPPY:
+                member = self._scratch.append_run(response.data, run, member)
+                if member == len(run):
+                    break
             row, codec, start, end = run[member].tolist()
             source = response.data[start:end]
             try:

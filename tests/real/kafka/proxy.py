@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import Counter
 from collections.abc import Callable
 
 from tests.real.proxy import TcpProxy, end, receive, send
@@ -17,6 +18,7 @@ class KafkaProxy(TcpProxy):
     Attributes:
         change: what becomes of each response.
         lie: given a response, what is said of its length.
+        requests: how many went to the broker, by their API's number.
         responses: how many came from the broker.
         response_bytes: how many bytes these had.
     """
@@ -25,8 +27,15 @@ class KafkaProxy(TcpProxy):
         super().__init__(server_host, server_port)
         self.change = change
         self.lie: Callable[[bytes], int] = len
+        self.requests: Counter[int] = Counter()
         self.responses = 0
         self.response_bytes = 0
+
+    def to_server(self, client: socket.socket, server: socket.socket) -> None:
+        while (request := _receive_frame(client)) is not None:
+            self.requests[int.from_bytes(request[:2], "big")] += 1
+            send(server, len(request).to_bytes(4, "big") + request)
+        end(server)
 
     def to_client(self, client: socket.socket, server: socket.socket) -> None:
         while (response := _receive_frame(server)) is not None:
@@ -62,15 +71,15 @@ def advertise(servers: str, proxy: str) -> Change:
     return lambda response: response.replace(encoded(servers), encoded(proxy))
 
 
-def _receive_frame(server: socket.socket) -> bytes | None:
-    head = _receive_exactly(server, 4)
-    return _receive_exactly(server, int.from_bytes(head, "big")) if head else None
+def _receive_frame(sender: socket.socket) -> bytes | None:
+    head = _receive_exactly(sender, 4)
+    return _receive_exactly(sender, int.from_bytes(head, "big")) if head else None
 
 
-def _receive_exactly(server: socket.socket, count: int) -> bytes:
+def _receive_exactly(sender: socket.socket, count: int) -> bytes:
     parts = bytearray()
     while len(parts) < count:
-        part = receive(server, count - len(parts))
+        part = receive(sender, count - len(parts))
         if not part:
             return b""
         parts += part

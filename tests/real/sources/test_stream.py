@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from tests.real.kafka.logs import (
     create_topic_again,
     delete_records,
     delete_topic,
+    host_and_port,
     produce,
     until,
 )
+from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.sources.conftest import QUICK
 from tests.real.sources.queries import WAIT_S, Output, failure_of, places
 
@@ -170,6 +173,25 @@ def test_no_consumer_group_is_left_in_kafka(streaming: Streaming, servers: str, 
     output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
     assert len(output.all()) == 100
     assert groups() == before
+
+
+def test_executors_fetch_and_only_the_driver_lists_offsets(
+    streaming: Streaming, servers: str, tmp_path: Path, hundred: str
+) -> None:
+    """Five times the tasks ask five times for records, and the cluster no more often where its logs end."""
+    fetch, list_offsets = 1, 2
+
+    def requests(tasks: int) -> Counter[int]:
+        with KafkaProxy(*host_and_port(servers)) as proxy:
+            proxy.change = advertise(servers, address := f"127.0.0.1:{proxy.port}")
+            output, options = Output(tmp_path / str(tasks)), {"kafka.bootstrap.servers": address}
+            output.run(streaming(subscribe=hundred, startingOffsets="earliest", minPartitions=tasks, **options))
+            assert output.all() == places(50)
+            return proxy.requests
+
+    few, many = requests(2), requests(10)
+    assert many[fetch] >= few[fetch] + 8
+    assert many[list_offsets] == few[list_offsets] > 0
 
 
 def test_progress_tells_how_far_the_log_goes(streaming: Streaming, output: Output, hundred: str) -> None:
