@@ -18,7 +18,7 @@ __all__ = ["Figure", "alternately", "console", "ratio", "save", "show", "told"]
 
 console = Console(stderr=True)
 
-_WARM_RUNS_MIN, _WARM_RUNS_MAX = 2, 8
+_WARM_RUNS_MIN, _WARM_RUNS_MAX = 3, 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ def alternately(runs: Mapping[str, Callable[[], object]], repeat: int) -> dict[s
     would else be paid for by what happens to be measured first.
     """
     best = dict.fromkeys(runs, math.inf)
-    for number in range(_WARM_RUNS_MAX):
+    for number in range(1, _WARM_RUNS_MAX + 1):
         found = {name: _timed(run) for name, run in runs.items()}
         is_warm = all(found[name] > best[name] * 0.95 for name in runs)
         best = {name: min(best[name], found[name]) for name in runs}

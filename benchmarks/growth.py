@@ -47,9 +47,10 @@ def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figu
         return min(_seconds(partial(_read, spark, servers, "long", **options)) for _ in range(repeat))
 
     # All code is compiled before the first that counts.
-    best_s(counts[-1])
+    best_s(longest // 10)
     seconds, peak_mb = {}, {}
     for count in [*counts, longest]:
+        _forget_peaks()
         seconds[count], peak_mb[count] = best_s(count), _workers_peak_mb()
     long_ones = {count: one / count * 1e6 for count, one in seconds.items() if count >= 1_000_000}
     detail = ", ".join(f"{count:,}: {one:.2f} s" for count, one in seconds.items())
@@ -82,12 +83,22 @@ def _seconds(action: Callable[[], None]) -> float:
     return time.perf_counter() - started
 
 
+def _forget_peaks() -> None:
+    """Let the peaks of :func:`_workers_peak_mb` begin anew (proc(5), ``clear_refs``)."""
+    for child in _python_children():
+        Path(f"/proc/{child.pid}/clear_refs").write_text("5")
+
+
+def _python_children() -> list[psutil.Process]:
+    return [one for one in psutil.Process(os.getpid()).children(recursive=True) if one.name().startswith("python")]
+
+
 def _workers_peak_mb() -> float:
     """The largest of the resident sizes that Spark's Python workers of this process have reached (VmHWM)."""
     peaks = []
-    for child in psutil.Process(os.getpid()).children(recursive=True):
+    for child in _python_children():
         status = Path(f"/proc/{child.pid}/status")
-        if child.name().startswith("python") and status.exists():
+        if status.exists():
             lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
             if "VmHWM" in lines:
                 peaks.append(int(lines["VmHWM"].split()[0]) / 1024)

@@ -35,7 +35,21 @@ __all__ = ["NOWHERE", "Decompressors", "crc32c", "crc32c_address", "gzip_member"
 NOWHERE = 0
 
 _Crc32c = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
-_ZSTD_MODULE = "_zstd" if sys.version_info >= (3, 14) else "backports.zstd._zstd"
+
+#: Modules, and the names in them: of the function, of what makes the memory that it works in, and of what frees that.
+_LZ4_NAMES = ("lz4.block._block", "LZ4_decompress_safe")
+_GZIP_NAMES = (
+    "deflate._deflate",
+    "libdeflate_gzip_decompress_ex",
+    "libdeflate_alloc_decompressor",
+    "libdeflate_free_decompressor",
+)
+_ZSTD_NAMES = (
+    "_zstd" if sys.version_info >= (3, 14) else "backports.zstd._zstd",
+    "ZSTD_decompressDCtx",
+    "ZSTD_createDCtx",
+    "ZSTD_freeDCtx",
+)
 
 
 @cache
@@ -62,17 +76,14 @@ class Decompressors(NamedTuple):
     zstd_state: int
 
     @classmethod
-    def of(cls, owner: object) -> Decompressors:
-        """New ones, for one thread at a time; what they work in is freed with their owner."""
-        gzip, gzip_state = _with_state(
-            owner,
-            "deflate._deflate",
-            "libdeflate_gzip_decompress_ex",
-            "libdeflate_alloc_decompressor",
-            "libdeflate_free_decompressor",
-        )
-        zstd, zstd_state = _with_state(owner, _ZSTD_MODULE, "ZSTD_decompressDCtx", "ZSTD_createDCtx", "ZSTD_freeDCtx")
-        return cls(_address("lz4.block._block", "LZ4_decompress_safe"), gzip, gzip_state, zstd, zstd_state)
+    def of(cls, owner: object, *, lz4: bool = True, gzip: bool = True, zstd: bool = True) -> Decompressors:
+        """New ones, for one thread at a time, of the codecs that are asked for.
+
+        What they work in is freed with their owner; not at the process's end, when a thread may still use it.
+        """
+        gzip_at, gzip_state = _with_state(owner, *_GZIP_NAMES) if gzip else (NOWHERE, NOWHERE)
+        zstd_at, zstd_state = _with_state(owner, *_ZSTD_NAMES) if zstd else (NOWHERE, NOWHERE)
+        return cls(_address(*_LZ4_NAMES) if lz4 else NOWHERE, gzip_at, gzip_state, zstd_at, zstd_state)
 
 
 def address_of(function: Any) -> int:
@@ -104,7 +115,7 @@ def _with_state(owner: object, module: str, name: str, make: str, free: str) -> 
     state = make_state()
     if state is None:
         return NOWHERE, NOWHERE
-    weakref.finalize(owner, free_state, state)
+    weakref.finalize(owner, free_state, state).atexit = False
     return address_of(function), int(state)
 
 

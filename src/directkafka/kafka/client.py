@@ -382,7 +382,7 @@ async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
         connection.close()
         raise
     except TypeError as error:
-        raise kafka.errors.KafkaConnectionError(f"the broker names no APIs: {error}") from error
+        raise kafka.errors.KafkaConnectionError(f"the broker's answer cannot be read: {error}") from error
     except (ValueError, LookupError) as error:
         # So kafka-python's SCRAM says that the broker does not know the password either (RFC 5802, section 3).
         raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error

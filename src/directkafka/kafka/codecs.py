@@ -101,7 +101,8 @@ class Scratch:
         self._buffer: Bytes = np.empty(0, np.uint8)
         self._used = np.zeros(1, np.int64)
         self._sizes = np.zeros(2, np.int64)
-        self._decompressors: Decompressors | None = None
+        self._kinds: set[int] = set()
+        self._decompressors = Decompressors.of(self, lz4=False, gzip=False, zstd=False)
 
     @property
     def bytes(self) -> Bytes:
@@ -128,10 +129,14 @@ class Scratch:
             The first compressed member that was not: for lack of room, because of its codec, or because it is
             damaged. The run's end when there is none.
         """
-        if not run[first:, 1].any():
+        kinds = set(run[first:, 1].tolist())
+        if kinds == {NO_COMPRESSION}:
             return len(run)
-        if self._decompressors is None:
-            self._decompressors = Decompressors.of(self)
+        if not kinds <= self._kinds:
+            self._kinds |= kinds
+            self._decompressors = Decompressors.of(
+                self, lz4=LZ4 in self._kinds, gzip=GZIP in self._kinds, zstd=ZSTD in self._kinds
+            )
         if not self._buffer.size:
             self._buffer = np.empty(self._size, np.uint8)
         return int(unpack(self._decompressors, records, run, first, self._buffer, self._used, self._sizes))

@@ -11,8 +11,8 @@ What the thread decides by itself:
 - a leader that refers to another replica (``client.rack``, KIP-392): go on there, and back to the leader for good
   when that replica dies, refuses, or has nothing to give;
 - an answer without records: ask the leader why. Compaction may have left nothing there, which is moved over;
-- offsets that the log no longer has, a topic that was made again, a log that was cut since the range was planned
-  (KIP-320): data loss, an error or a jump (``fail_on_data_loss``).
+- offsets that the log no longer has, a topic that was deleted or made again, a log that was cut since the range was
+  planned (KIP-320): data loss, an error or a jump (``fail_on_data_loss``).
 """
 
 from __future__ import annotations
@@ -213,6 +213,7 @@ class RangeFetch:
             if response.error_code:
                 self._react(response.error_code)
                 return None
+            self._link.served()
             if response.is_empty:
                 self._on_nothing(response)
                 return None

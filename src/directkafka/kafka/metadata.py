@@ -37,6 +37,9 @@ _UNSUPPORTED_VERSION = 35
 #: What a partition's leader or its followers answer while an election is on its way: LEADER_NOT_AVAILABLE,
 #: NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
 _ELECTION = frozenset({_LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+#: Until a broker that does not answer has been missed, and its partitions have other leaders: Kafka's default of
+#: ``broker.session.timeout.ms`` twice. A broker that stays alone with its leadership has an address that is wrong.
+_MISSED_S_MAX = 18.0
 #: As long as Spark's own source waits (``default.api.timeout.ms``).
 _ELECTION_TIMEOUT_MS = 60_000
 
@@ -77,7 +80,8 @@ class Metadata:
         client: the connections to use; stays open when this is done.
         retries: tries after the first one.
         retry_interval_ms: pause between tries, in milliseconds.
-        election_timeout_ms: how long a partition may be without a leader, in milliseconds.
+        election_timeout_ms: how long a partition may be without a leader when its offsets are asked for, in
+            milliseconds.
     """
 
     def __init__(
@@ -92,11 +96,12 @@ class Metadata:
         self._retries = retries
         self._election_timeout_s = election_timeout_ms / 1000
         self._retrying = tenacity.Retrying(
-            stop=self._is_over,
+            stop=tenacity.stop_after_attempt(retries + 1),
             wait=tenacity.wait_fixed(retry_interval_ms / 1000),
             retry=tenacity.retry_if_exception(_worth_another_try),
             reraise=True,
         )
+        self._waiting_for_leaders = self._retrying.copy(stop=self._is_over)
         self.cluster_id = ""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
@@ -210,7 +215,7 @@ class Metadata:
             if not _worth_another_try(error):
                 raise
         # A leader has moved since the description was made.
-        return self._ask(lambda: self._offsets_at(wanted, self._topics({one.topic for one in wanted})))
+        return self._waiting_for_leaders(lambda: self._offsets_at(wanted, self._topics({one.topic for one in wanted})))
 
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int | None]:
         """The offsets a consumer group has committed, None where it has none.
@@ -236,14 +241,15 @@ class Metadata:
         if state.attempt_number <= self._retries:
             return False
         error = state.outcome.exception() if state.outcome is not None else None
-        return not self._is_election(error) or (state.seconds_since_start or 0.0) >= self._election_timeout_s
+        return (state.seconds_since_start or 0.0) >= self._election_s(error)
 
-    def _is_election(self, error: BaseException | None) -> bool:
-        """Whether others answer, and only one broker does not, or does not lead."""
-        if isinstance(error, BrokerResponseError):
-            return error.code in _ELECTION
+    def _election_s(self, error: BaseException | None) -> float:
+        """How long this may be an election, in seconds: others answer, and only one broker does not, or leads not."""
+        if isinstance(error, BrokerResponseError) and error.code in _ELECTION:
+            return self._election_timeout_s
         # An error that names one of several brokers is not about the cluster.
-        return isinstance(error, BrokerUnreachableError) and error.addresses != self._client.options.bootstrap_servers
+        is_one = isinstance(error, BrokerUnreachableError) and error.addresses != self._client.options.bootstrap_servers
+        return min(self._election_timeout_s, _MISSED_S_MAX) if is_one else 0.0
 
     def _topics(self, names: Collection[str] | None) -> dict[str, TopicDescription]:
         wanted = None if names is None else [{"name": name} for name in sorted(names)]

@@ -18,8 +18,10 @@ __all__ = ["LeaderState", "PartitionLink", "TopicGone", "TryAgain"]
 
 _UNKNOWN = ("", 0)
 
-#: A topic is believed to be deleted when it has been missing for so long, at every look.
-_MISSING_S = 1.0
+#: A topic is believed to be deleted when it has been missing for so long, at every look, and nobody has served it
+#: meanwhile. A broker that is cut off from the others does not know topics that were made since; after 9 s, Kafka's
+#: default, it leads nothing any more.
+_MISSING_S = 10.0
 
 Answer = TypeVar("Answer")
 
@@ -138,6 +140,10 @@ class PartitionLink:
             self.forget()
             raise
 
+    def served(self) -> None:
+        """To be told when a broker has answered for the partition: the topic is there."""
+        self._missing_since = None
+
     def leader_state(self, timeout_ms: int) -> LeaderState:
         """What the leader says of its log now.
 
@@ -211,9 +217,8 @@ class PartitionLink:
         # One look may come from a broker that has just started.
         if missing_s < _MISSING_S:
             raise TryAgain(f"the topic {name} is not there")
-        raise TopicGone(
-            "COULD_NOT_READ_OFFSET_RANGE", f"the topic was deleted: no broker has had it for {missing_s:.1f} s"
-        )
+        detail = f"the topic was deleted: no broker that was asked has had it for {missing_s:.0f} s"
+        raise TopicGone("COULD_NOT_READ_OFFSET_RANGE", detail)
 
     def _find_leader(self, client: KafkaClient) -> tuple[str, int]:
         one = self._task.range

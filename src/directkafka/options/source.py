@@ -186,7 +186,8 @@ class SourceOptions:
         minimum=1,
         maximum=INT_MAX,
         doc="How often the driver tries to ask for offsets and partitions. While the cluster answers and only a "
-        "partition's leader does not, its election is waited for, up to a minute.",
+        "partition's leader does not, its election is waited for: up to a minute, or 18 seconds for a leader that does "
+        "not answer at all.",
     )
     fetch_offset_retry_interval_ms: int = option(
         1_000,

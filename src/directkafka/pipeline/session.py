@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
@@ -56,7 +56,9 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
         if SparkContext._active_spark_context is None:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
             builder = SparkSession.builder.appName(name).master(master)
-            for key, value in {**_SETTINGS, **_worker_sockets(master), **_worker_daemon(master), **conf}.items():
+            ours = {**_SETTINGS, **_worker_sockets(master), **_worker_daemon(master)}
+            chosen = SparkConf()
+            for key, value in {**{name: ours[name] for name in ours if not chosen.contains(name)}, **conf}.items():
                 builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
             builder.getOrCreate()
         session = SparkSession.builder.getOrCreate().newSession()

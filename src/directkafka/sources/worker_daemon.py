@@ -1,8 +1,8 @@
 """The daemon that forks Spark's Python workers, without the zip file: for ``spark.python.daemon.module``.
 
 Spark puts ``pyspark.zip`` first on its workers' import path. Python keeps no bytecode for what it imports from a zip
-file, so the daemon, and every worker that imports more of PySpark than the daemon, compiles it anew: half a second and
-15 MB. PySpark as pip installs it has the same modules beside the zip file, as files with bytecode.
+file, so the daemon, and every worker that imports more of PySpark than the daemon, compiles it anew: up to a second
+and 15 MB. PySpark as pip installs it has the same modules beside the zip file, as files with bytecode.
 
 It is ``pyspark.daemon`` otherwise; where Spark was not installed by pip, it is nothing else. Spark 4.2 and 4.3 start
 the processes that plan a data source's reads with their own daemon, whatever the setting says.

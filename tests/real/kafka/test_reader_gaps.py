@@ -28,7 +28,7 @@ from tests.real.kafka.logs import (
 from tests.vectors.capture import overwritten_keys
 
 from directkafka.errors import DataLossError, FetchTimeoutError
-from directkafka.kafka import exchange, fetch
+from directkafka.kafka import exchange, fetch, partition_link
 from directkafka.kafka.client import Channel
 from directkafka.kafka.fetch_response import FetchResponse
 from directkafka.kafka.range_task import RangeTask
@@ -235,7 +235,10 @@ def test_a_topic_that_was_made_again_is_never_taken_for_the_old_one(servers: str
     assert read(task_for(options(servers), hundred, 0, 1, topic_id=task.topic_id, fail_on_data_loss=False)) == []
 
 
-def test_a_topic_that_is_gone_is_a_loss_of_the_range(servers: str, hundred: str) -> None:
+def test_a_topic_that_is_gone_is_a_loss_of_the_range(
+    servers: str, hundred: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(partition_link, "_MISSING_S", 1.0)
     task = task_for(options(servers), hundred, 0, 50)
     delete_topic(servers, hundred)
     with pytest.raises(DataLossError, match="the topic was deleted") as caught:

@@ -134,6 +134,12 @@ def test_the_c_functions_are_found_where_the_packages_have_them() -> None:
     assert NOWHERE not in BY
 
 
+def test_only_the_codecs_that_are_asked_for_are_made_ready() -> None:
+    made = Decompressors.of(Owner(), lz4=False, zstd=False)
+    assert NOWHERE not in (made.gzip, made.gzip_state)
+    assert (made.lz4, made.zstd, made.zstd_state) == (NOWHERE,) * 3
+
+
 def test_what_the_functions_work_in_is_freed_with_its_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     freed: list[tuple[object, ...]] = []
 
