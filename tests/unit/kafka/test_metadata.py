@@ -78,6 +78,25 @@ def test_an_election_that_does_not_end_is_an_error_that_says_so() -> None:
     assert client.script
 
 
+def test_a_leader_that_never_answers_is_waited_for_until_it_would_have_been_missed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its advertised address is wrong: an error in seconds, and not after the minute that an election may take."""
+    monkeypatch.setattr("directkafka.kafka.metadata._MISSED_S_MAX", 0.05)
+    client = Client(*[unreachable("one:9092")] * 10_000)
+    with pytest.raises(BrokerUnreachableError, match="one:9092"):
+        metadata(client).offsets_at({PLACE: -1}, TOPICS)
+    assert client.script
+
+
+def test_a_group_s_coordinator_is_asked_for_as_often_as_the_options_say() -> None:
+    """What is told to a group for lag tools must not hold a query up for as long as an election."""
+    client = Client(*[unreachable("one:9092")] * 20)
+    with pytest.raises(BrokerUnreachableError):
+        metadata(client).commit("dashboards", {PLACE: 7})
+    assert [api for api, _, _ in client.asked] == ["FindCoordinator"] * 2
+
+
 @pytest.mark.parametrize(("of_the_end", "expected"), [(8, 8), (-1, 5), (3, 5)])
 def test_a_view_s_leader_epoch_is_not_older_than_its_last_record(of_the_end: int, expected: int) -> None:
     client = Client({"offset": 0}, {"offset": 100, "leader_epoch": of_the_end})
