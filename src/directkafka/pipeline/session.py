@@ -44,8 +44,8 @@ _ARROW_BATCH_ROWS = 65_536
 def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkSession:
     """A session of the pipeline's own: its temporary views and SQL settings touch nobody else's.
 
-    An existing Spark application (spark-submit, a notebook, another pipeline) is used as it is; ``master`` and
-    ``conf`` count only when there is none.
+    An existing Spark application (a notebook's, another pipeline's) is used as it is; ``master`` and ``conf`` count
+    only when there is none, and only where ``spark-submit`` was told nothing else.
 
     Args:
         name: the application's name, if it is made here.
@@ -55,17 +55,27 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
     with _lock:
         if SparkContext._active_spark_context is None:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            builder = SparkSession.builder.appName(name).master(master)
-            ours = {**_SETTINGS, **_worker_sockets(master), **_worker_daemon(master)}
-            chosen = SparkConf()
-            for key, value in {**{name: ours[name] for name in ours if not chosen.contains(name)}, **conf}.items():
-                builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
+            builder = SparkSession.builder.appName(name)
+            submitted = _submitted()
+            master = submitted.get("spark.master", master)
+            ours = {"spark.master": master, **_SETTINGS, **_worker_sockets(master), **_worker_daemon(master)}
+            for key, value in {**ours, **conf}.items():
+                if not submitted.contains(key):
+                    builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
             builder.getOrCreate()
         session = SparkSession.builder.getOrCreate().newSession()
     _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
     # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
     _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session
+
+
+def _submitted() -> SparkConf:
+    """What ``spark-submit`` was told, on its command line or in its files; nothing where it does not run."""
+    if "PYSPARK_GATEWAY_PORT" in os.environ:
+        # Its JVM is there already, but is looked at only from now on.
+        SparkContext._ensure_initialized()
+    return SparkConf()
 
 
 def _worker_sockets(master: str) -> dict[str, str]:

@@ -61,6 +61,7 @@ class Leader:
         self.asked: list[int] = []
         self.asked_at: list[float] = []
         self.done: list[str] = []
+        self.times_served = 0
         self.host, self.port = "broker", 9092
 
     def answer(self, _: object, task: RangeTask, position: int, *, buffer: bytearray, **__: Any) -> FetchResponse:
@@ -88,6 +89,9 @@ class Leader:
         self.done.append("forget")
         self.address = self.state.address
 
+    def served(self) -> None:
+        self.times_served += 1
+
     def __getattr__(self, name: str) -> Callable[[], None]:
         return lambda: self.done.append(name)
 
@@ -112,6 +116,12 @@ def run(a_task: RangeTask) -> list[tuple[int, int]]:
     finally:
         fetching.close()
     return found
+
+
+def test_every_answer_without_an_error_says_that_the_topic_is_there(leader: Leader) -> None:
+    leader.script += [answer(8, 12), refusal(6), answer(), answer(13, 25)]
+    run(task())
+    assert (len(leader.asked), leader.times_served) == (4, 3)
 
 
 def test_the_next_request_starts_where_the_last_batch_ended(leader: Leader) -> None:
