@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from tests.record_encoder import CODECS, Record, decoder, encode_batch
 
-from directkafka.kafka.record_batch import next_offset
+from directkafka.kafka.record_batch import read_headers
 
 #: A fetch response; `max.partition.fetch.bytes` is 1 MiB unless set.
 RESPONSE_BYTES = 4 * 1024 * 1024
@@ -98,7 +98,7 @@ def response(case: Case) -> tuple[bytearray, int]:
 def measured(case: Case, repeat: int) -> Result:
     """The best of several runs; batches are let go as soon as they are there, as Spark's writer does."""
     data, count = response(case)
-    assert next_offset(memoryview(data)) == count
+    assert read_headers(memoryview(data)).next_offset == count
     best = float("inf")
     for _ in range(repeat):
         using = decoder(include_headers=case.with_headers, read_committed=False)

@@ -33,7 +33,7 @@ from directkafka.kafka.exchange import ask
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.partition_link import PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.record_batch import header_fault, next_offset, written_later
+from directkafka.kafka.record_batch import header_fault, read_headers
 from directkafka.spark_conditions import data_loss
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
@@ -241,17 +241,11 @@ class RangeFetch:
         return response
 
     def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords | None:
-        with memoryview(buffer) as whole:
-            records = whole[response.records_start : response.records_end]
-            until_written_later = self._find_written_later(records)
-            if until_written_later is not None:
-                records.release()
-                records = whole[response.records_start : response.records_start + until_written_later]
-        if until_written_later == 0:
+        records, following = self._as_planned(response, buffer)
+        if not records:
             records.release()
             self._lose_rewritten()
             return None
-        following = next_offset(records)
         if following is None or following <= self._position:
             reason = header_fault(records) or (
                 f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
@@ -270,15 +264,22 @@ class RangeFetch:
             records=records, aborted=response.aborted, from_offset=asked, next_offset=following, buffer=buffer
         )
 
-    def _find_written_later(self, records: memoryview) -> int | None:
-        """The position of the first batch that has taken the place of what was planned to be read; None: all is well.
+    def _as_planned(self, response: FetchResponse, buffer: bytearray) -> tuple[memoryview, int | None]:
+        """The records up to the first batch that has taken the place of what was planned, and what follows them.
 
-        The log was cut after the range was planned, by a leader that had less, or an empty disk; and written again.
+        Such a batch is there when the log was cut after the range was planned, by a leader that had less, or an
+        empty disk; and written again.
         """
-        epoch = self._task.leader_epoch
-        later = written_later(records, epoch) if epoch >= 0 else None
-        # Behind the range's end a later epoch is nothing special.
-        return later.start if later is not None and later.base_offset < self._task.range.until_offset else None
+        with memoryview(buffer) as whole:
+            records = whole[response.records_start : response.records_end]
+            headers = read_headers(records, self._task.leader_epoch)
+            later = headers.written_later
+            # Behind the range's end a later epoch is nothing special.
+            if later is not None and later.base_offset < self._task.range.until_offset:
+                records.release()
+                records = whole[response.records_start : response.records_start + later.start]
+                headers = read_headers(records)
+        return records, headers.next_offset
 
     def _lose_rewritten(self) -> None:
         detail = (

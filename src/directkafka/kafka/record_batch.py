@@ -36,12 +36,12 @@ from directkafka.kafka.record_fault import Fault, describe, new_fault, report
 __all__ = [
     "HEADER_SIZE",
     "Batch",
+    "Headers",
     "batch_at",
     "header_fault",
     "index_batches",
-    "next_offset",
+    "read_headers",
     "readonly_bytes",
-    "written_later",
 ]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -52,7 +52,6 @@ Table = np.ndarray[Any, np.dtype[np.int64]]
 HEADER_SIZE = 61
 _LENGTH_END = 12
 _MAGIC_END = 17
-_INT32_MAX = 2147483647
 _INT64_MAX = 9223372036854775807
 
 
@@ -142,7 +141,7 @@ def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any)
             return last_offset + 1
         base = _int64(data, start)
         last_offset = base + _int32(data, start + 23)
-        if counted[1] < 0 and _int32(data, start + 12) > leader_epoch:
+        if leader_epoch >= 0 and counted[1] < 0 and _int32(data, start + 12) > leader_epoch:
             counted[1] = start
         if count < index.shape[0]:
             index[count, 0] = start
@@ -174,9 +173,9 @@ def index_batches(data: Bytes, fault: Int64s) -> Table:
     """
     # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
     counted = np.zeros(2, np.int64)
-    _walk(data, _NO_INDEX, _INT32_MAX, counted, fault)
+    _walk(data, _NO_INDEX, -1, counted, fault)
     index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
-    _walk(data, index, _INT32_MAX, counted, fault)
+    _walk(data, index, -1, counted, fault)
     return index
 
 
@@ -187,21 +186,6 @@ def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
     return view
 
 
-def next_offset(records: memoryview) -> int | None:
-    """One past the last offset of the last complete batch, from the batch headers alone.
-
-    Meant for the thread that receives: it can ask for what follows before these bytes are decoded. Bytes that are
-    no batch end the run, as a batch that is cut off does; the decoder reports them.
-
-    Args:
-        records: the ``records`` field of a fetch response.
-
-    Returns:
-        The offset to fetch next, or None when no complete batch is there.
-    """
-    return int(_walk(readonly_bytes(records), _NO_INDEX, _INT32_MAX, np.zeros(2, np.int64), new_fault())) or None
-
-
 class WrittenLater(NamedTuple):
     """A batch of a later leader epoch than expected: position of its first byte, and its base offset."""
 
@@ -209,26 +193,40 @@ class WrittenLater(NamedTuple):
     base_offset: int
 
 
-def written_later(records: memoryview, leader_epoch: int) -> WrittenLater | None:
-    """The first complete batch that was written under a later leader epoch than this one.
+class Headers(NamedTuple):
+    """What the batch headers of a response say.
+
+    Attributes:
+        next_offset: one past the last offset of the last complete batch, the offset to fetch next; None when no
+            complete batch is there.
+        written_later: the first complete batch of a later leader epoch than expected, or None.
+    """
+
+    next_offset: int | None
+    written_later: WrittenLater | None
+
+
+def read_headers(records: memoryview, leader_epoch: int = -1) -> Headers:
+    """Read the batch headers alone.
+
+    Meant for the thread that receives: it can ask for what follows before these bytes are decoded. Bytes that are
+    no batch end the run, as a batch that is cut off does; the decoder reports them.
 
     Args:
         records: the ``records`` field of a fetch response.
-        leader_epoch: the last epoch that is wanted.
-
-    Returns:
-        Where it is, or None when there is none.
+        leader_epoch: the last epoch that is expected; -1 for any.
     """
-    data, counted = readonly_bytes(records), np.zeros(2, np.int64)
-    _walk(data, _NO_INDEX, leader_epoch, counted, new_fault())
+    counted = np.zeros(2, np.int64)
+    following = int(_walk(readonly_bytes(records), _NO_INDEX, leader_epoch, counted, new_fault()))
     start = int(counted[1])
-    return WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
+    later = WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
+    return Headers(following or None, later)
 
 
 def header_fault(records: memoryview) -> str | None:
     """What is wrong with the first batch header that is none; None when all are well up to where the bytes end.
 
-    Meant for the message when :func:`next_offset` gives nothing to go on from.
+    Meant for the message when :func:`read_headers` finds nothing to go on from.
     """
     fault = new_fault()
     index_batches(readonly_bytes(records), fault)

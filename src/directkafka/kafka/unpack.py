@@ -37,9 +37,9 @@ def _unpack_one(
     by: Decompressors, codec: int, data: Any, start: int, end: int, target: Any, to: int, room_end: int, sizes: Any
 ) -> int:
     """Decompress ``[start, end)`` to ``target[to:room_end]``: the position after it, or -1: left to the caller."""
-    written = _LEFT
     if codec == LZ4 and by.lz4 != NOWHERE:
         return unpack_lz4_frame(by.lz4, data, start, end, target, to, room_end)
+    written = _LEFT
     if codec == GZIP and by.gzip != NOWHERE:
         written = gzip_member(by.gzip, by.gzip_state, data, start, end, target, to, room_end - to, sizes)
     elif codec == ZSTD and by.zstd != NOWHERE:

@@ -26,7 +26,7 @@ from tests.record_encoder import (
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka.arrow import schema
-from directkafka.kafka.record_batch import next_offset
+from directkafka.kafka.record_batch import read_headers
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.records"))
@@ -53,7 +53,7 @@ def test_there_are_vectors_of_every_codec() -> None:
 def test_bytes_of_a_real_broker_give_what_another_client_read(name: str, isolation: str) -> None:
     records = (VECTORS / f"{name}.records").read_bytes()
     document = json.loads((VECTORS / f"{name}.json").read_text())
-    until = next_offset(memoryview(records))
+    until = read_headers(memoryview(records)).next_offset
     assert until is not None
     using = decoder(read_committed=isolation == "read_committed")
     aborted = [(producer_id, first) for producer_id, first in document["aborted"]]

@@ -8,9 +8,8 @@ from directkafka.kafka.record_batch import (
     Batch,
     header_fault,
     index_batches,
-    next_offset,
+    read_headers,
     readonly_bytes,
-    written_later,
 )
 from directkafka.kafka.record_fault import Fault, describe, new_fault
 
@@ -63,13 +62,13 @@ def test_a_batch_that_is_cut_off_anywhere_ends_the_run_without_a_fault(length: i
     first_end = struct.unpack_from(">i", TWO, 8)[0] + 12
     assert len(batches) == int(length >= first_end)
     assert not fault.any()
-    assert next_offset(memoryview(TWO[:length])) == (7 if length >= first_end else None)
+    assert read_headers(memoryview(TWO[:length])).next_offset == (7 if length >= first_end else None)
 
 
 def test_the_next_offset_is_one_past_the_last_complete_batch() -> None:
-    assert next_offset(memoryview(TWO)) == 10
-    assert next_offset(memoryview(bytearray(TWO))) == 10
-    assert next_offset(memoryview(b"")) is None
+    assert read_headers(memoryview(TWO)).next_offset == 10
+    assert read_headers(memoryview(bytearray(TWO))).next_offset == 10
+    assert read_headers(memoryview(b"")).next_offset is None
     assert header_fault(memoryview(TWO[:-1])) is None
 
 
@@ -84,12 +83,12 @@ def of_epochs(*epochs: int) -> bytes:
 def test_the_first_batch_of_a_later_leader_epoch_is_found() -> None:
     data = of_epochs(3, 4, 5, 6, 7)
     size = len(data) // 5
-    assert written_later(memoryview(data), 5) == (3 * size, 30)
-    assert written_later(memoryview(data), 2) == (0, 0)
-    assert written_later(memoryview(data), 7) is None
-    assert written_later(memoryview(data[:-1]), 6) is None
-    assert written_later(memoryview(of_epochs(-1, -1)), 0) is None
-    assert written_later(memoryview(b""), 0) is None
+    assert read_headers(memoryview(data), 5).written_later == (3 * size, 30)
+    assert read_headers(memoryview(data), 2).written_later == (0, 0)
+    assert read_headers(memoryview(data), 7).written_later is None
+    assert read_headers(memoryview(data[:-1]), 6).written_later is None
+    assert read_headers(memoryview(of_epochs(-1, -1)), 0).written_later is None
+    assert read_headers(memoryview(b""), 0).written_later is None
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
@@ -116,7 +115,7 @@ def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, fault: F
     assert batches == []
     assert found[0] == fault
     assert words in describe(found)
-    assert next_offset(memoryview(data)) is None
+    assert read_headers(memoryview(data)).next_offset is None
     assert header_fault(memoryview(data)) == describe(found)
 
 
@@ -125,4 +124,4 @@ def test_offsets_that_do_not_rise_from_batch_to_batch_are_refused() -> None:
     batches, fault = index(data)
     assert len(batches) == 1
     assert describe(fault) == "base offset 5 is not above the last offset 5 of the batch before it"
-    assert next_offset(memoryview(data)) == 6
+    assert read_headers(memoryview(data)).next_offset == 6
