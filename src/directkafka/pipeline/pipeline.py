@@ -46,7 +46,7 @@ class Pipeline:
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``.
         engine: ``"direct"``: the ledger is the checkpoint.
         checkpoint: not used by the direct engine; must be None.
-        master, spark_conf: used only when no Spark session exists.
+        master, spark_conf: used only when no Spark session exists, and where ``spark-submit`` was told nothing else.
         report: told of each committed batch; one log line each by default. What it raises is logged, no more.
         retry_ms_max: how long after its first failure a step whose failure may pass (a database that restarts) is
             tried again, in milliseconds.
