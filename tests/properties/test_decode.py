@@ -39,7 +39,7 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
-from directkafka.kafka.record_batch import next_offset
+from directkafka.kafka.record_batch import read_headers
 
 UNTIL = 2**62
 #: How long an example takes says more about the machine than about the decoder.
@@ -94,7 +94,7 @@ def test_what_is_encoded_is_decoded_whatever_the_limits(
     data = b"".join(encode_batch(batch, codec=codec) for batch, codec in zip(log, with_codecs, strict=False))
     expected = [(expected_row(one), one.timestamp_ms * 1000) for batch in log for one in batch]
     assert rows_and_times(data, batch_rows_max=rows_max, batch_bytes_max=bytes_max) == expected
-    assert next_offset(memoryview(data)) == log[-1][-1].offset + 1
+    assert read_headers(memoryview(data)).next_offset == log[-1][-1].offset + 1
 
 
 @calm
@@ -118,7 +118,7 @@ def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
     cut = data.draw(st.integers(0, len(response)))
     using = decoder()
     rows = decode_rows(response[:cut], using=using)
-    assert using.position == (next_offset(memoryview(response[:cut])) or 0)
+    assert using.position == (read_headers(memoryview(response[:cut])).next_offset or 0)
     rows += decode_rows(response, using=using)
     assert [row["offset"] for row in rows] == [one.offset for batch in log for one in batch]
 
@@ -345,7 +345,7 @@ def refusal_of(
     found: list[int] | None = None,
 ) -> MalformedBatchError | None:
     """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
-    following = next_offset(memoryview(data))
+    following = read_headers(memoryview(data)).next_offset
     assert following is None or following > 0
     using = decoder(
         from_offset,
