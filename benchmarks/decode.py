@@ -65,7 +65,7 @@ def cases() -> Iterator[Case]:
 
 def text(size: int, chance: random.Random) -> bytes:
     """Comma-separated fields of a flight, cut at this size; lz4 makes it 1.7 times smaller."""
-    fields = []
+    fields: list[str] = []
     while sum(map(len, fields)) < size:
         fields.append(
             f"{chance.choice(('UA', 'AA', 'DL', 'B6'))},{chance.randrange(9999)},N{chance.randrange(99999)},EWR,"

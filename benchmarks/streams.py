@@ -59,7 +59,7 @@ def _median_batch_ms(spark: Any, form: str, servers: str, topic: str, size: int)
     # The partitions' shares are rounded, so a batch may be a few records off.
     full = [one["durationMs"]["triggerExecution"] for one in progress if abs(one["numInputRows"] - size) < size / 10]
     assert len(full) >= _BATCHES - 2, f"{form}: {len(full)} whole batches of {_BATCHES}"
-    return statistics.median(full[_FIRST:])
+    return float(statistics.median(full[_FIRST:]))
 
 
 def cold_start(servers: str, jars: Sequence[Path], *, repeat: int) -> list[Figure]:

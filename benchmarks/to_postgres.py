@@ -9,6 +9,7 @@ import tempfile
 from urllib.parse import urlsplit
 
 import psycopg
+from pyspark.sql import DataFrame, SparkSession
 
 from directkafka import Pipeline, PostgresSink
 
@@ -34,12 +35,12 @@ def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) 
     _check(dsn, table, rows)
 
 
-def foreach_batch(spark, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:  # noqa: ANN001
+def foreach_batch(spark: SparkSession, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
     """At least once: foreachBatch with Spark's JDBC writer, with the driver's fastest settings."""
     parts = urlsplit(dsn)
     url = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?reWriteBatchedInserts=true"
 
-    def write(batch, _number: int) -> None:  # noqa: ANN001
+    def write(batch: DataFrame, _number: int) -> None:
         batch.write.format("jdbc").options(
             url=url, dbtable=table, user=parts.username, driver="org.postgresql.Driver", batchsize="10000"
         ).mode("append").save()
@@ -67,6 +68,6 @@ def foreach_batch(spark, servers: str, topic: str, *, dsn: str, table: str, rows
 def _check(dsn: str, table: str, rows: int) -> None:
     """The rows are there; then the table goes, so that every run meets the same database."""
     with psycopg.connect(dsn) as connection:
-        found = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()  # type: ignore[call-overload]
+        found = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()
         assert found == (rows,), f"{table} has {found} rows of {rows}"
-        connection.execute(f'DROP TABLE "{table}"')  # type: ignore[call-overload]
+        connection.execute(f'DROP TABLE "{table}"')

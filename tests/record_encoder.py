@@ -181,7 +181,7 @@ def decode_rows(
 
 def expected_row(record: Record, *, with_headers: bool = True) -> dict[str, Any]:
     """What a record is in Arrow, without the timestamp, which Python's datetime cannot always hold."""
-    row = {
+    row: dict[str, Any] = {
         "key": record.key,
         "value": record.value,
         "topic": "flights",

@@ -13,7 +13,6 @@ import enum
 import importlib
 import inspect
 import re
-import sys
 import textwrap
 import tomllib
 import typing
@@ -139,7 +138,7 @@ def _expected(spec: Any) -> str:
         return f"a whole number, {spec.minimum} or more"
     # Spark's two words are texts beside the JSON.
     words = "a word such as `earliest`, or " * (spec.kind == "json" and "one of earliest" in spec.doc)
-    return words + spec.expected()
+    return f"{words}{spec.expected()}"
 
 
 def _client_names() -> Iterator[str]:
@@ -444,4 +443,4 @@ def _type(hint: Any) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

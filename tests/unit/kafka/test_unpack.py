@@ -147,7 +147,7 @@ def test_what_the_functions_work_in_is_freed_with_its_owner(monkeypatch: pytest.
         return weakref_finalize(owner, lambda: freed.append((function(state), state)))
 
     weakref_finalize = weakref.finalize
-    monkeypatch.setattr(c_functions.weakref, "finalize", finalize)
+    monkeypatch.setattr(weakref, "finalize", finalize)
     owner = Owner()
     made = Decompressors.of(owner)
     assert not freed
