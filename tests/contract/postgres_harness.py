@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import psycopg
 from psycopg import sql
 
+from directkafka.sinks.modes import Mode
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores.postgres import PostgresStore
 
 KEYS: dict[str, dict[str, Sequence[str]]] = {
     "append": {},
     "ignore": {"key": ["id"]},
+    "upsert": {"key": ["id"]},
     "merge": {"key": ["id"], "add": ["flights"]},
+    "replace": {},
 }
 
 
@@ -30,10 +33,12 @@ class PostgresHarness:
         self,
         table: str,
         *,
-        mode: Literal["append", "ignore", "merge"] = "append",
+        mode: Mode = "append",
+        order: Sequence[str] = (),
         staged: bool = False,
     ) -> PostgresSink:
-        return PostgresSink(self.dsn, table, mode, **KEYS[mode], inline_bytes_max=0 if staged else 1 << 20)
+        inline_bytes_max = 0 if staged else 1 << 20
+        return PostgresSink(self.dsn, table, mode, **KEYS[mode], order=order, inline_bytes_max=inline_bytes_max)
 
     def rows(self, sink: PostgresSink) -> list[tuple[Any, ...]]:
         with psycopg.connect(self.dsn) as connection:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from tests.contract.postgres_harness import PostgresHarness
 
-from directkafka.testing.store_contract import StoreContract
+from directkafka.testing.table_contract import TableContract
 
 pytestmark = pytest.mark.real
 
 
-class TestPostgresStore(StoreContract):
+class TestPostgresStore(TableContract):
     @pytest.fixture
     def harness(self, database: str) -> PostgresHarness:
         return PostgresHarness(database)

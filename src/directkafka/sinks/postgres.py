@@ -1,9 +1,9 @@
 """The Postgres sink: a DataFrame's rows into one table, in the transaction of the ledger.
 
 Rights that the DSN's user needs, beside those of :mod:`directkafka.stores.postgres`: INSERT on the table
-(``ignore`` with a key: SELECT as well; ``merge``: SELECT and UPDATE), CREATE on the staging schema, TEMPORARY on
-the database for ``ignore`` and ``merge``. To have the table made: CREATE on its schema. To have columns added:
-to own it.
+(``ignore`` with a key: SELECT as well; ``upsert`` and ``merge``: SELECT and UPDATE; ``replace``: DELETE), CREATE on
+the staging schema, TEMPORARY on the database for ``ignore``, ``upsert`` and ``merge``. To have the table made: CREATE
+on its schema. To have columns added: to own it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
+from directkafka.sinks.modes import Mode, RowMode
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
-from directkafka.sinks.postgres_plan import Mode, SinkPlan, identifiers
+from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import (
     SQL,
     Table,
@@ -43,10 +44,14 @@ SchemaPolicy = Literal["fail", "add-columns"]
 _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "append": ("INSERT", "STAGE"),
     "ignore": ("INSERT", "SELECT", "STAGE", "TEMPORARY"),
+    "upsert": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
     "merge": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
+    "replace": ("INSERT", "DELETE", "STAGE"),
 }
 
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
+
+_WHERE: Final = "a Postgres sink"
 
 #: NULLS NOT DISTINCT exists since this version.
 _NULLS_NOT_DISTINCT_SINCE: Final = 150_000
@@ -59,10 +64,14 @@ class PostgresSink:
         dsn: libpq connection string or URI; also used by the executors.
         table: ``table`` or ``schema.table``, quoted where SQL would need it. Made from the DataFrame's schema
             when it does not exist.
-        mode: ``append``; ``ignore`` (rows that violate a unique index are left out); ``merge`` (one row per
-            key, to which numbers are added).
-        key: columns with a unique index: needed by ``merge``, optional for ``ignore`` (any unique index).
+        mode: how rows meet those that are there, see :mod:`directkafka.sinks.modes`: ``append``; ``ignore`` (rows
+            that violate a unique index are left out); ``upsert`` (a row replaces the row of its key); ``merge`` (one
+            row per key, to which numbers are added); ``replace`` (a batch's rows become the whole table).
+        key: columns with a unique index: needed by ``upsert`` and ``merge``, optional for ``ignore`` (any unique
+            index).
         add: numeric columns of ``merge``; a null counts as zero.
+        order: columns of ``upsert``: of two rows of a key the one with the higher values stays, in the batch and in
+            the table. Without them the later batch's row stays, and two rows of a key in one batch are an error.
         inline_bytes_max: up to about this many bytes of Arrow data of a batch go through the driver, which writes
             them once; the tasks share it. A task with more than its share stages its rows in the database itself,
             where they are written twice.
@@ -71,31 +80,30 @@ class PostgresSink:
         staging_schema: where staging tables are made; None: the table's own schema.
 
     Raises:
-        OptionError: mode, key, add, table or DSN make no sense.
+        OptionError: mode, key, add, order, table or DSN make no sense.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the order of the arguments is a contract
         self,
         dsn: str,
         table: str,
         mode: Mode = "append",
         key: Sequence[str] | None = None,
         add: Sequence[str] | None = None,
+        order: Sequence[str] | None = None,
         *,
         inline_bytes_max: int = 64 * 1024 * 1024,
         connections_max: int = 8,
         schema_policy: SchemaPolicy = "fail",
         staging_schema: str | None = None,
     ) -> None:
-        _check_options(mode, key, add, connections_max, schema_policy)
+        _check_options(connections_max, schema_policy)
+        self._mode = RowMode.parse(mode, key=key, add=add, order=order, where=_WHERE)
         try:
             self._table = parse_name(table)
         except ValueError as error:
             raise OptionError(option="table", reason=str(error)) from None
         self._store = PostgresStore(dsn)
-        self._mode = mode
-        self._key = tuple(key or ())
-        self._add = tuple(add or ())
         self._inline_bytes_max = inline_bytes_max
         self._connections_max = connections_max
         self._schema_policy = schema_policy
@@ -104,7 +112,7 @@ class PostgresSink:
         self._staging_names: set[str] = set()
 
     def __repr__(self) -> str:
-        return f"PostgresSink({self._store.address.label!r}, {self.name!r}, mode={self._mode!r})"
+        return f"PostgresSink({self._store.address.label!r}, {self.name!r}, mode={self._mode.name!r})"
 
     @property
     def name(self) -> str:
@@ -201,7 +209,7 @@ class PostgresSink:
         """
         with self._connected("directkafka verify") as connection:
             table = self._read(connection) or self._mismatch_raised("there is no such table")
-            return count_table(connection, table, self._add, is_folded=self._mode != "append")
+            return count_table(connection, table, self._mode.add, is_folded=self._mode.is_folded)
 
     @contextmanager
     def _connected(self, purpose: str) -> Iterator[psycopg.Connection[Any]]:
@@ -240,13 +248,13 @@ class PostgresSink:
             sql.SQL("{} {}{}").format(
                 sql.Identifier(field.name),
                 sql.SQL(self._type_sql(field)),
-                sql.SQL(" NOT NULL" if nulls_count and field.name in self._key else ""),
+                sql.SQL(" NOT NULL" if nulls_count and field.name in self._mode.key else ""),
             )
             for field in schema
         ]
-        if self._key:
+        if self._mode.key:
             clause = "UNIQUE ({})" if nulls_count else "UNIQUE NULLS NOT DISTINCT ({})"
-            definitions.append(sql.SQL(clause).format(identifiers(self._key)))
+            definitions.append(sql.SQL(clause).format(identifiers(self._mode.key)))
         statement = sql.SQL(SQL["create_table"]).format(
             target=sql.Identifier(*self._table), definitions=sql.SQL(", ").join(definitions)
         )
@@ -266,7 +274,7 @@ class PostgresSink:
                 )
 
     def _type_sql(self, field: pa.Field) -> str:
-        is_sum = self._mode == "merge" and field.name in self._add
+        is_sum = field.name in self._mode.add
         found = creation_type(field.type, is_sum=is_sum)
         return found or self._mismatch_raised(
             f"column {field.name!r} of type {field.type} has no Postgres type here: make a string of it, "
@@ -274,12 +282,12 @@ class PostgresSink:
         )
 
     def _plan_for(self, schema: pa.Schema, table: Table) -> SinkPlan:
-        problems = column_problems(schema, table) + self._key_problems(schema, table)
+        problems = column_problems(schema, table) + self._mode.column_problems(schema) + self._key_problems(table)
         if table.kind not in ("r", "p"):
             problems.append("it is no ordinary or partitioned table")
         if problems:
             self._mismatch_raised("; ".join(problems))
-        index = table.unique_index(self._key)
+        index = table.unique_index(self._mode.key)
         return SinkPlan(
             store=self._store.address.label,
             sink=self.name,
@@ -288,38 +296,29 @@ class PostgresSink:
             staging_schema=self._staging_schema or table.schema,
             columns=wire_columns(schema, table),
             types_sql=tuple(table.column(name).type_sql for name in schema.names),
-            key=self._key,
-            add=self._add,
             refuse_null_keys=index is not None and not index.nulls_are_equal,
         )
 
-    def _key_problems(self, schema: pa.Schema, table: Table) -> list[str]:
-        named = (*self._key, *self._add)
-        problems = [f"the DataFrame has no column {name!r} (key, add)" for name in named if name not in schema.names]
-        if self._key and table.unique_index(self._key) is None:
-            columns = ", ".join(self._key)
+    def _key_problems(self, table: Table) -> list[str]:
+        problems = []
+        if self._mode.key and table.unique_index(self._mode.key) is None:
+            columns = ", ".join(self._mode.key)
             problems.append(
                 f"the key ({columns}) has no unique index without a condition: "
                 f"run CREATE UNIQUE INDEX ON {self.name} ({columns})"
             )
-        if self._mode == "merge":
-            problems += [
-                f"column {name!r} is neither key nor add: merge would not know which row's to keep"
-                for name in schema.names
-                if name not in named
-            ]
-            problems += [
-                f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
-                for column in table.columns
-                if column.name in self._add and column.base_type not in _NUMBERS
-            ]
+        problems += [
+            f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
+            for column in table.columns
+            if column.name in self._mode.add and column.base_type not in _NUMBERS
+        ]
         return problems
 
     def _check_rights(self, table: Table, user: str) -> None:
         place = f'"{table.schema}"."{table.name}"'
         staging = self._staging_schema or table.schema
-        for right in _RIGHTS[self._mode]:
-            if right in table.rights or (right == "SELECT" and not self._key):
+        for right in _RIGHTS[self._mode.name]:
+            if right in table.rights or (right == "SELECT" and not self._mode.key):
                 continue
             grant = {
                 "STAGE": f'CREATE ON SCHEMA "{staging}"',
@@ -336,27 +335,14 @@ class PostgresSink:
         raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)
 
 
-def _check_options(
-    mode: str,
-    key: Sequence[str] | None,
-    add: Sequence[str] | None,
-    connections_max: int,
-    schema_policy: str,
-) -> None:
-    def refuse(option: str, reason: str) -> None:
-        raise OptionError(option=option, where="a Postgres sink", reason=reason)
-
-    if mode not in get_args(Mode):
-        refuse("mode", f"{mode!r} is none of {', '.join(get_args(Mode))}")
-    if mode == "merge" and not (key and add):
-        refuse("mode", "merge needs key = [...] and add = [...]")
-    if mode == "append" and key:
-        refuse("key", "append has no use for a key: write mode = 'ignore' or 'merge'")
-    if mode != "merge" and add:
-        refuse("add", "only mode = 'merge' adds")
-    if set(key or ()) & set(add or ()):
-        refuse("add", "a column is either key or add")
+def _check_options(connections_max: int, schema_policy: str) -> None:
     if connections_max < 1:
-        refuse("connections_max", f"{connections_max} connections are too few: 1 or more")
+        raise OptionError(
+            option="connections_max", where=_WHERE, reason=f"{connections_max} connections are too few: 1 or more"
+        )
     if schema_policy not in get_args(SchemaPolicy):
-        refuse("schema_policy", f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}")
+        raise OptionError(
+            option="schema_policy",
+            where=_WHERE,
+            reason=f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}",
+        )

@@ -8,6 +8,7 @@ SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
        has_table_privilege(c.oid, 'INSERT') AS may_insert,
        has_table_privilege(c.oid, 'SELECT') AS may_select,
        has_table_privilege(c.oid, 'UPDATE') AS may_update,
+       has_table_privilege(c.oid, 'DELETE') AS may_delete,
        has_schema_privilege(coalesce(%(staging_schema)s, n.nspname), 'CREATE') AS may_stage,
        has_database_privilege(current_database(), 'TEMPORARY') AS may_make_temporary
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -67,8 +68,8 @@ COPY {table} ({columns}) FROM STDIN (FORMAT binary);
 -- What the staging area really holds of each attempt.
 SELECT _attempt, count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) GROUP BY _attempt;
 
--- name: find_null_key
--- Whether a row lacks its key, which a unique index that counts nulls as different would let in twice.
+-- name: count_nulls
+-- Rows with a null in a key that a unique index would not see, or in an order that then decides nothing.
 SELECT count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) AND ({is_null});
 
 -- name: append
@@ -86,6 +87,37 @@ INSERT INTO {target} AS held ({columns})
 SELECT {keys}, {sums} FROM {staging} WHERE _attempt = ANY ({attempts})
  GROUP BY {keys} ORDER BY {keys}
     ON CONFLICT ({keys}) DO UPDATE SET {additions};
+
+-- name: upsert
+-- Mode upsert, in the keys' order. A key that comes twice makes it fail with cardinality_violation: two rows
+-- of a key that nothing decides between.
+INSERT INTO {target} AS held ({columns}) SELECT {columns} FROM {winners} ORDER BY {keys}
+    ON CONFLICT ({keys}) DO {action};
+
+-- name: all_rows
+-- The rows of upsert without an order.
+{staging} WHERE _attempt = ANY ({attempts});
+
+-- name: highest_rows
+-- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
+(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS _rank
+   FROM {staging} WHERE _attempt = ANY ({attempts})) AS ranked WHERE _rank = 1;
+
+-- name: replace_row
+-- What upsert does to the row that is there.
+UPDATE SET {assignments};
+
+-- name: only_newer
+-- ... if it is not newer itself. A null in its order is older than anything.
+ WHERE coalesce(({held}) <= ({coming}), true);
+
+-- name: empty_table
+-- Mode replace. DELETE, since TRUNCATE would keep readers waiting, and show them an empty table.
+DELETE FROM {target};
+
+-- name: find_double_key
+-- A key that comes more often than once, for the message.
+SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1;
 
 -- name: existing_staging
 -- Which of these staging tables are there.

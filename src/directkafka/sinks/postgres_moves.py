@@ -47,7 +47,9 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     """
     staged = [report for report in reports if report.staged]
     inline = [report for report in reports if report.payload]
-    if plan.mode == "append":
+    if plan.mode.name in ("append", "replace"):
+        if plan.mode.name == "replace":
+            cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
         rows = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
         return rows + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
@@ -56,7 +58,7 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
     source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
     _copy_inline(cursor, plan, source, inline, with_attempt=True)
-    _refuse_null_keys(cursor, plan, source, [*staged, *inline])
+    _refuse_nulls(cursor, plan, source, [*staged, *inline])
     _insert(cursor, plan, source, [*staged, *inline])
     return sum(report.rows for report in reports)
 
@@ -153,42 +155,115 @@ def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identif
     return table
 
 
-def _refuse_null_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> None:
-    if not plan.refuse_null_keys:
-        return
-    is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in plan.key)
-    statement = sql.SQL(SQL["find_null_key"]).format(staging=source, is_null=is_null, attempts=_attempts(reports))
+def _refuse_nulls(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> None:
+    if plan.refuse_null_keys:
+        _refuse_nulls_in(
+            cursor, plan, source, reports, names=plan.mode.key,
+            reason=f"in the key {', '.join(plan.mode.key)}, and its unique index would not see that two of them "
+            "are the same: filter them out in the transform, or make the index NULLS NOT DISTINCT (since Postgres 15)",
+        )  # fmt: skip
+    if plan.mode.order:
+        _refuse_nulls_in(
+            cursor, plan, source, reports, names=plan.mode.order,
+            reason=f"in the order {', '.join(plan.mode.order)}, which then does not say which row of a key is the "
+            "newer one: fill them in the transform, for example with coalesce",
+        )  # fmt: skip
+
+
+def _refuse_nulls_in(
+    cursor: Cursor,
+    plan: SinkPlan,
+    source: sql.Identifier,
+    reports: Sequence[TaskReport],
+    *,
+    names: Sequence[str],
+    reason: str,
+) -> None:
+    is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in names)
+    statement = sql.SQL(SQL["count_nulls"]).format(staging=source, is_null=is_null, attempts=_attempts(reports))
     found = cursor.connection.execute(statement).fetchone()
     if found and found[0]:
-        raise RowRejectedError(
-            store=plan.store,
-            sink=plan.sink,
-            detail=f"{found[0]} rows have a null in the key {', '.join(plan.key)}, and its unique index "
-            "would not see that two of them are the same: filter them out in the transform, or make the "
-            "index NULLS NOT DISTINCT (Postgres 15 and later)",
-        )
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=f"{found[0]} rows have a null {reason}")
 
 
 def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
     if not reports:
         return 0
-    keys = identifiers(plan.key)
-    by_key = sql.SQL("({})").format(keys) if plan.key else sql.SQL("")
-    order = sql.SQL("ORDER BY {}").format(keys) if plan.key else sql.SQL("")
-    names = identifiers((*plan.key, *plan.add)) if plan.mode == "merge" else plan.columns_sql
-    statement = sql.SQL(SQL[plan.mode]).format(
+    if plan.mode.name == "upsert":
+        return _upsert(cursor, plan, source, reports)
+    block = "append" if plan.mode.name == "replace" else plan.mode.name
+    key, add = plan.mode.key, plan.mode.add
+    keys = identifiers(key)
+    by_key = sql.SQL("({})").format(keys) if key else sql.SQL("")
+    order = sql.SQL("ORDER BY {}").format(keys) if key else sql.SQL("")
+    names = identifiers((*key, *add)) if plan.mode.name == "merge" else plan.columns_sql
+    statement = sql.SQL(SQL[block]).format(
         target=plan.target_sql,
         staging=source,
         columns=names,
         conflict=by_key,
         order=order,
         keys=keys,
-        sums=_each(plan.add, "coalesce(sum({}), 0)"),
-        additions=_each(plan.add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+        sums=_each(add, "coalesce(sum({}), 0)"),
+        additions=_each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
         attempts=_attempts(reports),
     )
     cursor.execute(statement)
     return cursor.rowcount
+
+
+def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
+    keys, winners = identifiers(plan.mode.key), _winners(plan, source, reports)
+    statement = sql.SQL(SQL["upsert"]).format(
+        target=plan.target_sql, columns=plan.columns_sql, winners=winners, keys=keys, action=_replacement(plan)
+    )
+    try:
+        with cursor.connection.transaction():
+            cursor.execute(statement)
+            return cursor.rowcount
+    except psycopg.errors.CardinalityViolation as error:
+        query = sql.SQL(SQL["find_double_key"]).format(keys=keys, winners=winners)
+        found = cursor.connection.execute(query).fetchone()
+        if found is None:
+            raise
+        raise _double_key(plan, found) from error
+
+
+def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
+    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+    block = "highest_rows" if plan.mode.order else "all_rows"
+    return sql.SQL(SQL[block]).format(
+        staging=source,
+        columns=plan.columns_sql,
+        keys=identifiers(plan.mode.key),
+        descending=_each(plan.mode.order, "{} DESC"),
+        attempts=_attempts(reports),
+    )
+
+
+def _replacement(plan: SinkPlan) -> sql.Composed:
+    names = [column.name for column in plan.columns if column.name not in plan.mode.key]
+    if not names:
+        return sql.Composed([sql.SQL("NOTHING")])
+    replace = sql.SQL(SQL["replace_row"]).format(assignments=_each(names, "{0} = excluded.{0}"))
+    if not plan.mode.order:
+        return replace
+    only_newer = sql.SQL(" " + SQL["only_newer"]).format(
+        held=_each(plan.mode.order, "held.{}"), coming=_each(plan.mode.order, "excluded.{}")
+    )
+    return replace + only_newer
+
+
+def _double_key(plan: SinkPlan, found: Sequence[Any]) -> RowRejectedError:
+    *values, count = found
+    key = ", ".join(f"{name} = {value!r}" for name, value in zip(plan.mode.key, values, strict=True))
+    equal = f"equal in {', '.join(plan.mode.order)}, " if plan.mode.order else ""
+    return RowRejectedError(
+        store=plan.store,
+        sink=plan.sink,
+        detail=f"{count} rows of one batch have the key {key}, {equal}and nothing says which one is newer: name "
+        "columns that do in order = [...], for example the record's offset, or keep one row per key in the transform",
+    )
 
 
 def _each(names: Sequence[str], template: str) -> sql.Composed:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from psycopg import sql
 
 from directkafka.sinks.copy_rows import RowEncoder, WireColumn
+from directkafka.sinks.modes import RowMode
 from directkafka.sinks.postgres_table import SQL
 
-__all__ = ["Mode", "SinkPlan", "identifiers"]
-
-Mode = Literal["append", "ignore", "merge"]
+__all__ = ["SinkPlan", "identifiers"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,19 +25,16 @@ class SinkPlan:
         staging_schema: where staging tables are made.
         columns: the DataFrame's columns in order, with their wire types.
         types_sql: the target columns' types, in the same order.
-        key, add: of the mode; empty where it has none.
         refuse_null_keys: whether the unique index would let two rows without a key in.
     """
 
     store: str
     sink: str
-    mode: Mode
+    mode: RowMode
     target: tuple[str, str]
     staging_schema: str
     columns: tuple[WireColumn, ...]
     types_sql: tuple[str, ...]
-    key: tuple[str, ...] = ()
-    add: tuple[str, ...] = ()
     refuse_null_keys: bool = False
 
     @property

@@ -75,7 +75,7 @@ class Table:
     Attributes:
         schema, name: as the catalogs have them, unquoted.
         kind: ``pg_class.relkind``.
-        rights: of INSERT, SELECT, UPDATE, STAGE (create tables in the staging schema) and TEMPORARY, those
+        rights: of INSERT, SELECT, UPDATE, DELETE, STAGE (create tables in the staging schema) and TEMPORARY, those
             that this user has.
     """
 
@@ -140,6 +140,7 @@ def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema:
         indexes = rows.execute(SQL["list_unique_indexes"], {"oid": found["oid"]}).fetchall()
     rights = {
         "INSERT": found["may_insert"], "SELECT": found["may_select"], "UPDATE": found["may_update"],
+        "DELETE": found["may_delete"],
         "STAGE": found["may_stage"], "TEMPORARY": found["may_make_temporary"],
     }  # fmt: skip
     return Table(

@@ -74,8 +74,8 @@ class PostgresTaskWriter:
         if rows == 0:
             return TaskReport(rows=0, attempt=attempt, staged=False)
         table = pa.Table.from_batches(held)
-        if self.plan.mode == "merge":
-            table = fold(table, self.plan.key, self.plan.add)
+        if self.plan.mode.name == "merge":
+            table = fold(table, self.plan.mode.key, self.plan.mode.add)
         payload = pa.BufferOutputStream()
         with pa.ipc.new_stream(payload, table.schema, options=_PAYLOAD_OPTIONS) as stream:
             stream.write_table(table)

@@ -9,6 +9,8 @@ For a store of one's own::
         def harness(self, tmp_path):
             return MyHarness(tmp_path)          # see StoreHarness
 
+A store of tables, whose rows have keys, passes :mod:`directkafka.testing.table_contract` as well.
+
 The suite plays the pipeline's part: it fences, lets task writers consume Arrow batches, and commits.
 """
 
@@ -35,7 +37,7 @@ __all__ = ["Job", "StoreContract", "StoreHarness"]
 
 
 class StoreContract:
-    """Subclass it and give a fixture ``harness``; see the module's text."""
+    """What every store does, with sinks that append; subclass it and give a fixture ``harness``."""
 
     @pytest.fixture
     def job(self, harness: StoreHarness) -> Iterator[Job]:
@@ -288,25 +290,6 @@ class StoreContract:
         assert harness.rows(sink) == []
         assert job.store.read("flights") is None
 
-    @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
-    def test_ignore_keeps_the_row_that_was_there(self, harness: StoreHarness, job: Job, staged: bool) -> None:
-        """Counts are those of the rows that came."""
-        sink = harness.sink("flights", mode="ignore", staged=staged)
-        job.run((sink, [[(1, 10), (2, 20)]]))
-        entry = job.run((sink, [[(2, 99), (3, 30)], [(3, 30)]]))
-        assert harness.rows(sink) == [(1, 10), (2, 20), (3, 30)]
-        assert entry.row_counts == {sink.name: 3}
-
-    @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
-    def test_merge_adds_up_by_key(self, harness: StoreHarness, job: Job, staged: bool) -> None:
-        """Rows of one key in one task, in two tasks, in two batches; a null counts as zero."""
-        sink = harness.sink("flights", mode="merge", staged=staged)
-        job.run((sink, [[(2, 1), (1, 1), (2, 1)], [(2, 5), (3, None)]]))
-        assert harness.rows(sink) == [(1, 1), (2, 7), (3, 0)]
-        entry = job.run((sink, [[(1, 1), (4, 1), (3, 2)], [(1, 1), (2, None)]]))
-        assert harness.rows(sink) == [(1, 3), (2, 7), (3, 2), (4, 1)]
-        assert (entry.row_counts, entry.total_rows) == ({sink.name: 5}, {sink.name: 10})
-
     def test_a_table_that_does_not_fit_is_refused_before_the_first_row(self, harness: StoreHarness, job: Job) -> None:
         """A column of another type, a column that is not there: both are named."""
         sink = harness.sink("flights")
@@ -318,13 +301,10 @@ class StoreContract:
         assert "'weather'" in str(caught.value)
 
     def test_a_recount_sees_what_a_reader_sees(self, harness: StoreHarness, job: Job) -> None:
-        """On sinks that were never prepared; rows as they came, and folded."""
-        sink, merged = harness.sink("flights"), harness.sink("sums", mode="merge")
-        job.run((sink, [[(1, 5), (1, 6)]]), (merged, [[(1, 5), (1, 6)]]))
+        """On a sink that was never prepared."""
+        job.run((harness.sink("flights"), [[(1, 5), (1, 6)]]))
         counted = harness.sink("flights").recount()
         assert (counted.rows, counted.is_folded) == (2, False)
-        folded = harness.sink("sums", mode="merge").recount()
-        assert (folded.rows, folded.is_folded, dict(folded.sums)) == (1, True, {"flights": 11})
 
     def test_writers_travel(self, harness: StoreHarness, job: Job) -> None:
         """A task writer survives pickling, as on its way to an executor."""

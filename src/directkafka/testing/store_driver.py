@@ -32,12 +32,14 @@ class StoreHarness(Protocol):
         self,
         table: str,
         *,
-        mode: Literal["append", "ignore", "merge"] = "append",
+        mode: Literal["append", "ignore", "upsert", "merge", "replace"] = "append",
+        order: Sequence[str] = (),
         staged: bool = False,
     ) -> Sink:
-        """A sink for a table of columns ``id`` (the key of ignore and merge) and ``flights`` (added up).
+        """A sink for a table of columns ``id`` (the key of ignore, upsert and merge) and ``flights`` (added up).
 
-        With ``staged``, every task's rows take the way of large batches, however few they are.
+        With ``staged``, every task's rows take the way of large batches, however few they are. The harness of a
+        store whose sinks only append is never asked for another mode.
         """
         ...
 

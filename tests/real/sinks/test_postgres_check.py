@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import psycopg
@@ -15,12 +14,6 @@ from directkafka.sinks.postgres import PostgresSink
 pytestmark = pytest.mark.real
 
 SCHEMA = pa.schema({"carrier": pa.string(), "flights": pa.int64()})
-
-
-@pytest.fixture
-def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database, autocommit=True) as connection:
-        yield connection
 
 
 def relations(connection: psycopg.Connection[Any]) -> set[str]:

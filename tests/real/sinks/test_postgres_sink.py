@@ -15,14 +15,15 @@ import psycopg
 import pyarrow as pa
 import pytest
 from psycopg import conninfo, sql
+from tests.real.sinks.batches import problems_of, run
 
 from directkafka.errors import (
     OptionError,
     RowRejectedError,
-    SchemaMismatchError,
     StoreAccessError,
     StoreUnavailableError,
 )
+from directkafka.sinks.modes import Mode
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores.base import BatchName
 from directkafka.stores.postgres import PostgresStore
@@ -33,36 +34,6 @@ from directkafka.testing.store_driver import Job, run_together
 pytestmark = pytest.mark.real
 
 SECRET = "ge'heim-1234"
-
-
-@pytest.fixture
-def connection(database: str) -> Iterator[psycopg.Connection[Any]]:
-    with psycopg.connect(database, autocommit=True) as connection:
-        yield connection
-
-
-@pytest.fixture
-def job(database: str) -> Iterator[Job]:
-    job = Job(PostgresStore(database)).start()
-    yield job
-    job.store.close()
-
-
-def run(job: Job, sink: PostgresSink, *tasks: pa.Table) -> None:
-    """One batch of one task per table."""
-    schema = tasks[0].schema
-    sink.prepare(schema)
-    entry = job.next_entry()
-    batch = job.batch(entry)
-    writer = sink.task_writer(batch, schema)
-    reports = [writer(iter(table.to_batches(max_chunksize=1000))) for table in tasks]
-    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
-
-
-def problems_of(sink: PostgresSink, **types: pa.DataType) -> str:
-    with pytest.raises(SchemaMismatchError) as caught:
-        sink.prepare(pa.schema(types))
-    return caught.value.detail
 
 
 ALL_TYPES = {
@@ -313,7 +284,11 @@ def test_missing_rights_are_named_with_their_grant(plain_dsn: str, connection: p
 def test_a_user_with_just_the_documented_rights_can_run(plain_dsn: str, connection: psycopg.Connection[Any]) -> None:
     user = sql.Identifier(str(conninfo.conninfo_to_dict(plain_dsn)["user"]))
     connection.execute(sql.SQL("GRANT CREATE ON SCHEMA public TO {}").format(user))
-    for mode, key, add in (("append", None, None), ("ignore", ["id"], None), ("merge", ["id"], ["n"])):
+    modes: dict[Mode, tuple[Any, Any]] = {
+        "append": (None, None), "ignore": (["id"], None), "upsert": (["id"], None), "merge": (["id"], ["n"]),
+        "replace": (None, None),
+    }  # fmt: skip
+    for mode, (key, add) in modes.items():
         for inline_bytes_max in (1 << 20, 0):
             name = f"{mode}_{inline_bytes_max}"
             sink = PostgresSink(plain_dsn, name, mode, key, add, inline_bytes_max=inline_bytes_max)

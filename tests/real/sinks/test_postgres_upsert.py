@@ -1,0 +1,112 @@
+"""Modes upsert and replace of the Postgres sink on a real server, beyond what the contract asks."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from tests.real.sinks.batches import problems_of, run
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.postgres import PostgresSink
+from directkafka.testing.store_driver import Job
+
+pytestmark = pytest.mark.real
+
+BOTH_WAYS = pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+
+
+def found(connection: psycopg.Connection[Any], columns: str = "*") -> list[tuple[Any, ...]]:
+    return connection.execute(f"SELECT {columns} FROM flights ORDER BY 1").fetchall()  # type: ignore[arg-type]
+
+
+@BOTH_WAYS
+def test_columns_that_the_dataframe_lacks_are_left_as_they_are(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    connection.execute(
+        "CREATE TABLE flights (id bigint UNIQUE, gate text, seen integer NOT NULL DEFAULT 1, "
+        "twice bigint GENERATED ALWAYS AS (id * 2) STORED)"
+    )
+    connection.execute("INSERT INTO flights (id, gate, seen) VALUES (1, 'A', 7)")
+    sink = PostgresSink(database, "flights", "upsert", ["id"], inline_bytes_max=inline_bytes_max)
+    run(job, sink, pa.table({"id": [1, 2], "gate": ["B", "C"]}))
+    assert found(connection) == [(1, "B", 7, 2), (2, "C", 1, 4)]
+
+
+@BOTH_WAYS
+def test_a_row_that_is_all_key_is_put_once(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    sink = PostgresSink(database, "flights", "upsert", ["id", "day"], inline_bytes_max=inline_bytes_max)
+    for _ in range(2):
+        run(job, sink, pa.table({"id": [1, 2], "day": ["Mon", None]}))
+    assert found(connection) == [(1, "Mon"), (2, None)]
+
+
+@BOTH_WAYS
+def test_an_order_of_two_columns_is_compared_from_the_left(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    sink = PostgresSink(
+        database, "flights", "upsert", ["id"], order=["day", "offset"], inline_bytes_max=inline_bytes_max
+    )
+    run(job, sink, pa.table({"id": [1, 1, 1], "day": [2, 3, 3], "offset": [9, 1, 2], "gate": ["A", "B", "C"]}))
+    assert found(connection) == [(1, 3, 2, "C")]
+    run(job, sink, pa.table({"id": [1], "day": [3], "offset": [1], "gate": ["older"]}))
+    assert found(connection) == [(1, 3, 2, "C")]
+    run(job, sink, pa.table({"id": [1], "day": [3], "offset": [2], "gate": ["as old, but later"]}))
+    assert found(connection, "gate") == [("as old, but later",)]
+    run(job, sink, pa.table({"id": [1], "day": [4], "offset": [0], "gate": ["newer"]}))
+    assert found(connection, "gate") == [("newer",)]
+
+
+def test_a_null_in_the_table_s_order_is_older_than_anything(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute("CREATE TABLE flights (id bigint UNIQUE, day bigint, gate text)")
+    connection.execute("INSERT INTO flights VALUES (1, NULL, 'A')")
+    run(job, PostgresSink(database, "flights", "upsert", ["id"], order=["day"]),
+        pa.table({"id": [1], "day": [-5], "gate": ["B"]}))  # fmt: skip
+    assert found(connection) == [(1, -5, "B")]
+
+
+def test_a_double_key_is_named_with_its_values(database: str, connection: psycopg.Connection[Any], job: Job) -> None:
+    sink = PostgresSink(database, "flights", "upsert", ['the "id"', "day"])
+    rows = pa.table({'the "id"': [1, 2, 2, 2], "day": ["Mon"] * 4, "gate": list("ABCD")})
+    with pytest.raises(RowRejectedError) as caught:
+        run(job, sink, rows)
+    assert """3 rows of one batch have the key the "id" = 2, day = 'Mon'""" in caught.value.detail
+    assert "order = [...]" in caught.value.detail
+    assert found(connection) == []
+
+
+def test_an_upsert_needs_a_unique_index(database: str, connection: psycopg.Connection[Any]) -> None:
+    connection.execute("CREATE TABLE flights (id bigint, gate text)")
+    told = problems_of(PostgresSink(database, "flights", "upsert", ["id"]), id=pa.int64(), gate=pa.string())
+    assert "run CREATE UNIQUE INDEX ON flights (id)" in told
+
+
+def test_a_reader_sees_the_old_table_or_the_new_one(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    sink = PostgresSink(database, "flights", "replace")
+    run(job, sink, pa.table({"id": list(range(1000))}))
+    seen, done = set(), threading.Event()
+
+    def look() -> None:
+        with psycopg.connect(database, autocommit=True) as own:
+            while not done.is_set():
+                seen.add(own.execute("SELECT count(*) FROM flights").fetchone())
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    for size in (10, 1000, 10):
+        run(job, sink, pa.table({"id": list(range(size))}))
+    done.set()
+    thread.join()
+    assert seen <= {(1000,), (10,)}
+    assert found(connection, "count(*)") == [(10,)]
