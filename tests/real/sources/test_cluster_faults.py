@@ -32,8 +32,9 @@ from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-#: 10 kB each: much more than what lies in buffers and pipes between the broker and whoever takes the rows.
-COUNT = 2_000
+#: 10 kB each: more than lies in buffers and pipes between the broker and whoever takes the rows; a kernel may let one
+#: socket grow to 32 MB.
+COUNT = 5_000
 SMALL = {"kafka.max.partition.fetch.bytes": "20000"}
 
 Pairs = list[tuple[int, bytes]]
