@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.sinks.duckdb import DuckDBSink
     from directkafka.sinks.postgres import PostgresSink
+    from directkafka.sinks.sqlite import SQLiteSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
     from directkafka.sources.lag import lag
@@ -34,6 +36,7 @@ _HOME = {
     "Cluster": "directkafka.sources.cluster",
     "DataLossError": "directkafka.errors",
     "DirectKafkaError": "directkafka.errors",
+    "DuckDBSink": "directkafka.sinks.duckdb",
     "FencedError": "directkafka.errors",
     "LineageError": "directkafka.errors",
     "OffsetMismatchError": "directkafka.errors",
@@ -41,6 +44,7 @@ _HOME = {
     "OptionError": "directkafka.errors",
     "Pipeline": "directkafka.pipeline.pipeline",
     "PostgresSink": "directkafka.sinks.postgres",
+    "SQLiteSink": "directkafka.sinks.sqlite",
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
@@ -53,6 +57,7 @@ __all__ = [
     "Cluster",
     "DataLossError",
     "DirectKafkaError",
+    "DuckDBSink",
     "FencedError",
     "LineageError",
     "OffsetMismatchError",
@@ -60,6 +65,7 @@ __all__ = [
     "OptionError",
     "Pipeline",
     "PostgresSink",
+    "SQLiteSink",
     "Sink",
     "Store",
     "TopicPartition",

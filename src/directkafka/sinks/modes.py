@@ -86,6 +86,15 @@ class RowMode:
             ]
         return problems
 
+    def double_key(self, values: Sequence[object], count: int) -> str:
+        """What to say of a key that comes ``count`` times in one batch, nothing deciding between its rows."""
+        key = ", ".join(f"{name} = {value!r}" for name, value in zip(self.key, values, strict=True))
+        equal = f"equal in {', '.join(self.order)}, " if self.order else ""
+        return (
+            f"{count} rows of one batch have the key {key}, {equal}and nothing says which one is newer: name columns "
+            "that do in order = [...], for example the record's offset, or keep one row per key in the transform"
+        )
+
 
 def _problem(
     mode: str, key: Sequence[str] | None, add: Sequence[str] | None, order: Sequence[str] | None

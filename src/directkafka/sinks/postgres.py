@@ -26,11 +26,11 @@ from directkafka.sinks.postgres_table import (
     column_problems,
     count_table,
     creation_type,
-    parse_name,
     read_table,
     wire_columns,
 )
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.postgres import PostgresStore
 from directkafka.stores.postgres_session import ALREADY_THERE

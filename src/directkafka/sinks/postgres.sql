@@ -109,7 +109,7 @@ UPDATE SET {assignments};
 
 -- name: only_newer
 -- ... if it is not newer itself. A null in its order is older than anything.
- WHERE coalesce(({held}) <= ({coming}), true);
+ WHERE {is_null} OR ({held}) <= ({coming});
 
 -- name: empty_table
 -- Mode replace. DELETE, since TRUNCATE would keep readers waiting, and show them an empty table.

@@ -226,7 +226,9 @@ def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
         found = cursor.connection.execute(query).fetchone()
         if found is None:
             raise
-        raise _double_key(plan, found) from error
+        *values, count = found
+        detail = plan.mode.double_key(values, count)
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail) from error
 
 
 def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
@@ -249,21 +251,11 @@ def _replacement(plan: SinkPlan) -> sql.Composed:
     if not plan.mode.order:
         return replace
     only_newer = sql.SQL(" " + SQL["only_newer"]).format(
-        held=_each(plan.mode.order, "held.{}"), coming=_each(plan.mode.order, "excluded.{}")
+        is_null=sql.SQL(" OR ").join(sql.SQL("held.{} IS NULL").format(sql.Identifier(n)) for n in plan.mode.order),
+        held=_each(plan.mode.order, "held.{}"),
+        coming=_each(plan.mode.order, "excluded.{}"),
     )
     return replace + only_newer
-
-
-def _double_key(plan: SinkPlan, found: Sequence[Any]) -> RowRejectedError:
-    *values, count = found
-    key = ", ".join(f"{name} = {value!r}" for name, value in zip(plan.mode.key, values, strict=True))
-    equal = f"equal in {', '.join(plan.mode.order)}, " if plan.mode.order else ""
-    return RowRejectedError(
-        store=plan.store,
-        sink=plan.sink,
-        detail=f"{count} rows of one batch have the key {key}, {equal}and nothing says which one is newer: name "
-        "columns that do in order = [...], for example the record's offset, or keep one row per key in the transform",
-    )
 
 
 def _each(names: Sequence[str], template: str) -> sql.Composed:

@@ -27,7 +27,6 @@ __all__ = [
     "UniqueIndex",
     "column_problems",
     "creation_type",
-    "parse_name",
     "read_table",
     "wire_columns",
     "wire_of",
@@ -94,39 +93,6 @@ class Table:
         """The index on exactly these columns; one that treats nulls as equal is preferred."""
         found = [index for index in self.unique_indexes if index.columns == frozenset(key)]
         return max(found, key=lambda index: index.nulls_are_equal, default=None)
-
-
-def parse_name(text: str) -> tuple[str, ...]:
-    """Split ``schema.table`` as SQL does: quoted parts stand as they are, others fold to lower case.
-
-    Raises:
-        ValueError: empty parts, more than two parts, an open quote.
-    """
-    parts: list[str] = []
-    rest = text
-    while True:
-        part, rest = _next_part(rest)
-        parts.append(part)
-        if not rest:
-            break
-        if not rest.startswith(".") or len(parts) == 2:
-            raise ValueError(f"{text!r} is not a table's name: write table, schema.table or quote it")
-        rest = rest[1:]
-    if not all(parts):
-        raise ValueError(f"{text!r} is not a table's name: a part of it is empty")
-    return tuple(parts)
-
-
-def _next_part(text: str) -> tuple[str, str]:
-    if not text.startswith('"'):
-        part, dot, rest = text.partition(".")
-        return part.strip().lower(), dot + rest
-    position = 1
-    while (end := text.find('"', position)) >= 0:
-        if text[end + 1 : end + 2] != '"':
-            return text[1:end].replace('""', '"'), text[end + 1 :]
-        position = end + 2
-    raise ValueError(f"{text!r} has an open quote")
 
 
 def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema: str | None) -> Table | None:

@@ -18,6 +18,8 @@ __all__ = [
     "check_format",
     "check_successor",
     "describe_entry",
+    "is_same_place",
+    "mismatch",
     "progress_from_json",
     "progress_to_json",
     "with_counts",
@@ -57,6 +59,42 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
             expected=f"batch {entry.batch_id - 1}",
             found=describe_entry(previous),
         )
+
+
+def is_same_place(found: LedgerEntry | None, previous: LedgerEntry | None) -> bool:
+    """Whether the ledger still stands where the batch that is to be committed goes on."""
+    if found is None or previous is None:
+        return found is previous
+    return (found.lineage, found.batch_id, found.progress) == (previous.lineage, previous.batch_id, previous.progress)
+
+
+def mismatch(
+    entry: LedgerEntry,
+    previous: LedgerEntry | None,
+    found: LedgerEntry | None,
+    *,
+    store: str,
+    generation: int | None,
+) -> OffsetMismatchError:
+    """The error for a ledger that does not stand at ``previous``; it names both sides.
+
+    Args:
+        entry: what was to be committed.
+        previous: what the ledger should have had.
+        found: what it has.
+        store: the store's label.
+        generation: the ledger's; None when it has no row of the pipeline.
+    """
+    told = describe_entry(found) if generation is not None else "no row of this pipeline"
+    if generation is not None and generation < entry.generation:
+        told += f", generation {generation} (an older state of the ledger was restored)"
+    return OffsetMismatchError(
+        store=store,
+        pipeline=entry.pipeline,
+        batch_id=entry.batch_id,
+        expected=describe_entry(previous) + f", generation {entry.generation}",
+        found=told,
+    )
 
 
 def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:

@@ -34,7 +34,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from directkafka.errors import (
     CommitUnknownError,
-    OffsetMismatchError,
     StoreError,
     StoreUnavailableError,
 )
@@ -44,7 +43,7 @@ from directkafka.stores.ledger import (
     check_count,
     check_format,
     check_successor,
-    describe_entry,
+    mismatch,
     progress_from_json,
     progress_to_json,
     with_counts,
@@ -255,16 +254,8 @@ class PostgresStore:
     def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
         if row is not None and row["generation"] > entry.generation:
             return self._session.fenced(entry.pipeline, entry.generation, row)
-        found = "no row of this pipeline" if row is None else describe_entry(self._entry(row))
-        if row is not None and row["generation"] < entry.generation:
-            found += f", generation {row['generation']} (an older state of the ledger was restored)"
-        return OffsetMismatchError(
-            store=self.address.label,
-            pipeline=entry.pipeline,
-            batch_id=entry.batch_id,
-            expected=describe_entry(previous) + f", generation {entry.generation}",
-            found=found,
-        )
+        generation = row["generation"] if row is not None else None
+        return mismatch(entry, previous, self._entry(row), store=self.address.label, generation=generation)
 
     # The third outcome.
 

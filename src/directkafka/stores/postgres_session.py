@@ -16,12 +16,8 @@ from psycopg import conninfo
 from directkafka.errors import (
     DirectKafkaError,
     OptionError,
-    RowRejectedError,
-    SchemaMismatchError,
-    StoreAccessError,
-    StoreRequestError,
-    StoreUnavailableError,
 )
+from directkafka.stores.meanings import Meaning, meant
 from directkafka.stores.sql_blocks import load_blocks
 
 __all__ = ["ALREADY_THERE", "SQL", "PostgresAddress", "connection_is_lost", "translate"]
@@ -51,7 +47,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 #: What a SQLSTATE means; the longest prefix counts. See appendix A of the Postgres manual.
-_MEANINGS: Final[dict[str, str]] = {
+_MEANINGS: Final[dict[str, Meaning]] = {
     "08": "unavailable",  # connection exceptions
     "25P03": "unavailable",  # idle-in-transaction timeout: the server has hung up
     "25006": "unavailable",  # read-only: a standby that is not promoted yet
@@ -177,19 +173,12 @@ def translate(
         secret: the password; taken out wherever the server's text repeats it.
     """
     cause = _words(error, secret)
-    match _meaning(error):
-        case "unavailable":
-            return StoreUnavailableError(store=store, cause=cause)
-        case "access":
-            return StoreAccessError(store=store, cause=cause, remedy=_remedy(cause, user))
-        case "rows":
-            return RowRejectedError(store=store, sink=sink or "the ledger", detail=cause)
-        case "schema":
-            return SchemaMismatchError(store=store, sink=sink or "the ledger", detail=cause)
-    return StoreRequestError(store=store, code=error.sqlstate or "none", cause=cause)
+    return meant(
+        _meaning(error), store=store, sink=sink, cause=cause, remedy=_remedy(cause, user), code=error.sqlstate or "none"
+    )
 
 
-def _meaning(error: psycopg.Error) -> str:
+def _meaning(error: psycopg.Error) -> Meaning:
     state = error.sqlstate
     if state is None:
         if _REFUSED.search(str(error)):

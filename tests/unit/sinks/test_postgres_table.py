@@ -4,8 +4,9 @@ import pyarrow as pa
 import pytest
 
 from directkafka.sinks.copy_rows import Wire
-from directkafka.sinks.postgres_table import TableColumn, creation_type, parse_name, wire_of
+from directkafka.sinks.postgres_table import TableColumn, creation_type, wire_of
 from directkafka.sinks.postgres_writer import fold
+from directkafka.sinks.table_name import parse_name
 
 
 def column(base_type: str, typmod: int = -1) -> TableColumn:

@@ -1,0 +1,217 @@
+"""Step 4's middle in an embedded database: the statements that move a batch's rows into the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from directkafka.errors import DirectKafkaError, RowRejectedError
+from directkafka.sinks.file_table import Dialect
+from directkafka.sinks.modes import RowMode
+from directkafka.sinks.staged_files import StagedRows
+from directkafka.stores.embedded_file import FileConnection, quoted
+from directkafka.stores.sql_blocks import load_blocks
+
+__all__ = ["SQL", "FilePlan", "move_rows"]
+
+SQL = load_blocks("directkafka.sinks", "embedded.sql")
+
+#: The rows of a batch, in the connection's own schema.
+_BATCH = "directkafka_batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlan:
+    """A sink that was checked against its table.
+
+    Attributes:
+        store, sink: names for messages.
+        mode: how rows meet those that are there.
+        target: parts of the table's name.
+        schema: the DataFrame's.
+        converted: the schema of what the task writers hand over.
+        dialect: the database's.
+    """
+
+    store: str
+    sink: str
+    mode: RowMode
+    target: tuple[str, ...]
+    schema: pa.Schema
+    converted: pa.Schema
+    dialect: Dialect
+
+    @property
+    def target_sql(self) -> str:
+        """The table, quoted."""
+        return quoted(*self.target)
+
+    @property
+    def columns_sql(self) -> str:
+        """The columns, quoted, with commas."""
+        return _names(self.schema.names)
+
+
+class _Feed:
+    """The batches of all reports as a stream for the database, which would hide what they raise."""
+
+    def __init__(self, plan: FilePlan, rows: StagedRows) -> None:
+        self._plan = plan
+        self._rows = rows
+        self.error: DirectKafkaError | None = None
+
+    def reader(self) -> pa.RecordBatchReader:
+        """To be read once."""
+        return pa.RecordBatchReader.from_batches(self._plan.converted, self._batches())
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in self._rows.batches():
+                yield pa.record_batch(batch.columns, schema=self._plan.converted)
+        except DirectKafkaError as error:
+            self.error = error
+            raise
+
+
+def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> int:
+    """Move the reported rows into the target.
+
+    Args:
+        connection: in the committing transaction.
+        plan: the sink's.
+        rows: of the batch.
+
+    Returns:
+        The number of rows that came, as the tasks count them.
+
+    Raises:
+        RowCountError, StoreAccessError: rows that were reported are not there.
+        RowRejectedError: rows that the mode cannot place.
+        Exception: the database's own, untranslated.
+    """
+    count = sum(report.rows for report in rows.reports)
+    if plan.mode.name == "replace":
+        connection.rows(SQL["empty_table"].format(target=plan.target_sql))
+    if plan.mode.name in ("append", "replace"):
+        if count:
+            _fill(connection, plan, rows, plan.target)
+        return count
+    if count:
+        definitions = ", ".join(
+            f"{quoted(field.name)} {plan.dialect.temporary_type(field.type)}".rstrip() for field in plan.schema
+        )
+        batch = quoted("temp", _BATCH)
+        connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=definitions))
+        _fill(connection, plan, rows, (_BATCH,), is_temporary=True)
+        _refuse_nulls(connection, plan, batch)
+        _place(connection, plan, batch)
+        connection.rows(SQL["drop_batch"].format(batch=batch))
+    return count
+
+
+def _fill(
+    connection: FileConnection,
+    plan: FilePlan,
+    rows: StagedRows,
+    table: Sequence[str],
+    *,
+    is_temporary: bool = False,
+) -> None:
+    feed = _Feed(plan, rows)
+    try:
+        connection.fill(table, feed.reader(), is_temporary=is_temporary)
+    except Exception as error:
+        if feed.error is not None:
+            raise feed.error from error
+        raise
+
+
+def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    refused = (
+        (
+            plan.mode.key,
+            "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
+        ),
+        (
+            plan.mode.order,
+            "in the order {}, which then does not say which row of a key is the newer one: fill them in the transform, "
+            "for example with coalesce",
+        ),
+    )
+    for names, reason in refused:
+        if not names:
+            continue
+        is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in names)
+        ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
+        if found:
+            detail = f"{found} rows have a null {reason.format(', '.join(names))}"
+            raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail)
+
+
+def _place(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    match plan.mode.name:
+        case "ignore":
+            conflict = f"({_names(plan.mode.key)})" if plan.mode.key else ""
+            statement = SQL["ignore"].format(
+                target=plan.target_sql, columns=plan.columns_sql, batch=batch, conflict=conflict
+            )
+        case "merge":
+            statement = _merge(plan, batch)
+        case _:
+            winners = _winners(plan, batch)
+            # SQLite would take the last of them, DuckDB the first.
+            if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
+                *values, count = double[0]
+                raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
+            statement = SQL["upsert"].format(
+                target=plan.target_sql, columns=plan.columns_sql, winners=winners, keys=_names(plan.mode.key),
+                action=_replacement(plan),
+            )  # fmt: skip
+    connection.rows(statement)
+
+
+def _merge(plan: FilePlan, batch: str) -> str:
+    key, add = plan.mode.key, plan.mode.add
+    additions = (
+        f"{quoted(name)} = {plan.dialect.addition(quoted(name), plan.schema.field(name).type)}" for name in add
+    )
+    return SQL["merge"].format(
+        target=plan.target_sql,
+        columns=_names((*key, *add)),
+        keys=_names(key),
+        sums=", ".join(f"coalesce(sum({quoted(name)}), 0)" for name in add),
+        batch=batch,
+        additions=", ".join(additions),
+    )
+
+
+def _winners(plan: FilePlan, batch: str) -> str:
+    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+    if not plan.mode.order:
+        return SQL["all_rows"].format(batch=batch)
+    descending = ", ".join(f"{quoted(name)} DESC" for name in plan.mode.order)
+    return SQL["highest_rows"].format(
+        columns=plan.columns_sql, keys=_names(plan.mode.key), descending=descending, batch=batch
+    )
+
+
+def _replacement(plan: FilePlan) -> str:
+    names = [name for name in plan.schema.names if name not in plan.mode.key]
+    if not names:
+        return "NOTHING"
+    replace = SQL["replace_row"].format(assignments=", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in names))
+    if not plan.mode.order:
+        return replace
+    order = [quoted(name) for name in plan.mode.order]
+    only_newer = SQL["only_newer"].format(
+        is_null=" OR ".join(f"held.{name} IS NULL" for name in order),
+        held=", ".join(f"held.{name}" for name in order),
+        coming=", ".join(f"excluded.{name}" for name in order),
+    )
+    return f"{replace} {only_newer}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(quoted(name) for name in names)

@@ -1,0 +1,193 @@
+"""Rows of tasks on their way to a store that only the driver opens: few inside the report, many in a file.
+
+A task does not know how many rows will come. It holds them while they are few; a task that ends so hands them to the
+driver inside its report. As soon as they are more, it writes all of them, held and coming, to a file of its own in the
+batch's folder, and reports that. Nobody reads the folder but the committing driver, and it reads the files of the
+attempts whose reports have arrived: a task that dies, or a speculative twin, leaves a file that counts for nothing.
+
+The files need not survive a crash of the machine: rows that are gone are counted, and the batch is done again.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from directkafka.errors import StoreAccessError, StoreUnavailableError
+from directkafka.faults import reach
+from directkafka.stores.base import BatchName, TaskReport
+from directkafka.stores.ledger import check_count
+from directkafka.stores.staging import staging_name, stale_staging_pattern
+
+__all__ = ["FileTaskWriter", "StagedRows", "StagingFolder"]
+
+#: Rows travel through pipes and the JVM, or lie on a disk, and both cost more than LZ4 does.
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class StagingFolder:
+    """Where the files of one sink's batches lie; driver and executors must see the same folder.
+
+    Attributes:
+        path: the folder; made when a task needs it.
+    """
+
+    path: Path
+
+    def of(self, batch: BatchName, sink: str) -> Path:
+        """The folder of one try of one batch."""
+        return self.path / staging_name(batch, sink)
+
+    def remove(self, names: Iterable[str]) -> None:
+        """Remove folders of batches, and this one if nothing is left in it."""
+        for name in names:
+            shutil.rmtree(self.path / name, ignore_errors=True)
+        with suppress(OSError):
+            self.path.rmdir()
+
+    def remove_stale(self, batch: BatchName) -> None:
+        """Remove what older drivers of this pipeline have left."""
+        pattern = re.compile(stale_staging_pattern(batch.pipeline))
+        names = os.listdir(self.path) if self.path.is_dir() else []
+        found = ((name, pattern.match(name)) for name in names)
+        self.remove(name for name, match in found if match is not None and int(match[1]) < batch.generation)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileTaskWriter:
+    """Writes one task's rows; picklable.
+
+    Attributes:
+        store: its label, for messages.
+        folder: of the batch.
+        convert: what makes the store's columns of the DataFrame's.
+        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+    """
+
+    store: str
+    folder: Path
+    convert: Convert
+    inline_bytes_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows.
+
+        Raises:
+            RowRejectedError: a row that the store cannot hold.
+            StoreAccessError, StoreUnavailableError: the folder cannot be written.
+        """
+        attempt = uuid.uuid4().hex
+        coming = (self.convert(batch) for batch in batches if batch.num_rows)
+        held: deque[pa.RecordBatch] = deque()
+        held_bytes = 0
+        for batch in coming:
+            held.append(batch)
+            held_bytes += batch.nbytes
+            if held_bytes > self.inline_bytes_max:
+                return self._stage(attempt, _drain(held, coming))
+        return _hand_over(attempt, held)
+
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        place = self.folder / f"{attempt}.arrow"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            rows = _write(place.with_suffix(".unfinished"), batches)
+            place.with_suffix(".unfinished").rename(place)
+        except PermissionError as error:
+            raise StoreAccessError(
+                store=self.store,
+                cause=f"the staging folder cannot be written: {error}",
+                remedy="Give driver and executors a folder that all of them may write to: staging = ...",
+            ) from error
+        except OSError as error:
+            raise StoreUnavailableError(store=self.store, cause=f"staging rows in {self.folder}: {error}") from error
+        reach("task.staged")
+        return TaskReport(rows=rows, attempt=attempt, staged=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedRows:
+    """The rows of a batch's reports, read on the driver.
+
+    Attributes:
+        store, sink: for messages.
+        folder: of the batch.
+        reports: of all its tasks.
+    """
+
+    store: str
+    sink: str
+    folder: Path
+    reports: Sequence[TaskReport]
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All rows, counted attempt by attempt.
+
+        Raises:
+            RowCountError: an attempt has another number of rows than it reported.
+            StoreAccessError: its file is not there.
+        """
+        for report in self.reports:
+            found = 0
+            for batch in self._of(report):
+                found += batch.num_rows
+                yield batch
+            check_count(store=self.store, sink=self.sink, reported=report.rows, found=found)
+
+    def _of(self, report: TaskReport) -> Iterator[pa.RecordBatch]:
+        if report.payload:
+            yield from pa.ipc.open_stream(report.payload)
+        if not report.staged:
+            return
+        place = self.folder / f"{report.attempt}.arrow"
+        try:
+            source = pa.memory_map(str(place))
+        except FileNotFoundError as error:
+            raise StoreAccessError(
+                store=self.store,
+                cause=f"{report.rows} rows that a task staged in {place} are not there",
+                remedy="Driver and executors must see the same folder: set staging to one that they share.",
+            ) from error
+        with source:
+            yield from pa.ipc.open_stream(source)
+
+
+def _hand_over(attempt: str, held: Sequence[pa.RecordBatch]) -> TaskReport:
+    if not held:
+        return TaskReport(rows=0, attempt=attempt, staged=False)
+    payload = pa.BufferOutputStream()
+    with pa.ipc.new_stream(payload, held[0].schema, options=_OPTIONS) as stream:
+        for batch in held:
+            stream.write_batch(batch)
+    rows = sum(batch.num_rows for batch in held)
+    return TaskReport(rows=rows, attempt=attempt, staged=False, payload=payload.getvalue().to_pybytes())
+
+
+def _write(place: Path, batches: Iterator[pa.RecordBatch]) -> int:
+    first = next(batches)
+    rows = int(first.num_rows)
+    with pa.OSFile(str(place), "wb") as file, pa.ipc.new_stream(file, first.schema, options=_OPTIONS) as stream:
+        stream.write_batch(first)
+        for batch in batches:
+            rows += batch.num_rows
+            stream.write_batch(batch)
+    return rows
+
+
+def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """What is held, letting go of each batch as it is written, then what is still to come."""
+    while held:
+        yield held.popleft()
+    yield from coming

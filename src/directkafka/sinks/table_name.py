@@ -1,0 +1,44 @@
+"""Names of tables as users write them."""
+
+from __future__ import annotations
+
+__all__ = ["parse_name"]
+
+
+def parse_name(text: str, *, parts_max: int = 2, fold: bool = True) -> tuple[str, ...]:
+    """Split ``schema.table`` as SQL does.
+
+    Args:
+        text: the name; parts in double quotes stand as they are.
+        parts_max: how many parts it may have.
+        fold: whether other parts become lower case, as in Postgres.
+
+    Raises:
+        ValueError: empty parts, too many parts, an open quote.
+    """
+    parts: list[str] = []
+    rest = text
+    while True:
+        part, rest = _next_part(rest, fold=fold)
+        parts.append(part)
+        if not rest:
+            break
+        if not rest.startswith(".") or len(parts) == parts_max:
+            forms = "table" if parts_max == 1 else "table, schema.table"
+            raise ValueError(f"{text!r} is not a table's name: write {forms} or quote it")
+        rest = rest[1:]
+    if not all(parts):
+        raise ValueError(f"{text!r} is not a table's name: a part of it is empty")
+    return tuple(parts)
+
+
+def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
+    if not text.startswith('"'):
+        part, dot, rest = text.partition(".")
+        return part.strip().lower() if fold else part.strip(), dot + rest
+    position = 1
+    while (end := text.find('"', position)) >= 0:
+        if text[end + 1 : end + 2] != '"':
+            return text[1:end].replace('""', '"'), text[end + 1 :]
+        position = end + 2
+    raise ValueError(f"{text!r} has an open quote")

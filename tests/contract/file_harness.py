@@ -1,0 +1,68 @@
+"""Embedded databases as the contract suite sees them."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from tests.contract.postgres_harness import KEYS
+
+from directkafka.sinks.duckdb import DuckDBSink
+from directkafka.sinks.embedded import EmbeddedSink
+from directkafka.sinks.modes import Mode
+from directkafka.sinks.sqlite import SQLiteSink
+from directkafka.stores.duckdb import DuckDBStore
+from directkafka.stores.embedded import EmbeddedStore
+from directkafka.stores.sqlite import SQLiteStore
+
+__all__ = ["DuckDBHarness", "SQLiteHarness"]
+
+
+@dataclass(frozen=True)
+class _FileHarness:
+    folder: Path
+
+    def leftovers(self) -> list[str]:
+        return [str(path) for path in self.folder.rglob("*") if "staging" in str(path)]
+
+
+class SQLiteHarness(_FileHarness):
+    @property
+    def path(self) -> Path:
+        return self.folder / "flights.db"
+
+    def open_store(self) -> SQLiteStore:
+        return SQLiteStore(self.path, lock_timeout_s=5.0)
+
+    def sink(self, table: str, *, mode: Mode = "append", order: Sequence[str] = (), staged: bool = False) -> SQLiteSink:
+        return SQLiteSink(self.path, table, mode, **KEYS[mode], order=order, inline_bytes_max=0 if staged else 1 << 20)
+
+    def rows(self, sink: EmbeddedSink) -> list[tuple[Any, ...]]:
+        with sqlite3.connect(self.path) as connection:
+            try:
+                return sorted(connection.execute(f'SELECT * FROM "{sink.name}"').fetchall())
+            except sqlite3.OperationalError:
+                return []
+
+
+class DuckDBHarness(_FileHarness):
+    @property
+    def path(self) -> Path:
+        return self.folder / "flights.duckdb"
+
+    def open_store(self) -> EmbeddedStore:
+        return DuckDBStore(self.path, lock_timeout_s=5.0)
+
+    def sink(self, table: str, *, mode: Mode = "append", order: Sequence[str] = (), staged: bool = False) -> DuckDBSink:
+        return DuckDBSink(self.path, table, mode, **KEYS[mode], order=order, inline_bytes_max=0 if staged else 1 << 20)
+
+    def rows(self, sink: EmbeddedSink) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self.path)) as connection:
+            try:
+                return sorted(connection.execute(f'SELECT * FROM "{sink.name}"').fetchall())
+            except duckdb.CatalogException:
+                return []
