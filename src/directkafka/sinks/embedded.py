@@ -10,7 +10,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows
+from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
@@ -192,15 +192,18 @@ class EmbeddedSink:
         problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
         convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)
-        return FilePlan(
+        plan = FilePlan(
             store=self._store.file.label,
             sink=self.name,
             mode=self._mode,
             target=self._target,
+            has_unique=bool(found.unique),
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
             dialect=self._dialect,
         )
+        try_insert(connection, plan)
+        return plan
 
     def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
         definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]

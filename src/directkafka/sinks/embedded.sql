@@ -27,7 +27,7 @@ DELETE FROM {target};
 
 -- name: ignore
 -- Mode ignore.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {batch} WHERE true ON CONFLICT {conflict} DO NOTHING;
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {batch} WHERE true {conflict};
 
 -- name: merge
 -- Mode merge: one row per key first.

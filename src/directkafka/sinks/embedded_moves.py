@@ -14,7 +14,7 @@ from directkafka.sinks.staged_files import StagedRows
 from directkafka.stores.embedded_file import FileConnection, quoted
 from directkafka.stores.sql_blocks import load_blocks
 
-__all__ = ["SQL", "FilePlan", "move_rows"]
+__all__ = ["SQL", "FilePlan", "move_rows", "try_insert"]
 
 SQL = load_blocks("directkafka.sinks", "embedded.sql")
 
@@ -30,6 +30,7 @@ class FilePlan:
         store, sink: names for messages.
         mode: how rows meet those that are there.
         target: parts of the table's name.
+        has_unique: whether the table has a unique index; DuckDB refuses ON CONFLICT where nothing can conflict.
         schema: the DataFrame's.
         converted: the schema of what the task writers hand over.
         dialect: the database's.
@@ -39,6 +40,7 @@ class FilePlan:
     sink: str
     mode: RowMode
     target: tuple[str, ...]
+    has_unique: bool
     schema: pa.Schema
     converted: pa.Schema
     dialect: Dialect
@@ -99,16 +101,30 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
             _fill(connection, plan, rows, plan.target)
         return count
     if count:
-        definitions = ", ".join(
-            f"{quoted(field.name)} {plan.dialect.temporary_type(field.type)}".rstrip() for field in plan.schema
-        )
-        batch = quoted("temp", _BATCH)
-        connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=definitions))
+        batch = _make_batch(connection, plan)
         _fill(connection, plan, rows, (_BATCH,), is_temporary=True)
         _refuse_nulls(connection, plan, batch)
         _place(connection, plan, batch)
         connection.rows(SQL["drop_batch"].format(batch=batch))
     return count
+
+
+def try_insert(connection: FileConnection, plan: FilePlan) -> None:
+    """Let the database itself say whether it would take the columns, a generated one for example; nothing runs.
+
+    Raises:
+        Exception: the database's own, untranslated.
+    """
+    batch = _make_batch(connection, plan)
+    connection.rows(SQL["try_insert"].format(target=plan.target_sql, columns=plan.columns_sql, batch=batch))
+    connection.rows(SQL["drop_batch"].format(batch=batch))
+
+
+def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
+    """A table of the connection's own for the batch's rows."""
+    columns = (f"{quoted(field.name)} {plan.dialect.temporary_type(field.type)}".rstrip() for field in plan.schema)
+    connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=", ".join(columns)))
+    return quoted("temp", _BATCH)
 
 
 def _fill(
@@ -153,7 +169,8 @@ def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> Non
 def _place(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     match plan.mode.name:
         case "ignore":
-            conflict = f"({_names(plan.mode.key)})" if plan.mode.key else ""
+            by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
+            conflict = f"ON CONFLICT{by_key} DO NOTHING" if plan.has_unique else ""
             statement = SQL["ignore"].format(
                 target=plan.target_sql, columns=plan.columns_sql, batch=batch, conflict=conflict
             )

@@ -31,6 +31,7 @@ _MEANINGS: Final[tuple[tuple[str, Meaning], ...]] = (
     ("disk is full", "unavailable"),
     ("out of memory", "unavailable"),
     ("unable to open", "access"),
+    ("failed to open", "access"),
     ("readonly", "access"),
     ("not a database", "access"),
     ("malformed", "access"),
