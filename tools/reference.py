@@ -160,7 +160,7 @@ def _client_names() -> Iterator[str]:
 
 def pipeline_file() -> Iterator[str]:
     """The sections of the pipeline file, from their models."""
-    from directkafka.pipeline import spec
+    from directkafka.pipeline import sink_sections, spec
 
     yield "# The pipeline file"
     yield _filled(
@@ -171,7 +171,6 @@ def pipeline_file() -> Iterator[str]:
         "[pipeline]": spec.PipelineSection,
         "[spark]": spec.SparkSection,
         "[transform]": spec.TransformSection,
-        "[[sink]]": spec.SinkSpec,
     }
     for header, model in sections.items():
         yield f"## `{header}`"
@@ -180,6 +179,10 @@ def pipeline_file() -> Iterator[str]:
         if header == "[spark]":
             yield "## `[source]`"
             yield "The data source's own options, verbatim: see [options.md](options.md). Required."
+    for name, model in sink_sections.SINK_SECTIONS.items():
+        yield f'## `[[sink]]` of `type = "{name}"`'
+        yield _filled(_prose(model.__doc__ or ""))
+        yield _items((label, text) for label, text in _model_items(model) if not label.startswith("`type`"))
 
 
 def _model_items(model: Any) -> Iterator[tuple[str, str]]:

@@ -20,10 +20,9 @@ from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.pipeline.session import check_executors, session_for
-from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, SinkSpec, load, parse_trigger
+from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, load, parse_trigger
 from directkafka.pipeline.transform import DEFAULT_OUTPUT, PythonTransform, SqlTransform, Transform
 from directkafka.planning.plan import PlanPolicy
-from directkafka.sinks.postgres import PostgresSink
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import Sink
 
@@ -288,18 +287,5 @@ def _transform_of(spec: PipelineSpec) -> str | FunctionReference:
 def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:
     sinks: dict[str, list[Sink]] = {}
     for one in spec.sink:
-        sinks.setdefault(one.source_output, []).append(_sink(one))
+        sinks.setdefault(one.source_output, []).append(one.build())
     return sinks
-
-
-def _sink(spec: SinkSpec) -> Sink:
-    return PostgresSink(
-        spec.dsn,
-        spec.table,
-        spec.mode,
-        key=spec.key,
-        add=spec.add,
-        schema_policy=spec.schema_policy,
-        inline_bytes_max=spec.inline_bytes_max,
-        connections_max=spec.connections_max,
-    )

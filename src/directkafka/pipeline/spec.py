@@ -14,14 +14,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
 from directkafka.options.durations import duration_ms
+from directkafka.pipeline.sink_sections import SINK_SECTIONS, AnySinkSection, Section, SinkSection
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
 
-__all__ = ["NAME_PATTERN", "PipelineSpec", "SinkSpec", "load", "parse_duration_ms", "parse_trigger"]
+__all__ = ["NAME_PATTERN", "PipelineSpec", "load", "parse_duration_ms", "parse_trigger"]
 
 _TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
 
@@ -33,11 +34,7 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-
-class PipelineSection(_Section):
+class PipelineSection(Section):
     """``[pipeline]``: who it is and when it runs."""
 
     name: Name = Field(description="Identity of the ledger entry; never reuse it for another job.")
@@ -47,14 +44,14 @@ class PipelineSection(_Section):
     engine: Literal["direct"] = Field(default="direct", description="The ledger is the checkpoint.")
 
 
-class SparkSection(_Section):
+class SparkSection(Section):
     """``[spark]``: used only when no session exists yet."""
 
     master: str = Field(default="local[*]", description="Spark's master URL.")
     conf: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Spark settings by name.")
 
 
-class TransformSection(_Section):
+class TransformSection(Section):
     """``[transform]``: what becomes of the records; exactly one of the two."""
 
     sql: str | None = Field(default=None, description="A query over the view `source`.")
@@ -71,32 +68,13 @@ class TransformSection(_Section):
         return self
 
 
-class SinkSpec(_Section):
-    """``[[sink]]``: one output into one table."""
-
-    type: Literal["postgres"] = Field(description="The kind of store.")
-    dsn: str = Field(repr=False, description="libpq connection string or URL.")
-    table: str = Field(min_length=1, description="table or schema.table; created when it does not exist.")
-    mode: Literal["append", "ignore", "merge"] = Field(default="append", description="How rows meet existing rows.")
-    key: list[str] | None = Field(default=None, description="Key columns, for ignore and merge.")
-    add: list[str] | None = Field(default=None, description="Columns that merge adds up.")
-    schema_policy: Literal["fail", "add-columns"] = Field(
-        default="fail", description="What to do with a column that the table lacks."
-    )
-    inline_bytes_max: int = Field(
-        default=64 * 1024 * 1024, ge=0, description="Bytes of a batch that go through the driver; more is staged."
-    )
-    connections_max: int = Field(default=8, ge=1, description="How many tasks may write at a time.")
-    source_output: str = Field(default="default", alias="from", description="Which of the transform's named outputs.")
-
-
-class PipelineSpec(_Section):
+class PipelineSpec(Section):
     """A whole file."""
 
     pipeline: PipelineSection
     source: dict[str, str | int | bool] = Field(repr=False)
     transform: TransformSection
-    sink: list[SinkSpec] = Field(min_length=1)
+    sink: list[AnySinkSection] = Field(min_length=1)
     spark: SparkSection = SparkSection()
     _path: Path = PrivateAttr(default=Path())
 
@@ -219,8 +197,10 @@ def _option_error(first: ErrorDetails, content: Mapping[str, Any], where: str) -
     if first["type"] == "missing":
         place = (*place, str(first["loc"][-1]))
     option = ".".join(place) or "file"
+    if first["type"].startswith("union_tag"):
+        return _unknown_type(place, value, where)
     if first["type"] == "extra_forbidden":
-        known = _names_at(place[:-1])
+        known = _names_at(first["loc"], place[:-1])
         nearest = difflib.get_close_matches(place[-1], known, n=1)
         hint = f"did you mean {nearest[0]!r}" if nearest else f"known are {', '.join(known)}"
         return OptionError(option=option, where=where, reason=f"no such name; {hint}")
@@ -253,6 +233,8 @@ def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ..
     """
     place: list[str] = []
     for part in location:
+        if part in SINK_SECTIONS and isinstance(content, Mapping) and content.get("type") == part:
+            continue
         try:
             content = content[part]
         except (KeyError, TypeError):
@@ -273,13 +255,22 @@ def _dotted(value: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, *(_dotted(inner) if isinstance(inner, Mapping) else ()))
 
 
-def _names_at(place: tuple[str, ...]) -> list[str]:
-    """The names that a section may have, by its place in the file."""
+def _names_at(location: tuple[int | str, ...], place: tuple[str, ...]) -> list[str]:
+    """The names that a section may have, by its place in the file; a sink's by its type."""
     sections: dict[str, type[BaseModel]] = {
         "pipeline": PipelineSection,
         "spark": SparkSection,
         "transform": TransformSection,
-        "sink": SinkSpec,
+        "sink": next((SINK_SECTIONS[str(part)] for part in location if part in SINK_SECTIONS), SinkSection),
     }
     model = sections[place[0]] if place else PipelineSpec
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _unknown_type(place: tuple[str, ...], section: Any, where: str) -> OptionError:
+    option, known = ".".join((*place, "type")), ", ".join(map(repr, SINK_SECTIONS))
+    if "type" not in section:
+        return OptionError(option=option, where=where, reason=f"this name is missing; expected one of {known}")
+    nearest = difflib.get_close_matches(str(section["type"]), SINK_SECTIONS, n=1)
+    hint = f"; did you mean {nearest[0]!r}" if nearest else ""
+    return OptionError(option=option, where=where, reason=f"expected one of {known}, found {section['type']!r}{hint}")

@@ -117,7 +117,12 @@ def test_what_is_missing_is_named(tmp_path: Path, old: str, option: str, reason:
         ("[[sink]]", "[sink]", "sink", "write [[sink]]"),
         ('table = "flights"', 'table = "flights"\nkey = "carrier"', "sink.0.key", "valid list, found a string"),
         ('table = "flights"', 'table = "flights"\nkey = [1]', "sink.0.key.0", "found an integer"),
-        ('table = "flights"', 'table = "flights"\nmode = "upsrt"', "sink.0.mode", "'append', 'ignore' or 'merge'"),
+        (
+            'table = "flights"',
+            'table = "flights"\nmode = "upsrt"',
+            "sink.0.mode",
+            "'append', 'ignore', 'upsert', ",
+        ),
         ('table = "flights"', 'table = "flights"\nconnections_max = "2"', "sink.0.connections_max", "found a string"),
         ('table = "flights"', 'table = "flights"\nconnections_max = 0', "sink.0.connections_max", "greater than or"),
         ('table = "flights"', 'table = ""', "sink.0.table", "at least 1 character"),
@@ -236,3 +241,53 @@ def test_what_is_no_trigger_is_refused_by_its_part(form: object, option: str) ->
     with pytest.raises(OptionError) as raised:
         parse_trigger(form, where="flights.toml")  # type: ignore[arg-type]
     assert (raised.value.option, raised.value.where) == (option, "flights.toml")
+
+
+# Sinks by type.
+
+
+def sink_file(tmp_path: Path, section: str) -> Path:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD[: GOOD.index("[[sink]]")] + "[[sink]]\n" + section)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        (
+            'type = "postgres"\ndsn = "host=db"\ntable = "s.t"\nmode = "upsert"\nkey = ["id"]\norder = ["at"]',
+            "PostgresSink('postgres db:5432/default database', 's.t', mode='upsert')",
+        ),
+        (
+            'type = "sqlite"\npath = "/data/flights.db"\ntable = "t"\nstaging = "/shared"',
+            "SQLiteSink('/data/flights.db', 't', mode='append')",
+        ),
+        (
+            'type = "duckdb"\npath = "/data/flights.duckdb"\ntable = "t"\nmode = "replace"',
+            "DuckDBSink('/data/flights.duckdb', 't', mode='replace')",
+        ),
+    ],
+)
+def test_a_section_stands_for_a_sink_of_its_type(tmp_path: Path, section: str, expected: str) -> None:
+    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    assert repr(found.build()) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "option", "reason"),
+    [
+        ('type = "duckbd"', "sink.0.type", "found 'duckbd'; did you mean 'duckdb'"),
+        ('type = "oracle"', "sink.0.type", "expected one of 'postgres', 'sqlite'"),
+        ('table = "t"', "sink.0.type", "this name is missing; expected one of 'postgres'"),
+        ('type = "duckdb"\npath = "x"', "sink.0.table", "this name is missing"),
+        ('type = "duckdb"\npath = "x"\ntable = "t"\ndsn = "y"', "sink.0.dsn", "known are"),
+        ('type = "sqlite"\npath = "x"\ntable = "t"\nstagin = "y"', "sink.0.stagin", "did you mean 'staging'"),
+        ('type = "sqlite"\npath = 5\ntable = "t"', "sink.0.path", "found an integer"),
+    ],
+)
+def test_a_sink_s_mistakes_are_those_of_its_type(tmp_path: Path, section: str, option: str, reason: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        load(sink_file(tmp_path, section), ENVIRONMENT)
+    assert caught.value.option == option
+    assert reason in caught.value.reason
