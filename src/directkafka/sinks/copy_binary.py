@@ -21,7 +21,15 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-__all__ = ["COLUMN_FIELDS", "NUMERIC_BYTES_MAX", "encode_numeric", "encode_uuid", "interleave"]
+__all__ = [
+    "ARRAY_HEADER_BYTES",
+    "COLUMN_FIELDS",
+    "NUMERIC_BYTES_MAX",
+    "encode_arrays",
+    "encode_numeric",
+    "encode_uuid",
+    "interleave",
+]
 
 # Inside a kernel, numba's types count and Python's mean nothing: all is Any to the type checker.
 _kernel: Any = nb.njit
@@ -30,6 +38,9 @@ _memcpy: Any = cgutils.raw_memcpy
 
 #: width, values, offsets, validity, first bit.
 COLUMN_FIELDS: Final = 5
+
+#: Before an array's elements.
+ARRAY_HEADER_BYTES: Final = 20
 
 #: Header of four int16, then at most 11 groups of four digits: 38 digits moved by up to 3 places.
 NUMERIC_BYTES_MAX: Final = 8 + 2 * 11
@@ -112,6 +123,59 @@ def interleave(rows: Any, columns: Any, out: Any) -> Any:
                 _copy(target, values + start, width)
             _put32(out, position, width)
             position += 4 + width
+    return position
+
+
+@_kernel("int64(int64[::1], int64, int64[::1], int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+def encode_arrays(lists: Any, rows: Any, element: Any, oid: Any, out: Any, offsets: Any) -> Any:  # noqa: PLR0917
+    """Encode lists as one-dimensional arrays of Postgres.
+
+    An array is: number of dimensions, whether an element is null, the elements' type (three int32), for each
+    dimension its size and its first index (two int32), then the elements, each as a field of a row. An empty array has
+    no dimension. Source: ``array_recv`` in Postgres' ``arrayfuncs.c``.
+
+    Args:
+        lists: ``rows + 1`` int64 positions in the elements.
+        rows: number of lists.
+        element: the elements' line, as for :func:`interleave`.
+        oid: of the elements' type.
+        out: receives the arrays.
+        offsets: receives ``rows + 1`` positions in ``out``.
+
+    Returns:
+        The number of bytes written.
+    """
+    width, values, element_offsets, validity, first_bit = element
+    base = np.int64(out.ctypes.data)
+    position = np.int64(0)
+    offsets[0] = 0
+    for row in range(rows):
+        start, end = lists[row], lists[row + 1]
+        header = position
+        _put32(out, position, 1 if end > start else 0)
+        _put32(out, position + 4, 0)
+        _put32(out, position + 8, oid)
+        position += 12
+        if end > start:
+            _put32(out, position, end - start)
+            _put32(out, position + 4, 1)
+            position += 8
+        for index in range(start, end):
+            bit = first_bit + index
+            if validity != 0 and not (_load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
+                _put32(out, header + 4, 1)
+                _put32(out, position, -1)
+                position += 4
+                continue
+            size, source = width, values + index * width
+            if width == 0:
+                first = _load64(element_offsets + index * 8)
+                size = _load64(element_offsets + index * 8 + 8) - first
+                source = values + first
+            _put32(out, position, size)
+            _copy(base + position + 4, source, size)
+            position += 4 + size
+        offsets[row + 1] = position
     return position
 
 

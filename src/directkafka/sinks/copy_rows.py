@@ -10,7 +10,7 @@ row; everything that types can show was refused when the sink was prepared.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.copy_binary import (
+    ARRAY_HEADER_BYTES,
     COLUMN_FIELDS,
     NUMERIC_BYTES_MAX,
+    encode_arrays,
     encode_numeric,
     encode_uuid,
     interleave,
@@ -43,6 +45,9 @@ CHUNK_BYTES: Final = 512 * 1024
 _EPOCH_MICROSECONDS: Final = 946_684_800_000_000  # 1970 to 2000
 _EPOCH_DAYS: Final = 10_957
 
+_JSONB_VERSION: Final = pa.scalar(b"\x01", pa.large_binary())
+_NOTHING: Final = pa.scalar(b"", pa.large_binary())
+
 
 class Wire(Enum):
     """Wire types; the value is numpy's type of a fixed width, or None."""
@@ -59,14 +64,24 @@ class Wire(Enum):
     NUMERIC = "numeric"
     TEXT = "text"
     BYTEA = "bytea"
+    JSONB = "jsonb"
+    TIME = ">i8 since midnight"
+    INTERVAL = "16 bytes of time, days, months"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireColumn:
-    """A DataFrame column and the wire type its target column wants."""
+    """A DataFrame column and the wire type its target column wants.
+
+    Attributes:
+        name: the column's name.
+        wire: its wire type; for an array that of its elements.
+        array_of: OID of the elements' type when the column is an array.
+    """
 
     name: str
     wire: Wire
+    array_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +136,8 @@ class RowEncoder:
     def _column(self, batch: pa.RecordBatch, column: WireColumn) -> _Wired:
         array = _plain(batch.column(column.name))
         try:
+            if column.array_of is not None:
+                return _arrays(array, column.wire, column.array_of)
             return _encode_array(array, column.wire)
         except _RefusedRow as refused:
             raise RowRejectedError(
@@ -175,19 +192,10 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _encode_array(array: pa.Array, wire: Wire) -> _Wired:
-    match wire:
-        case Wire.TEXT | Wire.BYTEA:
-            return _varying(array, is_text=wire is Wire.TEXT)
-        case Wire.NUMERIC:
-            return _numeric(array)
-        case Wire.UUID:
-            return _uuid(array)
-        case Wire.TIMESTAMP:
-            return _since_2000(array.cast(pa.timestamp("us", array.type.tz)), "i8", _EPOCH_MICROSECONDS)
-        case Wire.DATE:
-            return _since_2000(array, "i4", _EPOCH_DAYS)
-        case Wire.BOOL:
-            array = array.cast(pa.uint8())
+    if (special := _SPECIAL.get(wire)) is not None:
+        return special(array)
+    if wire is Wire.BOOL:
+        array = array.cast(pa.uint8())
     values = _values(array).astype(wire.value)
     return _fixed(values, values.itemsize, array)
 
@@ -248,6 +256,32 @@ def _varying(array: pa.Array, *, is_text: bool) -> _Wired:
     return _Wired(line, length, (offsets, data, array))
 
 
+def _jsonb(array: pa.Array) -> _Wired:
+    """A version number, which is 1, before each text. Source: ``jsonb_recv`` in Postgres' ``jsonb.c``."""
+    binary = array.cast(pa.large_binary())
+    return _varying(pc.binary_join_element_wise(_JSONB_VERSION, binary, _NOTHING), is_text=False)
+
+
+def _arrays(array: pa.Array, wire: Wire, oid: int) -> _Wired:
+    """Lists; their elements are wired as a column of their own, and an error in one is told of its list's row."""
+    large = array.cast(pa.large_list(array.type.value_field))
+    whole = np.frombuffer(large.buffers()[1], dtype=np.int64)
+    lists = whole[large.offset : large.offset + len(large) + 1]
+    elements = large.values.slice(int(lists[0]), int(lists[-1] - lists[0]))
+    try:
+        wired = _encode_array(_plain(elements), wire) if len(elements) else _fixed(np.empty(0, np.uint8), 1, None)
+    except _RefusedRow as refused:
+        row = int(np.searchsorted(lists, refused.row + lists[0], side="right")) - 1
+        raise _RefusedRow(row, f"in one of its elements {refused.reason}") from None
+    positions = np.ascontiguousarray(lists - lists[0])
+    out = np.empty(ARRAY_HEADER_BYTES * len(large) + 4 * len(elements) + wired.bytes_max, dtype=np.uint8)
+    offsets = np.empty(len(large) + 1, dtype=np.int64)
+    size = encode_arrays(positions, len(large), np.array(wired.line, dtype=np.int64), oid, out, offsets)
+    validity, first_bit = _validity(large)
+    line = (0, out.ctypes.data, offsets.ctypes.data, validity, first_bit)
+    return _Wired(line, int(size), (out, offsets, large, wired.keep))
+
+
 def _refuse_nul(array: pa.Array, offsets: np.ndarray[Any, Any], data: np.ndarray[Any, Any]) -> None:
     """Postgres' text cannot hold U+0000; its own message would name neither column nor record."""
     used = data[offsets[0] : offsets[-1]]
@@ -291,3 +325,32 @@ def _uuid(array: pa.Array) -> _Wired:
     if bad >= 0:
         raise _RefusedRow(bad, f"{array[bad].as_py()!r} is not a UUID")
     return _fixed(out, 16, array)
+
+
+def _timestamp(array: pa.Array) -> _Wired:
+    return _since_2000(array.cast(pa.timestamp("us", array.type.tz)), "i8", _EPOCH_MICROSECONDS)
+
+
+def _time(array: pa.Array) -> _Wired:
+    return _fixed(_values(array.cast(pa.time64("us"))).astype(">i8"), 8, array)
+
+
+def _interval(array: pa.Array) -> _Wired:
+    """A length of time; Arrow's has neither days nor months. Source: ``interval_recv`` in ``timestamp.c``."""
+    values = np.zeros(len(array), dtype=[("time", ">i8"), ("days", ">i4"), ("months", ">i4")])
+    values["time"] = _values(array.cast(pa.duration("us")).cast(pa.int64()))
+    return _fixed(values, values.itemsize, array)
+
+
+#: Wire types that are more than numpy's type of a fixed width.
+_SPECIAL: Final[dict[Wire, Callable[[pa.Array], _Wired]]] = {
+    Wire.TEXT: lambda array: _varying(array, is_text=True),
+    Wire.BYTEA: lambda array: _varying(array, is_text=False),
+    Wire.JSONB: _jsonb,
+    Wire.NUMERIC: _numeric,
+    Wire.UUID: _uuid,
+    Wire.TIMESTAMP: _timestamp,
+    Wire.TIME: _time,
+    Wire.INTERVAL: _interval,
+    Wire.DATE: lambda array: _since_2000(array, "i4", _EPOCH_DAYS),
+}

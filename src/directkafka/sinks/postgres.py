@@ -17,6 +17,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
+from directkafka.sinks.json_fields import is_json
 from directkafka.sinks.modes import Mode, RowMode
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
@@ -26,6 +27,7 @@ from directkafka.sinks.postgres_table import (
     column_problems,
     count_table,
     creation_type,
+    json_columns,
     read_table,
     wire_columns,
 )
@@ -128,6 +130,10 @@ class PostgresSink:
     def writers_max(self) -> int:
         """How many tasks of a batch may run at a time: each may hold one connection of the server's."""
         return self._connections_max
+
+    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Columns that the sink wants as JSON texts: structs, maps, and lists of anything nested."""
+        return json_columns(schema)
 
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, and leave the database as it is.
@@ -274,6 +280,8 @@ class PostgresSink:
                 )
 
     def _type_sql(self, field: pa.Field) -> str:
+        if is_json(field):
+            return "jsonb"
         is_sum = field.name in self._mode.add
         found = creation_type(field.type, is_sum=is_sum)
         return found or self._mismatch_raised(

@@ -15,7 +15,7 @@ SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
  WHERE c.oid = to_regclass(%(table)s);
 
 -- name: list_columns
--- Columns of the target with the type at the bottom of a domain.
+-- Columns of the target with the type at the bottom of a domain, and of an array that of its elements.
 WITH RECURSIVE bottom (attnum, oid, typmod) AS (
     SELECT attnum, atttypid, atttypmod FROM pg_attribute
      WHERE attrelid = %(oid)s AND attnum > 0 AND NOT attisdropped
@@ -26,9 +26,11 @@ WITH RECURSIVE bottom (attnum, oid, typmod) AS (
 SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type_sql,
        t.typname AS base_type, t.typtype = 'e' AS is_enum, b.typmod,
        a.attnotnull AS not_null, a.atthasdef OR a.attidentity <> '' AS has_default,
-       a.attgenerated <> '' OR a.attidentity = 'a' AS is_generated
+       a.attgenerated <> '' OR a.attidentity = 'a' AS is_generated,
+       e.typname AS element_type, coalesce(e.typtype = 'e', false) AS element_is_enum, e.oid AS element_oid
   FROM pg_attribute a JOIN bottom b ON b.attnum = a.attnum
   JOIN pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
+  LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
  WHERE a.attrelid = %(oid)s ORDER BY a.attnum;
 
 -- name: list_unique_indexes

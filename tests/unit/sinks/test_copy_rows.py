@@ -22,7 +22,8 @@ from directkafka.sinks.copy_rows import CHUNK_BYTES, RowEncoder, Wire, WireColum
 OIDS = {
     Wire.BOOL: "bool", Wire.INT2: "int2", Wire.INT4: "int4", Wire.INT8: "int8", Wire.FLOAT4: "float4",
     Wire.FLOAT8: "float8", Wire.TIMESTAMP: "timestamp", Wire.DATE: "date", Wire.UUID: "uuid",
-    Wire.NUMERIC: "numeric", Wire.TEXT: "text", Wire.BYTEA: "bytea",
+    Wire.NUMERIC: "numeric", Wire.TEXT: "text", Wire.BYTEA: "bytea", Wire.JSONB: "jsonb", Wire.TIME: "time",
+    Wire.INTERVAL: "interval",
 }  # fmt: skip
 
 _WIDE = Context(prec=60)
@@ -49,7 +50,7 @@ def encode(arrays: list[pa.Array], *wires: Wire, attempt: bytes = b"") -> bytes:
 def decode(data: bytes, *types: str) -> list[tuple[Any, ...]]:
     """Rows as psycopg understands them."""
     transformer = Transformer()
-    oids = [psycopg.adapters.types[name].oid for name in types]
+    oids = [psycopg.adapters.types.get_oid(name) for name in types]
     transformer.set_loader_types(oids, Format.BINARY)
     rows, position = [], 0
     while position < len(data):

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
 from directkafka.sinks.copy_rows import Wire
-from directkafka.sinks.postgres_table import TableColumn, creation_type, wire_of
+from directkafka.sinks.json_fields import is_json, with_json
+from directkafka.sinks.postgres_table import TableColumn, creation_type, json_columns, wire_column, wire_of
 from directkafka.sinks.postgres_writer import fold
 from directkafka.sinks.table_name import parse_name
 
@@ -61,7 +64,11 @@ def test_a_name_that_is_none_is_refused(text: str) -> None:
         (pa.timestamp("ns"), column("timestamp"), None),
         (pa.timestamp("us", "UTC"), column("timestamp"), None),
         (pa.timestamp("us"), column("timestamptz"), None),
-        (pa.string(), column("jsonb"), None),
+        (pa.string(), column("jsonb"), Wire.JSONB),
+        (pa.binary(), column("jsonb"), None),
+        (pa.time64("us"), column("time"), Wire.TIME),
+        (pa.time64("us"), column("timetz"), None),
+        (pa.duration("us"), column("interval"), Wire.INTERVAL),
         (pa.binary(), column("uuid"), None),
         (pa.binary(16), column("uuid"), Wire.UUID),
         (pa.list_(pa.int32()), column("_int4"), None),
@@ -72,6 +79,46 @@ def test_only_what_keeps_every_value_goes_into_a_column(
     kind: pa.DataType, target: TableColumn, wire: Wire | None
 ) -> None:
     assert wire_of(kind, target) is wire
+
+
+def array_of(element_type: str, oid: int, typmod: int = -1) -> TableColumn:
+    return replace(column(f"_{element_type}", typmod), element_type=element_type, element_oid=oid)
+
+
+@pytest.mark.parametrize(
+    ("kind", "target", "expected"),
+    [
+        (pa.list_(pa.int32()), array_of("int8", 20), (Wire.INT8, 20)),
+        (pa.large_list(pa.string()), array_of("text", 25), (Wire.TEXT, 25)),
+        (pa.list_(pa.decimal128(5, 2)), array_of("numeric", 1700, (5 << 16 | 2) + 4), (Wire.NUMERIC, 1700)),
+        (pa.list_(pa.decimal128(5, 3)), array_of("numeric", 1700, (5 << 16 | 2) + 4), None),
+        (pa.list_(pa.int64()), array_of("int4", 23), None),
+        (pa.list_(pa.list_(pa.int32())), array_of("int4", 23), None),
+        (pa.list_(pa.int32()), column("int4"), None),
+        (pa.int32(), array_of("int4", 23), None),
+    ],
+)
+def test_a_list_goes_into_an_array_whose_elements_keep_its_own(
+    kind: pa.DataType, target: TableColumn, expected: tuple[Wire, int] | None
+) -> None:
+    found = wire_column(pa.field("c", kind), target)
+    assert (found and (found.wire, found.array_of)) == expected
+
+
+def test_what_is_nested_deeper_than_a_list_becomes_json() -> None:
+    schema = pa.schema(
+        {
+            "id": pa.int64(), "tags": pa.list_(pa.string()), "legs": pa.list_(pa.struct({"to": pa.string()})),
+            "grid": pa.list_(pa.list_(pa.int32())), "names": pa.map_(pa.string(), pa.string()),
+            "one": pa.struct({"x": pa.int32()}),
+        }
+    )  # fmt: skip
+    names = json_columns(schema)
+    assert names == ("legs", "grid", "names", "one")
+    marked = with_json(schema, names)
+    assert [field.name for field in marked if is_json(field)] == list(names)
+    assert {field.type for field in marked if is_json(field)} == {pa.string()}
+    assert json_columns(marked) == ()
 
 
 def test_a_column_that_is_added_to_gets_room_to_grow() -> None:
