@@ -29,11 +29,11 @@ in_temporary_folder = folder=$$(mktemp -d "$${TMPDIR:-/tmp}/directkafka-make-XXX
 	export TMPDIR="$$folder" SPARK_LAUNCHER_OPTS="-XX:-UsePerfData" \
 	SPARK_SUBMIT_OPTS="-XX:-UsePerfData -Djava.io.tmpdir=$$folder" &&
 
-.PHONY: help setup demo test test-all bench lint format docs clean
+.PHONY: help setup demo test test-all soak bench lint format docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "  ARGS=\"...\" is passed on by demo, test, test-all and bench. Cache: $(DIRECTKAFKA_CACHE)"
+	@echo "  ARGS=\"...\" is passed on by demo, test, test-all, soak and bench. Cache: $(DIRECTKAFKA_CACHE)"
 
 setup: .venv/.stamp ## virtual environment, pinned packages, broker jars (every target does this by itself)
 	@$(VENV_PYTHON) -m directkafka.testing.broker_jars
@@ -46,6 +46,11 @@ test: setup lint ## static checks, then all tests but the slow ones
 
 test-all: setup lint ## static checks, then all tests
 	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(ARGS)
+
+MINUTES ?= 10
+SEED ?= 1
+soak: setup ## random kills for MINUTES=10 from SEED=1: what is lost, what is doubled, kills counted by kind
+	@$(in_temporary_folder) $(VENV_PYTHON) -m soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
 bench: .venv-bench/.stamp ## compare with Spark's JVM connector, in an environment of its own
 	@.venv-bench/bin/python -m directkafka.testing.broker_jars
