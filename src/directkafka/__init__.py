@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.sinks.parquet import ParquetSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
     from directkafka.sources.lag import lag
+    from directkafka.sources.committed import read_parquet
     from directkafka.sources.register import register
     from directkafka.stores.base import Sink, Store
 
@@ -39,6 +41,7 @@ _HOME = {
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
     "OptionError": "directkafka.errors",
+    "ParquetSink": "directkafka.sinks.parquet",
     "Pipeline": "directkafka.pipeline.pipeline",
     "PostgresSink": "directkafka.sinks.postgres",
     "Sink": "directkafka.stores.base",
@@ -46,6 +49,7 @@ _HOME = {
     "TopicPartition": "directkafka.offsets",
     "create_dataframe": "directkafka.sources.frame",
     "lag": "directkafka.sources.lag",
+    "read_parquet": "directkafka.sources.committed",
     "register": "directkafka.sources.register",
 }
 
@@ -58,6 +62,7 @@ __all__ = [
     "OffsetMismatchError",
     "OffsetRange",
     "OptionError",
+    "ParquetSink",
     "Pipeline",
     "PostgresSink",
     "Sink",
@@ -66,6 +71,7 @@ __all__ = [
     "__version__",
     "create_dataframe",
     "lag",
+    "read_parquet",
     "register",
 ]
 

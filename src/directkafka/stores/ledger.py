@@ -6,7 +6,7 @@ No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
 from directkafka.errors import OffsetMismatchError, RowCountError, SchemaMismatchError
@@ -18,6 +18,8 @@ __all__ = [
     "check_format",
     "check_successor",
     "describe_entry",
+    "entry_from_json",
+    "entry_to_json",
     "progress_from_json",
     "progress_to_json",
     "with_counts",
@@ -32,6 +34,18 @@ def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, An
 def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
     """The reverse of :func:`progress_to_json`."""
     return tuple(sorted(PartitionProgress(**item) for item in items))
+
+
+def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
+    """An entry as plain values, for stores that keep it as a document."""
+    return asdict(entry) | {"progress": progress_to_json(entry.progress)}
+
+
+def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
+    """The reverse of :func:`entry_to_json`; fields of a later format are left out, see :func:`check_format`."""
+    known = {field.name for field in fields(LedgerEntry)}
+    values = {name: value for name, value in document.items() if name in known}
+    return LedgerEntry(**values | {"progress": progress_from_json(document["progress"])})
 
 
 def describe_entry(entry: LedgerEntry | None) -> str:
