@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.sinks.committed import read_parquet
     from directkafka.sinks.parquet import ParquetSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
     from directkafka.sources.lag import lag
-    from directkafka.sources.committed import read_parquet
     from directkafka.sources.register import register
     from directkafka.stores.base import Sink, Store
 
@@ -49,7 +49,7 @@ _HOME = {
     "TopicPartition": "directkafka.offsets",
     "create_dataframe": "directkafka.sources.frame",
     "lag": "directkafka.sources.lag",
-    "read_parquet": "directkafka.sources.committed",
+    "read_parquet": "directkafka.sinks.committed",
     "register": "directkafka.sources.register",
 }
 

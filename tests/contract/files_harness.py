@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from directkafka.errors import SchemaMismatchError
+from directkafka.sinks.committed import committed_files
 from directkafka.sinks.file_columns import Format
-from directkafka.sinks.parquet import ParquetSink, committed_files
+from directkafka.sinks.parquet import ParquetSink
 from directkafka.stores.files import FilesStore
 
 

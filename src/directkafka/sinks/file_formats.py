@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.file_columns import plain_schema
 from directkafka.sinks.json_lines import json_objects
 
 __all__ = ["FileFormat", "JsonFormat", "ParquetCompression", "ParquetFormat", "TextCompression", "TextFormat"]
@@ -182,17 +183,26 @@ class TextFormat(_Lines):
 
 
 def _row_groups(batches: Iterable[pa.RecordBatch], bytes_max: int) -> Iterator[pa.Table]:
-    """Spark's batches of 10,000 rows at most, put together to what makes a good row group."""
+    """Spark's batches of 10,000 rows at most, put together to what makes a good row group.
+
+    Spark calls a field of a struct not nullable and gives a null in it where the struct is null; Parquet's writer
+    refuses that. So all columns are nullable here, which copies nothing.
+    """
     held: list[pa.RecordBatch] = []
     held_bytes = 0
     for batch in batches:
         held.append(batch)
         held_bytes += batch.nbytes
         if held_bytes >= bytes_max:
-            yield pa.Table.from_batches(held)
+            yield _nullable(held)
             held, held_bytes = [], 0
     if held:
-        yield pa.Table.from_batches(held)
+        yield _nullable(held)
+
+
+def _nullable(batches: list[pa.RecordBatch]) -> pa.Table:
+    table = pa.Table.from_batches(batches)
+    return table.cast(plain_schema(table.schema))
 
 
 def _content(lines: pa.Array) -> memoryview:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal, get_args
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
+from directkafka.sinks.committed import ROOT, committed_in
 from directkafka.sinks.file_columns import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.file_formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
 from directkafka.sinks.file_writer import FileTaskWriter, reported_files, whole_rows
@@ -25,12 +24,9 @@ from directkafka.stores.files import FilesStore, FilesTransaction
 from directkafka.stores.files_state import TableState
 from directkafka.stores.posix import sync_directory, translated
 
-__all__ = ["CommittedFiles", "ParquetSink", "committed_files"]
+__all__ = ["ParquetSink"]
 
 Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
-
-#: The table that lies in the directory itself.
-ROOT: Final = "."
 
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -44,8 +40,9 @@ _COMPRESSIONS: Final[dict[Format, tuple[Compression, ...]]] = {
 class ParquetSink:
     """Rows into the files of one directory, exactly once.
 
-    Only files that the directory's log lists count; :func:`directkafka.read_parquet` and :func:`committed_files` read
-    those. Whoever lists the directory instead sees rows of batches that are under way or were given up, too.
+    Only files that the directory's log lists count. :func:`directkafka.read_parquet` reads those, and
+    :func:`~directkafka.sinks.committed.committed_files` lists them. Whoever lists the directory instead sees rows of
+    batches that are under way or were given up, too.
 
     Args:
         path: a directory of a local file system, or of one that driver and executors share under one path. Made when
@@ -165,7 +162,7 @@ class ParquetSink:
             SchemaMismatchError: there is no such table.
             StoreUnavailableError: a file cannot be read.
         """
-        found = _committed(self._store, self._table)
+        found = committed_in(self._store, self._table)
         with translated(self._store.label):
             rows = sum(self._file_format.count(path) for path in found.paths)
             doubled = 0 if found.format == "text" else doubled_records(found.dataset())
@@ -180,60 +177,6 @@ class ParquetSink:
         if problems := storage_problems(schema, self._format) + problems:
             raise SchemaMismatchError(store=self._store.label, sink=self._table, detail="; ".join(problems))
         return grown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedFiles:
-    """What is committed in a table of files, as of one slot of its directory's log. It does not change any more.
-
-    Attributes:
-        format: ``parquet``, ``json`` or ``text``.
-        schema: the table's columns; a file may lack those that were added after it.
-        paths: the files, in the order in which they were committed.
-        rows: how many they have, as the log says.
-    """
-
-    format: str
-    schema: pa.Schema
-    paths: tuple[Path, ...]
-    rows: int
-
-    def dataset(self) -> ds.Dataset:
-        """The rows as an Arrow dataset.
-
-        Raises:
-            ValueError: the files are text, which Arrow has no dataset for.
-        """
-        if self.format == "text":
-            raise ValueError("Arrow has no dataset for lines of text: read the paths")
-        return ds.dataset([str(path) for path in self.paths], schema=self.schema, format=self.format)
-
-
-def committed_files(path: str | os.PathLike[str], table: str | None = None) -> CommittedFiles:
-    """List what is committed in a :class:`ParquetSink`'s directory; needs no Spark.
-
-    Args:
-        path: the directory.
-        table: the sub-folder; None: the directory itself.
-
-    Raises:
-        OptionError: the path is a URL.
-        SchemaMismatchError: no such table was ever made there, or the log's format is newer than this program.
-        StoreAccessError, StoreUnavailableError: the directory cannot be read.
-    """
-    return _committed(FilesStore(path), ROOT if table is None else table)
-
-
-def _committed(store: FilesStore, table: str) -> CommittedFiles:
-    columns, files = store.files(table)
-    if columns is None:
-        raise SchemaMismatchError(store=store.label, sink=table, detail="there is no such table in the directory's log")
-    return CommittedFiles(
-        format=columns.format,
-        schema=columns.schema,
-        paths=tuple(store.folder / table / one.name for one in files),
-        rows=sum(one.rows for one in files),
-    )
 
 
 def _file_format(
