@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.sinks.committed import read_parquet
+    from directkafka.sinks.delta import DeltaSink
     from directkafka.sinks.parquet import ParquetSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Cluster": "directkafka.sources.cluster",
     "DataLossError": "directkafka.errors",
+    "DeltaSink": "directkafka.sinks.delta",
     "DirectKafkaError": "directkafka.errors",
     "FencedError": "directkafka.errors",
     "LineageError": "directkafka.errors",
@@ -56,6 +58,7 @@ _HOME = {
 __all__ = [
     "Cluster",
     "DataLossError",
+    "DeltaSink",
     "DirectKafkaError",
     "FencedError",
     "LineageError",

@@ -24,7 +24,7 @@ from directkafka.stores.data_files import data_file_name, temporary_name
 from directkafka.stores.files_state import DataFile
 from directkafka.stores.posix import translated
 
-__all__ = ["FileTaskWriter", "reported_files", "whole_rows"]
+__all__ = ["BatchTries", "FileTaskWriter", "reported_files", "whole_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +78,24 @@ class FileTaskWriter:
             temporary.unlink(missing_ok=True)
             raise
         return DataFile(name=name, rows=rows, bytes=size)
+
+
+class BatchTries:
+    """The tries of the batch under way whose tasks may have written, as a sink remembers them."""
+
+    def __init__(self) -> None:
+        self._batch: tuple[str, int, int] | None = None
+        self._attempts: set[str] = set()
+
+    def begin(self, batch: BatchName) -> None:
+        """One more try of a batch; an earlier batch is forgotten."""
+        if self._batch != (name := (batch.pipeline, batch.generation, batch.batch_id)):
+            self._batch, self._attempts = name, set()
+        self._attempts.add(batch.attempt)
+
+    def besides(self, batch: BatchName) -> set[str]:
+        """The tries of a batch that came to nothing once this one is committed."""
+        return self._attempts - {batch.attempt}
 
 
 def reported_files(reports: Sequence[TaskReport]) -> list[DataFile]:

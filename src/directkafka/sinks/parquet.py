@@ -13,16 +13,16 @@ from typing import Final, Literal, get_args
 
 import pyarrow as pa
 
-from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
+from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.committed import ROOT, committed_in
 from directkafka.sinks.file_columns import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.file_formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
-from directkafka.sinks.file_writer import FileTaskWriter, reported_files, whole_rows
+from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, whole_rows
 from directkafka.sinks.recount import doubled_records
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.files import FilesStore, FilesTransaction
 from directkafka.stores.files_state import TableState
-from directkafka.stores.posix import sync_directory, translated
+from directkafka.stores.posix import require_writable, sync_directory, translated
 
 __all__ = ["ParquetSink"]
 
@@ -80,8 +80,7 @@ class ParquetSink:
         self._format = format
         self._file_format = _file_format(format, compression, row_group_bytes, self._store.label, self._table)
         self._schema_policy = schema_policy
-        #: Tries of the batch under way whose tasks may have written.
-        self._tries: dict[str, BatchName] = {}
+        self._tries = BatchTries()
 
     def __repr__(self) -> str:
         return f"ParquetSink({str(self._store.folder)!r}, table={self._table!r}, format={self._format!r})"
@@ -103,13 +102,7 @@ class ParquetSink:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
         self._grown(schema, self._store.table(self._table))
-        there = next(folder for folder in (self._folder, *self._folder.parents) if folder.exists())
-        if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-            raise StoreAccessError(
-                store=self._store.label,
-                cause=f"user id {os.geteuid()} may not write into {there}",
-                remedy=f"Give it the right, for example with chown {os.geteuid()} {there}.",
-            )
+        require_writable(self._folder, store=self._store.label)
 
     def prepare(self, schema: pa.Schema) -> None:
         """Make the folder, and enter the columns into the log where the table lacks them.
@@ -128,11 +121,7 @@ class ParquetSink:
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
         """What each task of this batch runs: it writes one file."""
-        self._tries = {
-            attempt: name
-            for attempt, name in self._tries.items()
-            if (name.generation, name.batch_id) == (batch.generation, batch.batch_id)
-        } | {batch.attempt: batch}
+        self._tries.begin(batch)
         return FileTaskWriter(
             folder=self._folder,
             batch=batch,
@@ -152,7 +141,7 @@ class ParquetSink:
         if files and self._store.durable:
             sync_directory(self._folder)
         transaction.add(self._table, files)
-        transaction.give_up(set(self._tries) - {batch.attempt})
+        transaction.give_up(self._tries.besides(batch))
         return rows
 
     def recount(self) -> TableCount:

@@ -29,7 +29,6 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 from directkafka.errors import (
     CommitUnknownError,
     FencedError,
-    OffsetMismatchError,
     OptionError,
     StoreError,
     StoreUnavailableError,
@@ -47,7 +46,7 @@ from directkafka.stores.files_state import (
     TableColumns,
     TableState,
 )
-from directkafka.stores.ledger import check_count, check_successor, describe_entry, with_counts
+from directkafka.stores.ledger import check_count, check_stands, check_successor, with_counts
 from directkafka.stores.posix import remove, resolve_folder, translated
 
 __all__ = ["FilesStore", "FilesTransaction"]
@@ -228,24 +227,8 @@ class FilesStore:
     # The committing entry.
 
     def _check_continues(self, state: LogState, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
-        """Generation is mine, and the last batch is the one that this one continues."""
         current = state.pipelines.get(entry.pipeline, _NOBODY)
-        if current.generation > entry.generation:
-            raise FencedError(
-                store=self.label, pipeline=entry.pipeline, held=entry.generation, found=current.generation
-            )
-        if current.generation == entry.generation and _position(current.entry) == _position(previous):
-            return
-        found = describe_entry(current.entry) if current.generation else "no fence of this pipeline"
-        if current.generation < entry.generation:
-            found += f", generation {current.generation} (an older state of the directory was restored)"
-        raise OffsetMismatchError(
-            store=self.label,
-            pipeline=entry.pipeline,
-            batch_id=entry.batch_id,
-            expected=describe_entry(previous) + f", generation {entry.generation}",
-            found=found,
-        )
+        check_stands(entry, previous, generation=current.generation, found=current.entry, store=self.label)
 
     def _apply(self, transaction: FilesTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         rows = sink.apply(transaction, batch, reports)
@@ -311,8 +294,3 @@ class FilesStore:
 def _owner(state: LogState, pipeline: str) -> tuple[int, str]:
     current = state.pipelines.get(pipeline, _NOBODY)
     return current.generation, current.driver
-
-
-def _position(entry: LedgerEntry | None) -> tuple[object, ...]:
-    """What a commit's condition is on."""
-    return () if entry is None else (entry.batch_id, entry.lineage, tuple(sorted(entry.progress)))

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
 from typing import Any
 
-from directkafka.errors import OffsetMismatchError, RowCountError, SchemaMismatchError
+from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
 
 __all__ = [
     "check_count",
     "check_format",
+    "check_stands",
     "check_successor",
     "describe_entry",
     "entry_from_json",
@@ -71,6 +72,42 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
             expected=f"batch {entry.batch_id - 1}",
             found=describe_entry(previous),
         )
+
+
+def check_stands(
+    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
+) -> None:
+    """Refuse a commit whose ledger is not where it takes it to be: for stores that cannot ask by a condition.
+
+    Args:
+        entry: the new entry.
+        previous: the entry that it continues; None when it is the pipeline's first.
+        generation: the pipeline's in the store now; 0 when it was never fenced.
+        found: the store's entry now.
+        store: the store's label.
+
+    Raises:
+        FencedError: a newer driver owns the pipeline.
+        OffsetMismatchError: the entry found is another one, or of another generation.
+    """
+    if generation > entry.generation:
+        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=generation)
+    if generation == entry.generation and _position(found) == _position(previous):
+        return
+    description = describe_entry(found) if generation else "no fence of this pipeline"
+    if generation < entry.generation:
+        description += f", generation {generation} (an older state of the ledger was restored)"
+    raise OffsetMismatchError(
+        store=store,
+        pipeline=entry.pipeline,
+        batch_id=entry.batch_id,
+        expected=describe_entry(previous) + f", generation {entry.generation}",
+        found=description,
+    )
+
+
+def _position(entry: LedgerEntry | None) -> tuple[object, ...]:
+    return () if entry is None else (entry.batch_id, entry.lineage, tuple(sorted(entry.progress)))
 
 
 def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:

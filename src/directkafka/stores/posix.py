@@ -20,7 +20,7 @@ from typing import Final
 
 from directkafka.errors import DirectKafkaError, StoreAccessError, StoreRequestError, StoreUnavailableError
 
-__all__ = ["link_new", "prepare_file", "remove", "resolve_folder", "sync_directory", "translated"]
+__all__ = ["link_new", "prepare_file", "remove", "require_writable", "resolve_folder", "sync_directory", "translated"]
 
 #: What trying again does not help against.
 _ACCESS: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -78,6 +78,19 @@ def resolve_folder(path: str | os.PathLike[str]) -> Path:
     if not text:
         raise ValueError("a path is needed")
     return Path(os.path.realpath(text))
+
+
+def require_writable(folder: Path, *, store: str) -> None:
+    """Refuse a folder that this user may not write into; one that is not there, by the folder it would be made in.
+
+    Raises:
+        StoreAccessError: naming the folder and the user.
+    """
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        user = os.geteuid()
+        cause = f"user id {user} may not write into {there}"
+        raise StoreAccessError(store=store, cause=cause, remedy=f"Run chown {user} {there}, or give it the right.")
 
 
 def prepare_file(target: Path, content: bytes, *, durable: bool) -> Path:
