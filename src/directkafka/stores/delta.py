@@ -27,7 +27,7 @@ import os
 import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -126,6 +126,8 @@ class DeltaStore:
         self._resolve_timeout_s = resolve_timeout_s
         self._driver = random.SystemRandom().randrange(1, _NUMBER_MAX)
         self._held: dict[str, int] = {}
+        #: Names the entry before the last one committed here, which a slow reader may still want.
+        self._previous: dict[str, int | None] = {}
         self._table: DeltaTable | None = None
 
     def __repr__(self) -> str:
@@ -143,27 +145,26 @@ class DeltaStore:
             FencedError: the table already has the generation given, or a higher one.
             SchemaMismatchError: there is no table, and no sink has said which columns to make it with.
         """
-        while True:
-            table = self.table()
-            standing = self._standing(table, pipeline)
-            held = standing.generation + 1 if generation is None else generation
-            if standing.generation >= held:
-                if (standing.generation, standing.driver) != (held, self._driver):
-                    raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
-                break
+        table = self.table()
+        standing = self._standing(table, pipeline)
+        last = standing.entry
+        held = standing.generation + 1 if generation is None else generation
+        while standing.generation < held:
             version = table.version()
             try:
                 self._write(table, [], pipeline, {"/generation": held, "/driver": self._driver})
-                break
+                standing = replace(standing, generation=held, driver=self._driver)
             except StoreUnavailableError:
                 # A fence or a batch that came in between has won, and the next look decides; else it is a failure.
                 table, standing = self._resolved(pipeline)
-                if (standing.generation, standing.driver) == (held, self._driver):
-                    break
+                last = standing.entry
                 if table.version() == version:
                     raise
+        # Not asked for a higher one when another driver was faster: it, or one after it, is the newer one.
+        if (standing.generation, standing.driver) != (held, self._driver):
+            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
         self._held[pipeline] = held
-        self._sweep_older(pipeline, held, standing.entry)
+        self._sweep_older(pipeline, held, last)
         return held
 
     def read(self, pipeline: str) -> LedgerEntry | None:
@@ -213,7 +214,7 @@ class DeltaStore:
         except StoreUnavailableError as error:
             self._settle(number, committed, previous, error)
         reach("commit.answered")
-        self._tidy(entry.pipeline, {number, standing.number}, transaction.given_up)
+        self._tidy(entry.pipeline, standing.number, transaction.given_up)
         return committed
 
     def force_durable(self) -> None:
@@ -391,15 +392,14 @@ class DeltaStore:
 
     # What nobody needs.
 
-    def _tidy(self, pipeline: str, kept: set[int | None], given_up: set[str]) -> None:
-        """Remove the entries that no snapshot of the last two batches names, and files of tries given up."""
+    def _tidy(self, pipeline: str, previous: int | None, given_up: set[str]) -> None:
+        """Remove the entry before the previous one, and files of tries given up."""
+        obsolete, self._previous[pipeline] = self._previous.get(pipeline), previous
         try:
-            names = {self._entry_path(pipeline, number).name for number in kept if number is not None}
-            for path in (self.folder / LEDGER_FOLDER / pipeline).iterdir():
-                if path.name not in names:
-                    remove(path)
+            if obsolete is not None:
+                remove(self._entry_path(pipeline, obsolete))
         except OSError as error:
-            _log.warning("%s: removing old entries failed and is left for later: %s", self.label, error)
+            _log.warning("%s: removing an old entry failed: %s", self.label, error)
         if given_up:
             keys = {attempt_key(attempt) for attempt in given_up}
             self._sweep(lambda owner: owner.attempt in keys)
@@ -412,7 +412,18 @@ class DeltaStore:
         """
         key = pipeline_key(pipeline)
         after = (0, -1) if last is None else (last.generation, last.batch_id)
+        self._sweep_entries(pipeline, after)
         self._sweep(lambda owner: owner.pipeline == key and after < (owner.generation, owner.batch_id) < (held, -1))
+
+    def _sweep_entries(self, pipeline: str, last: tuple[int, int]) -> None:
+        """Remove entries that are older than the last batch's: of a newer driver's, nothing can be that."""
+        try:
+            for path in (self.folder / LEDGER_FOLDER / pipeline).glob("*.json"):
+                entry = entry_from_json(json.loads(path.read_bytes()))
+                if (entry.generation, entry.batch_id) < last:
+                    remove(path)
+        except (OSError, ValueError) as error:
+            _log.warning("%s: removing old entries failed and is left for later: %s", self.label, error)
 
     def _sweep(self, is_dead: Callable[[FileOwner], bool]) -> None:
         """Remove data files of tries that can never be committed any more. Never raises: it can wait."""

@@ -128,18 +128,14 @@ class FilesStore:
         """
         with translated(self.label):
             self._log.make()
-            state = self._log.refresh()
-            while True:
-                current = state.pipelines.get(pipeline, _NOBODY)
-                held = current.generation + 1 if generation is None else generation
-                if current.generation >= held:
-                    if (current.generation, current.driver) != (held, self._driver):
-                        raise FencedError(store=self.label, pipeline=pipeline, held=held, found=current.generation)
-                    break
-                fence = Fence(pipeline=pipeline, generation=held, driver=self._driver)
-                state = self._log.put(fence)
-                if _owner(state, pipeline) == (held, self._driver):
-                    break
+            current = self._log.refresh().pipelines.get(pipeline, _NOBODY)
+            held = current.generation + 1 if generation is None else generation
+            fence = Fence(pipeline=pipeline, generation=held, driver=self._driver)
+            while current.generation < held:
+                current = self._log.put(fence).pipelines.get(pipeline, _NOBODY)
+        # Not asked for a higher one when another driver was faster: it, or one after it, is the newer one.
+        if (current.generation, current.driver) != (held, self._driver):
+            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=current.generation)
         self._held[pipeline] = held
         self._log.tidy()
         key = pipeline_key(pipeline)
@@ -289,8 +285,3 @@ class FilesStore:
                     remove(folder / name)
         except OSError as error:
             _log.warning("%s: removing left-over files failed and is left for later: %s", self.label, error)
-
-
-def _owner(state: LogState, pipeline: str) -> tuple[int, str]:
-    current = state.pipelines.get(pipeline, _NOBODY)
-    return current.generation, current.driver

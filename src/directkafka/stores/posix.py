@@ -112,13 +112,9 @@ def link_new(temporary: Path, target: Path) -> bool:
     """
     try:
         os.link(temporary, target)
-    except FileExistsError:
+    except (FileExistsError, FileNotFoundError):
+        # Not found: a temporary file whose target has been made is removed by anybody, so this one came too late.
         return False
-    except FileNotFoundError:
-        # Temporary files whose target is there are swept by anybody: then this one came too late.
-        if target.exists():
-            return False
-        raise
     except OSError as error:
         if error.errno in _NO_LINKS and os.access(target.parent, os.W_OK):
             text = "the file system has no hard links, which the log's entries are put with"
