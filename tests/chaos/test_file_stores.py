@@ -43,9 +43,19 @@ POINTS = [
 ]
 FILES_ONLY = ["log.entry_written@2", "log.slot_taken@2", "log.checkpoint_written@1", "log.checkpoint_put@2"]
 
-EVERYWHERE = [
-    *(pytest.param("files", point) for point in [*POINTS, *FILES_ONLY]),
-    *(pytest.param("delta", point) for point in POINTS),
+EVERYWHERE = [("files", point) for point in [*POINTS, *FILES_ONLY]] + [("delta", point) for point in POINTS]
+
+#: A second place where a point is passed, which the long run is for.
+SECOND = {"log.entry_written@1", "log.entry_written@2", "log.slot_taken@1", "log.slot_taken@2", "log.slot_taken@5"}
+
+#: Where standing still is worst: the entry is written and has no place yet, or has just got it.
+WORST = {("files", "log.entry_written@3"), ("files", "log.slot_taken@4"), ("delta", "log.entry_written@3")}
+
+ONCE_A_STEP = [
+    pytest.param(kind, point, marks=pytest.mark.slow if point in SECOND else ()) for kind, point in EVERYWHERE
+]
+AT_THE_WORST = [
+    pytest.param(kind, point, marks=() if (kind, point) in WORST else pytest.mark.slow) for kind, point in EVERYWHERE
 ]
 
 
@@ -132,7 +142,7 @@ class Watcher:
         self._thread.join(PATIENCE_S)
 
 
-@pytest.mark.parametrize(("kind", "point"), EVERYWHERE)
+@pytest.mark.parametrize(("kind", "point"), ONCE_A_STEP)
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: str, tmp_path: Path) -> None:
     folder = tmp_path / "flights"
     with Watcher(kind, folder) as watcher:
@@ -147,7 +157,7 @@ def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: 
     assert leftovers(kind, folder) == set()
 
 
-@pytest.mark.parametrize(("kind", "point"), EVERYWHERE)
+@pytest.mark.parametrize(("kind", "point"), AT_THE_WORST)
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, point: str, tmp_path: Path) -> None:
     folder = tmp_path / "flights"
     with writer(kind, folder, f"{point}=stop") as older:

@@ -19,7 +19,7 @@ class DeltaHarness:
 
     def open_store(self) -> DeltaStore:
         store = DeltaStore(self.folder / "flights", durable=False)
-        store.schema_to_make = SCHEMA
+        store.log.schema_to_make = SCHEMA
         return store
 
     def sink(

@@ -16,7 +16,8 @@ from directkafka.sinks.file_formats import ParquetCompression, ParquetFormat
 from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, whole_rows
 from directkafka.sinks.recount import doubled_records
 from directkafka.stores.base import BatchName, TableCount, TaskReport
-from directkafka.stores.delta import DeltaStore, DeltaTransaction, delta_errors
+from directkafka.stores.delta import DeltaStore, DeltaTransaction
+from directkafka.stores.delta_log import delta_errors
 from directkafka.stores.files_state import TableState
 from directkafka.stores.posix import require_writable, sync_directory, translated
 
@@ -108,10 +109,10 @@ class DeltaSink:
         Raises:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
-        table = self._store.snapshot()
+        table = self._store.log.snapshot()
         self._grown(schema, table)
         # A fence needs the table, and comes before prepare().
-        self._store.schema_to_make = plain_schema(schema)
+        self._store.log.schema_to_make = plain_schema(schema)
         require_writable(self._store.folder, store=self._store.label)
 
     def prepare(self, schema: pa.Schema) -> None:
@@ -123,8 +124,8 @@ class DeltaSink:
         """
         from deltalake import Schema
 
-        self._store.schema_to_make = plain_schema(schema)
-        table = self._store.table()
+        self._store.log.schema_to_make = plain_schema(schema)
+        table = self._store.log.table()
         before = _columns(table)
         grown = self._grown(schema, table)
         if new := [field for field in grown.schema if field.name not in before.names]:
@@ -182,7 +183,7 @@ class DeltaSink:
             SchemaMismatchError: there is no table.
             StoreUnavailableError: the table cannot be read.
         """
-        table = self._store.snapshot() or self._mismatch_raised("there is no such table")
+        table = self._store.log.snapshot() or self._mismatch_raised("there is no such table")
         with translated(self._store.label), delta_errors(self._store.label):
             dataset = table.to_pyarrow_dataset()
             return TableCount(rows=dataset.count_rows(), doubled=doubled_records(dataset))

@@ -25,13 +25,11 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from directkafka.errors import (
@@ -39,14 +37,13 @@ from directkafka.errors import (
     FencedError,
     OptionError,
     SchemaMismatchError,
-    StoreAccessError,
     StoreError,
-    StoreRequestError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
 from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.stores.data_files import FileOwner, attempt_key, owner_of, pipeline_key
+from directkafka.stores.delta_log import DeltaLog, delta_errors
 from directkafka.stores.ledger import (
     check_count,
     check_format,
@@ -62,7 +59,7 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["LEDGER_FOLDER", "DeltaStore", "DeltaTransaction", "delta_errors"]
+__all__ = ["LEDGER_FOLDER", "DeltaStore", "DeltaTransaction"]
 
 _log = logging.getLogger("directkafka.stores.delta")
 
@@ -120,15 +117,12 @@ class DeltaStore:
             reason = 'the package deltalake is not installed: run pip install "directkafka[delta]"'
             raise OptionError(option="type", reason=reason) from error
         self.label = f"Delta table {self.folder}"
-        self.durable = durable
-        #: Of a table that is not there yet; a fence makes it.
-        self.schema_to_make: pa.Schema | None = None
+        self.log = DeltaLog(self.folder, label=self.label, durable=durable)
         self._resolve_timeout_s = resolve_timeout_s
         self._driver = random.SystemRandom().randrange(1, _NUMBER_MAX)
         self._held: dict[str, int] = {}
         #: Names the entry before the last one committed here, which a slow reader may still want.
         self._previous: dict[str, int | None] = {}
-        self._table: DeltaTable | None = None
 
     def __repr__(self) -> str:
         return f"DeltaStore({str(self.folder)!r})"
@@ -145,14 +139,15 @@ class DeltaStore:
             FencedError: the table already has the generation given, or a higher one.
             SchemaMismatchError: there is no table, and no sink has said which columns to make it with.
         """
-        table = self.table()
+        table = self.log.table()
         standing = self._standing(table, pipeline)
         last = standing.entry
-        held = standing.generation + 1 if generation is None else generation
+        held, app = standing.generation + 1 if generation is None else generation, _app(pipeline)
         while standing.generation < held:
             version = table.version()
             try:
-                self._write(table, [], pipeline, {"/generation": held, "/driver": self._driver})
+                numbers = {f"{app}/generation": held, f"{app}/driver": self._driver}
+                self.log.write(table, [], numbers, told={})
                 standing = replace(standing, generation=held, driver=self._driver)
             except StoreUnavailableError:
                 # A fence or a batch that came in between has won, and the next look decides; else it is a failure.
@@ -174,7 +169,7 @@ class DeltaStore:
             FencedError: this store fenced the pipeline, and a newer driver has done so since.
             SchemaMismatchError: the entry is of a newer format, or its file is gone.
         """
-        table = self.snapshot()
+        table = self.log.snapshot()
         standing = _Standing() if table is None else self._standing(table, pipeline)
         held = self._held.get(pipeline)
         if held is not None and standing.generation > held:
@@ -190,7 +185,7 @@ class DeltaStore:
     ) -> LedgerEntry:
         """Step 4; see :meth:`directkafka.stores.base.Store.commit`."""
         check_successor(entry, previous, store=self.label)
-        table = self.table()
+        table = self.log.table()
         standing = self._standing(table, entry.pipeline)
         check_stands(entry, previous, generation=standing.generation, found=standing.entry, store=self.label)
         reach("commit.begun")
@@ -203,111 +198,37 @@ class DeltaStore:
         committed = with_counts(entry, previous, counts)
         number = random.SystemRandom().randrange(_NUMBER_MAX)
         self._write_entry(number, committed)
+        app = _app(entry.pipeline)
+        numbers = {
+            app: entry.batch_id,
+            f"{app}/generation": entry.generation,
+            f"{app}/driver": self._driver,
+            f"{app}/ledger": number,
+        }
+        told = {"directkafka": json.dumps(entry_to_json(committed), sort_keys=True)}
         try:
-            self._write(
-                table,
-                transaction.added,
-                entry.pipeline,
-                {"": entry.batch_id, "/generation": entry.generation, "/driver": self._driver, "/ledger": number},
-                entry=committed,
-            )
+            self.log.write(table, transaction.added, numbers, told=told)
         except StoreUnavailableError as error:
             self._settle(number, committed, previous, error)
         reach("commit.answered")
         self._tidy(entry.pipeline, standing.number, transaction.given_up)
         return committed
 
+    @property
+    def durable(self) -> bool:
+        """Whether files and log are synced before a step counts."""
+        return self.log.durable
+
     def force_durable(self) -> None:
         """Sync from now on: several stores need it.
 
         A store that is ahead pins the ranges of the others; what it lost in a power cut, it could not pin.
         """
-        self.durable = True
+        self.log.durable = True
 
     def close(self) -> None:
         """Forget the table's state; nothing is held open between calls, and the fence stays."""
-        self._table = None
-
-    def snapshot(self) -> DeltaTable | None:
-        """The table as of now; None when there is none.
-
-        Raises:
-            StoreUnavailableError, StoreAccessError: it cannot be read.
-        """
-        from deltalake import DeltaTable
-
-        with translated(self.label), delta_errors(self.label):
-            # Reading on from a version whose log was cleaned up would find nothing new, however much there is.
-            if self._table is not None and self._log_path(self._table.version()).exists():
-                self._table.update_incremental()
-            elif DeltaTable.is_deltatable(str(self.folder)):
-                self._table = DeltaTable(self.folder)
-            else:
-                self._table = None
-        return self._table
-
-    def table(self) -> DeltaTable:
-        """The table as of now, made if there is none.
-
-        Raises:
-            SchemaMismatchError: there is none, and no sink has said which columns to make it with.
-        """
-        return self.snapshot() or self._make()
-
-    # Commits of the table's log.
-
-    def _make(self) -> DeltaTable:
-        from deltalake import DeltaTable, Schema
-
-        if self.schema_to_make is None:
-            raise SchemaMismatchError(store=self.label, sink=self.folder.name, detail="there is no such table")
-        with translated(self.label), delta_errors(self.label):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            DeltaTable.create(self.folder, Schema.from_arrow(self.schema_to_make), mode="ignore")
-        table = self.snapshot()
-        assert table is not None, "it was made, or another driver has made it"
-        return table
-
-    def _write(
-        self,
-        table: DeltaTable,
-        added: list[AddAction | RemoveAction],
-        pipeline: str,
-        numbers: dict[str, int],
-        *,
-        entry: LedgerEntry | None = None,
-    ) -> None:
-        """One commit of the table's log. Whether it counts is for the caller to find out, also after an error."""
-        from deltalake import CommitProperties, Transaction
-
-        told = {} if entry is None else {"directkafka": json.dumps(entry_to_json(entry), sort_keys=True)}
-        properties = CommitProperties(
-            custom_metadata=told,
-            app_transactions=[Transaction(_app(pipeline) + name, number) for name, number in numbers.items()],
-        )
-        version = table.version()
-        reach("log.entry_written")
-        with translated(self.label), delta_errors(self.label):
-            table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
-        reach("log.slot_taken")
-        if not self._log_path(version).exists():
-            self._table = None
-            raise StoreUnavailableError(store=self.label, cause=f"version {version} of its log was cleaned up")
-        if self.durable:
-            self._sync_log(version)
-
-    def _sync_log(self, before: int) -> None:
-        """Make the commits after a version survive a power cut; delta-rs does not."""
-        with translated(self.label):
-            version = before + 1
-            while (path := self._log_path(version)).exists():
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-                version += 1
-            sync_directory(path.parent)
+        self.log.forget()
 
     def _settle(
         self, number: int, entry: LedgerEntry, previous: LedgerEntry | None, cause: StoreUnavailableError
@@ -318,8 +239,8 @@ class DeltaStore:
         """
         try:
             table, standing = self._resolved(entry.pipeline)
-            if self.durable:
-                self._sync_log(table.version() - 1)
+            if self.log.durable:
+                self.log.sync(table.version() - 1)
         except StoreError as error:
             raise CommitUnknownError(
                 store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{cause.cause}; then {error}"
@@ -339,8 +260,8 @@ class DeltaStore:
             reraise=True,
         ):
             with attempt:
-                self._table = None
-                table = self.snapshot()
+                self.log.forget()
+                table = self.log.snapshot()
                 if table is None:
                     raise StoreUnavailableError(store=self.label, cause="the table is gone")
                 return table, self._standing(table, pipeline)
@@ -381,8 +302,8 @@ class DeltaStore:
         content = json.dumps(entry_to_json(entry), sort_keys=True).encode()
         with translated(self.label):
             target.parent.mkdir(parents=True, exist_ok=True)
-            prepare_file(target, content, durable=self.durable).rename(target)
-            if self.durable:
+            prepare_file(target, content, durable=self.log.durable).rename(target)
+            if self.log.durable:
                 sync_directory(target.parent)
 
     def _apply(self, transaction: DeltaTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
@@ -437,12 +358,9 @@ class DeltaStore:
             _log.warning("%s: removing left-over files failed and is left for later: %s", self.label, error)
 
     def _listed(self) -> set[str]:
-        table = self.table()
+        table = self.log.table()
         with delta_errors(self.label):
             return {uri.rpartition("/")[2] for uri in table.file_uris()}
-
-    def _log_path(self, version: int) -> Path:
-        return self.folder / "_delta_log" / f"{version:020d}.json"
 
     def _entry_path(self, pipeline: str, number: int) -> Path:
         return self.folder / LEDGER_FOLDER / pipeline / f"{number:019d}.json"
@@ -450,33 +368,3 @@ class DeltaStore:
 
 def _app(pipeline: str) -> str:
     return f"directkafka/{pipeline}"
-
-
-@contextmanager
-def delta_errors(store: str) -> Iterator[None]:
-    """Raise the project's errors for delta-rs's.
-
-    Args:
-        store: the store's label.
-
-    Raises:
-        StoreAccessError: this user may not.
-        StoreRequestError: the table asks for something that delta-rs does not do.
-        StoreUnavailableError: anything else, a lost race for a version among it.
-    """
-    from deltalake.exceptions import DeltaError, DeltaProtocolError
-
-    try:
-        yield
-    except DeltaProtocolError as error:
-        raise StoreRequestError(store=store, code="protocol", cause=_words(error)) from error
-    except DeltaError as error:
-        cause = _words(error)
-        if "ermission denied" in cause:
-            remedy = f"Give user id {os.geteuid()} the right to read and write there."
-            raise StoreAccessError(store=store, cause=cause, remedy=remedy) from error
-        raise StoreUnavailableError(store=store, cause=cause) from error
-
-
-def _words(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -14,7 +14,7 @@ from deltalake.schema import PrimitiveType
 
 from directkafka.errors import FencedError, OptionError, SchemaMismatchError
 from directkafka.sinks.delta import DeltaSink
-from directkafka.stores import delta
+from directkafka.stores import delta_log
 from directkafka.stores.delta import LEDGER_FOLDER, DeltaStore
 from directkafka.testing.store_driver import SCHEMA, Job
 
@@ -100,13 +100,13 @@ def test_a_driver_whose_versions_log_was_cleaned_up_lands_nothing(
     def meanwhile(point: str) -> None:
         if point != "log.entry_written":
             return
-        monkeypatch.setattr(delta, "reach", lambda _: None)
+        monkeypatch.setattr(delta_log, "reach", lambda _: None)
         newer_sink, newer = start(folder)
         newer.run((newer_sink, [[(3, 1)]]))
         forget_log(folder)
         assert not (folder / "_delta_log" / f"{at + 1:020d}.json").exists()
 
-    monkeypatch.setattr(delta, "reach", meanwhile)
+    monkeypatch.setattr(delta_log, "reach", meanwhile)
     with pytest.raises(FencedError):
         older.run((sink, [[(2, 1)]]))
     assert ids(folder) == [1, 3]
