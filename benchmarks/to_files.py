@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Final
 
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
@@ -20,7 +21,7 @@ __all__ = ["BATCH", "into_delta", "into_directory", "sparks_own"]
 
 BATCH = 250_000
 QUERY = "SELECT topic, partition, offset, CAST(value AS STRING) AS value FROM source"
-COMPRESSION = "zstd"
+COMPRESSION: Final = "zstd"
 
 
 def into_directory(servers: str, topic: str, *, rows: int) -> None:
