@@ -47,6 +47,11 @@ class FileFormat(Protocol):
         """The number of rows in a file, read from it."""
         ...
 
+    @property
+    def is_counted_quickly(self) -> bool:
+        """Whether a file says how many rows it has, so that nobody needs to read it for that."""
+        ...
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParquetFormat:
@@ -78,6 +83,11 @@ class ParquetFormat:
                 rows += table.num_rows
         return rows
 
+    @property
+    def is_counted_quickly(self) -> bool:
+        """It has a footer."""
+        return True
+
     def count(self, path: Path) -> int:
         """The number of rows that the footer names.
 
@@ -100,6 +110,11 @@ class _Lines:
                 file.write(_content(self.lines(batch)))
                 rows += batch.num_rows
         return rows
+
+    @property
+    def is_counted_quickly(self) -> bool:
+        """All of it has to be read."""
+        return False
 
     def count(self, path: Path) -> int:
         """The number of line ends."""

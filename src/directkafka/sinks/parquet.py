@@ -17,7 +17,7 @@ from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.committed import ROOT, committed_in
 from directkafka.sinks.file_columns import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.file_formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
-from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, whole_rows
+from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.recount import doubled_records
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.files import FilesStore, FilesTransaction
@@ -138,7 +138,10 @@ class ParquetSink:
         """
         files = reported_files(reports)
         rows = sum(whole_rows(self._folder, file, self._file_format) for file in files)
-        if files and self._store.durable:
+        if files and transaction.is_durable:
+            # Only the first sink's store is told that several stores force durable commits.
+            if not self._store.durable:
+                sync_files(self._folder, files)
             sync_directory(self._folder)
         transaction.add(self._table, files)
         transaction.give_up(self._tries.besides(batch))

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError, StoreAccessError, StoreRequestError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.stores.posix import sync_directory, translated
+from directkafka.stores.posix import sync_directory, sync_file, translated
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -114,11 +114,7 @@ class DeltaLog:
         with translated(self.label):
             version = before + 1
             while (path := self._path(version)).exists():
-                descriptor = os.open(path, os.O_RDONLY)
-                try:
-                    os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
+                sync_file(path)
                 version += 1
             sync_directory(path.parent)
 

@@ -22,7 +22,6 @@ import socket
 import uuid
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
@@ -63,12 +62,10 @@ class FilesTransaction:
     """What a sink adds to a batch's log entry, until the entry is put.
 
     Attributes:
-        folder: the directory.
-        label: the store's, for messages.
+        is_durable: whether the commit is to survive a power cut.
     """
 
-    folder: Path
-    label: str
+    is_durable: bool
     added: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
 
@@ -172,7 +169,7 @@ class FilesStore:
             state = self._log.refresh()
             self._check_continues(state, entry, previous)
             reach("commit.begun")
-            transaction = FilesTransaction(self.folder, self.label)
+            transaction = FilesTransaction(self.durable)
             counts: dict[str, int] = {}
             for sink, batch, reports in writes:
                 counts[sink.name] = counts.get(sink.name, 0) + self._apply(transaction, sink, batch, reports)

@@ -20,7 +20,16 @@ from typing import Final
 
 from directkafka.errors import DirectKafkaError, StoreAccessError, StoreRequestError, StoreUnavailableError
 
-__all__ = ["link_new", "prepare_file", "remove", "require_writable", "resolve_folder", "sync_directory", "translated"]
+__all__ = [
+    "link_new",
+    "prepare_file",
+    "remove",
+    "require_writable",
+    "resolve_folder",
+    "sync_directory",
+    "sync_file",
+    "translated",
+]
 
 #: What trying again does not help against.
 _ACCESS: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -123,9 +132,18 @@ def link_new(temporary: Path, target: Path) -> bool:
     return True
 
 
+def sync_file(path: Path) -> None:
+    """Make the content of a file survive a power cut."""
+    _sync(path, os.O_RDONLY)
+
+
 def sync_directory(folder: Path) -> None:
     """Make the names in a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    _sync(folder, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def _sync(path: Path, flags: int) -> None:
+    descriptor = os.open(path, flags)
     try:
         os.fsync(descriptor)
     finally:

@@ -14,7 +14,6 @@ from deltalake.schema import PrimitiveType
 
 from directkafka.errors import FencedError, OptionError, SchemaMismatchError
 from directkafka.sinks.delta import DeltaSink
-from directkafka.stores import delta_log
 from directkafka.stores.delta import LEDGER_FOLDER, DeltaStore
 from directkafka.testing.store_driver import SCHEMA, Job
 
@@ -89,24 +88,29 @@ def test_the_ledger_outlives_the_log_and_vacuum(folder: Path) -> None:
     assert (newer.last, newer.generation) == (committed, 2)
 
 
+@pytest.mark.parametrize("stopped", ["before delta-rs looks at the log", "after it has looked"])
 def test_a_driver_whose_versions_log_was_cleaned_up_lands_nothing(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
+    stopped: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It stands still just before its commit, which then finds the name of its version free."""
+    """It stands still in its commit, which then finds the name of its version free."""
     sink, older = start(folder)
     older.run((sink, [[(1, 1)]]))
     at = DeltaTable(folder).version()
+    commit = DeltaTable.create_write_transaction
 
-    def meanwhile(point: str) -> None:
-        if point != "log.entry_written":
-            return
-        monkeypatch.setattr(delta_log, "reach", lambda _: None)
+    def meanwhile(table: DeltaTable, *arguments: Any, **options: Any) -> None:
+        monkeypatch.setattr(DeltaTable, "create_write_transaction", commit)
         newer_sink, newer = start(folder)
         newer.run((newer_sink, [[(3, 1)]]))
         forget_log(folder)
         assert not (folder / "_delta_log" / f"{at + 1:020d}.json").exists()
+        if stopped == "after it has looked":
+            # What delta-rs does then: it puts its version, and nobody ever reads that.
+            (folder / "_delta_log" / f"{at + 1:020d}.json").touch()
+        else:
+            commit(table, *arguments, **options)
 
-    monkeypatch.setattr(delta_log, "reach", meanwhile)
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", meanwhile)
     with pytest.raises(FencedError):
         older.run((sink, [[(2, 1)]]))
     assert ids(folder) == [1, 3]

@@ -65,7 +65,7 @@ def test_a_check_makes_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("harm", ["removed", "cut", "overwritten"])
+@pytest.mark.parametrize("harm", ["removed", "cut", "overwritten", "replaced"])
 def test_a_file_that_is_not_what_was_reported_stops_the_commit(harm: str, job: Job, sink: ParquetSink) -> None:
     entry = job.next_entry()
     write = job.write(sink, job.batch(entry), [[(1, 1), (2, 1)]])
@@ -78,10 +78,27 @@ def test_a_file_that_is_not_what_was_reported_stops_the_commit(harm: str, job: J
             os.truncate(path, size - 1)
         case "overwritten":
             path.write_bytes(bytes(size))
+        case "replaced":
+            pq.write_table(pa.table({"id": [7, 8]}), path)
     with pytest.raises(RowCountError) as caught:
         job.store.commit(entry, previous=None, writes=[write])
     assert (caught.value.reported, caught.value.found) == (2, 0)
     assert committed_files(sink.store.folder).paths == ()
+
+
+def test_nulls_in_what_spark_calls_not_nullable_are_written(tmp_path: Path) -> None:
+    strict = pa.field("a", pa.int32(), nullable=False)
+    schema = pa.schema([("s", pa.struct([strict]))])
+    child = pa.array([1, None], pa.int32())
+    array = pa.StructArray.from_arrays([child], fields=[strict], mask=pa.array([False, True]))
+    sink = ParquetSink(tmp_path / "data", durable=False)
+    sink.prepare(schema)
+    job = Job(sink.store).start()
+    batch = job.batch(job.next_entry())
+    report = sink.task_writer(batch, schema)(iter([pa.record_batch([array], schema=schema)]))
+    job.store.commit(job.next_entry(), previous=None, writes=[(sink, batch, [report])])
+    rows = committed_files(tmp_path / "data").dataset().to_table().to_pylist()
+    assert rows == [{"s": {"a": 1}}, {"s": None}]
 
 
 def test_row_groups_are_as_large_as_asked_for(tmp_path: Path) -> None:

@@ -160,6 +160,21 @@ def test_temporary_files_go_once_their_slot_is_taken(tmp_path: Path) -> None:
     assert (taken.exists(), next_one.exists()) == (False, True)
 
 
+def test_a_temporary_file_that_was_swept_is_a_slot_that_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow, fast = open_log(tmp_path), open_log(tmp_path)
+
+    def meanwhile(point: str) -> None:
+        if point == "log.entry_written":
+            monkeypatch.setattr(files_log, "reach", lambda _: None)
+            fast.put(fence(1, "fast"))
+            fast.tidy()
+
+    monkeypatch.setattr(files_log, "reach", meanwhile)
+    assert slow.put(fence(1, "slow")).pipelines["flights"].driver == "fast"
+
+
 def test_a_lost_answer_is_no_lost_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over NFS, a link may be made, its answer lost, and the repeated call be told that the name exists."""
     log = open_log(tmp_path)
