@@ -337,9 +337,15 @@ class DeltaStore:
         self._sweep(lambda owner: owner.pipeline == key and after < (owner.generation, owner.batch_id) < (held, -1))
 
     def _sweep_entries(self, pipeline: str, last: tuple[int, int]) -> None:
-        """Remove entries that are older than the last batch's: of a newer driver's, nothing can be that."""
+        """Remove entries that are older than the last batch's: of a newer driver's, nothing can be that.
+
+        A temporary file that a newer driver is about to rename costs it one more try.
+        """
         try:
-            for path in (self.folder / LEDGER_FOLDER / pipeline).glob("*.json"):
+            for path in (self.folder / LEDGER_FOLDER / pipeline).glob("*"):
+                if path.suffix == ".tmp":
+                    remove(path)
+                    continue
                 entry = entry_from_json(json.loads(path.read_bytes()))
                 if (entry.generation, entry.batch_id) < last:
                     remove(path)

@@ -43,10 +43,11 @@ def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
-    """The reverse of :func:`entry_to_json`; fields of a later format are left out, see :func:`check_format`."""
+    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it."""
     known = {field.name for field in fields(LedgerEntry)}
     values = {name: value for name, value in document.items() if name in known}
-    return LedgerEntry(**values | {"progress": progress_from_json(document["progress"])})
+    is_known = document["format_version"] <= FORMAT_VERSION
+    return LedgerEntry(**values | {"progress": progress_from_json(document["progress"]) if is_known else ()})
 
 
 def describe_entry(entry: LedgerEntry | None) -> str:

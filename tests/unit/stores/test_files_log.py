@@ -12,7 +12,15 @@ from directkafka.errors import SchemaMismatchError
 from directkafka.stores import files_log, posix
 from directkafka.stores.base import LedgerEntry
 from directkafka.stores.files_log import LOG_FOLDER, FilesLog
-from directkafka.stores.files_state import BatchAdded, DataFile, Fence, LogState, TableColumns, TableState
+from directkafka.stores.files_state import (
+    BatchAdded,
+    DataFile,
+    Fence,
+    LogState,
+    TableColumns,
+    TableState,
+    entry_to_bytes,
+)
 
 GROUP = 4
 COLUMNS = TableState(format="parquet", schema=pa.schema([("id", pa.int64())]))
@@ -194,6 +202,10 @@ def test_a_lost_answer_is_no_lost_entry(tmp_path: Path, monkeypatch: pytest.Monk
         (b'{"format_version": 2, "kind": "new"}', "newer than this program's 1"),
         (b"", "cannot be read"),
         (b'{"format_version": 1, "kind": "other"}', "unknown kind of entry 'other'"),
+        (
+            entry_to_bytes(batch(7)).replace(b'"format_version":1,"generation"', b'"format_version":9,"generation"'),
+            "format version 9 is newer than this program's 1",
+        ),
     ],
 )
 def test_an_entry_that_is_not_understood_is_refused(tmp_path: Path, content: bytes, words: str) -> None:
