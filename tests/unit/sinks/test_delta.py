@@ -10,9 +10,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, Schema, write_deltalake
+from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
-from directkafka.errors import FencedError, OptionError, SchemaMismatchError
+from directkafka.errors import FencedError, OptionError, SchemaMismatchError, StoreUnavailableError
 from directkafka.sinks.delta import DeltaSink
 from directkafka.stores.delta import LEDGER_FOLDER, DeltaStore
 from directkafka.testing.store_driver import SCHEMA, Job
@@ -114,6 +115,37 @@ def test_a_driver_whose_versions_log_was_cleaned_up_lands_nothing(
     with pytest.raises(FencedError):
         older.run((sink, [[(2, 1)]]))
     assert ids(folder) == [1, 3]
+
+
+def test_a_commit_whose_answer_was_lost_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fence's, then the batch's: delta-rs raises after it has committed, for example when a checkpoint fails."""
+    commit = DeltaTable.create_write_transaction
+
+    def lose_the_answer(table: DeltaTable, *arguments: Any, **options: Any) -> None:
+        commit(table, *arguments, **options)
+        raise DeltaError("the disk is full")
+
+    monkeypatch.setattr(DeltaTable, "create_write_transaction", lose_the_answer)
+    sink, job = start(folder)
+    assert job.run((sink, [[(1, 1)]])).row_counts == {"flights": 1}
+    assert (job.generation, ids(folder)) == (1, [1])
+    assert DeltaTable(folder).version() == 2
+
+
+def test_a_commit_that_failed_is_a_definite_failure(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, job = start(folder)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise DeltaError("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(DeltaTable, "create_write_transaction", fail)
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            job.run((sink, [[(1, 1)]]))
+        with pytest.raises(StoreUnavailableError, match="the disk is full"):
+            start(folder, "weather")
+    job.run((sink, [[(1, 1)]]))
+    assert ids(folder) == [1]
 
 
 def test_a_strangers_append_in_between_disturbs_nobody(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

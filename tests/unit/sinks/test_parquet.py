@@ -19,6 +19,7 @@ from directkafka.errors import (
     SchemaMismatchError,
     StoreUnavailableError,
 )
+from directkafka.sinks import file_writer
 from directkafka.sinks.committed import committed_files
 from directkafka.sinks.parquet import ParquetSink
 from directkafka.stores import files_log, posix
@@ -179,6 +180,20 @@ def test_a_file_system_that_stays_away_leaves_the_commit_unknown(
     monkeypatch.setattr(files_log, "sync_directory", fail)
     with pytest.raises(CommitUnknownError, match="Input/output error; then"):
         job.store.commit(job.next_entry(), previous=None, writes=[write])
+
+
+def test_what_several_stores_force_reaches_a_sink_whose_store_was_not_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sinks of one directory share the first one's transaction."""
+    first = ParquetSink(tmp_path / "data", table="first", durable=False)
+    second = ParquetSink(tmp_path / "data", table="second", durable=False)
+    first.store.force_durable()
+    job = Job(first.store).start()
+    synced: list[str] = []
+    monkeypatch.setattr(file_writer, "sync_file", lambda path: synced.append(path.parent.name))
+    job.run((first, [[(1, 1)]]), (second, [[(2, 1)], [(3, 1)]]))
+    assert synced == ["first", "second", "second"]
 
 
 def test_a_link_that_fails_is_a_definite_failure(job: Job, sink: ParquetSink, monkeypatch: pytest.MonkeyPatch) -> None:
