@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +27,7 @@ from directkafka.sinks.committed import committed_files
 from directkafka.sinks.parquet import ParquetSink
 from directkafka.stores import files_log, posix
 from directkafka.stores.files import FilesStore
-from directkafka.testing.store_driver import SCHEMA, Job, batches_of
+from directkafka.testing.store_driver import SCHEMA, Job, batches_of, run_together
 
 
 @pytest.fixture
@@ -234,3 +237,38 @@ def test_two_pipelines_may_grow_one_table(tmp_path: Path) -> None:
     assert committed_files(tmp_path / "data").schema.names == ["id", "flights", "more"]
     with pytest.raises(SchemaMismatchError, match="'more' of type int64 does not go into string"):
         narrow.prepare(pa.schema([("more", pa.int64())]))
+
+
+def test_many_pipelines_at_once_go_on_at_each_others_slots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several checkpoints pass meanwhile, and a reader finds whole batches all the time."""
+    monkeypatch.setattr(files_log, "GROUP", 4)
+    pipelines, batches = 4, 12
+    ParquetSink(tmp_path / "data", durable=False).prepare(SCHEMA)
+    done = threading.Event()
+
+    def drive(number: int) -> None:
+        sink = ParquetSink(tmp_path / "data", durable=False)
+        job = Job(sink.store, pipeline=f"pipeline-{number}").start()
+        for batch in range(batches):
+            job.run((sink, [[(number, batch)], [(number, batch)]]))
+
+    def look() -> int:
+        looks = 0
+        while not done.is_set():
+            found = committed_files(tmp_path / "data")
+            assert len(found.paths) % 2 == 0
+            assert found.rows == len(found.paths)
+            looks += 1
+        return looks
+
+    with ThreadPoolExecutor(1) as pool:
+        reader = pool.submit(look)
+        results = run_together(*(partial(drive, number) for number in range(pipelines)))
+        done.set()
+        assert reader.result() > 0
+    assert results == [None] * pipelines
+    rows = committed_files(tmp_path / "data").dataset().to_table().to_pylist()
+    expected = [(number, batch) for number in range(pipelines) for batch in range(batches)] * 2
+    assert sorted((row["id"], row["flights"]) for row in rows) == sorted(expected)
+    entries = list((tmp_path / "data" / files_log.LOG_FOLDER).glob("*.json"))
+    assert len(entries) < 12
