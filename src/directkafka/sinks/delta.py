@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.sinks.data_file_writer import BatchTries, DataFileWriter, reported_files, whole_rows
 from directkafka.sinks.file_columns import SchemaPolicy, grown_columns, plain_schema, storage_problems
 from directkafka.sinks.file_formats import ParquetCompression, ParquetFormat
-from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, whole_rows
 from directkafka.sinks.recount import doubled_records
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.delta import DeltaStore, DeltaTransaction
@@ -133,10 +133,10 @@ class DeltaSink:
                 table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
         self._schema = schema
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
         """What each task of this batch runs: it writes one file."""
         self._tries.begin(batch)
-        return FileTaskWriter(
+        return DataFileWriter(
             folder=self._store.folder,
             batch=batch,
             format=self._format,

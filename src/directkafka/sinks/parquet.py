@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.committed import ROOT, committed_in
+from directkafka.sinks.data_file_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.file_columns import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.file_formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
-from directkafka.sinks.file_writer import BatchTries, FileTaskWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.recount import doubled_records
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.files import FilesStore, FilesTransaction
@@ -119,10 +119,10 @@ class ParquetSink:
         with translated(self._store.label):
             self._folder.mkdir(parents=True, exist_ok=True)
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
         """What each task of this batch runs: it writes one file."""
         self._tries.begin(batch)
-        return FileTaskWriter(
+        return DataFileWriter(
             folder=self._folder,
             batch=batch,
             format=self._file_format,

@@ -22,7 +22,7 @@ from directkafka.errors import (
     SchemaMismatchError,
     StoreUnavailableError,
 )
-from directkafka.sinks import file_writer
+from directkafka.sinks import data_file_writer
 from directkafka.sinks.committed import committed_files
 from directkafka.sinks.parquet import ParquetSink
 from directkafka.stores import files_log, posix
@@ -194,7 +194,7 @@ def test_what_several_stores_force_reaches_a_sink_whose_store_was_not_told(
     first.store.force_durable()
     job = Job(first.store).start()
     synced: list[str] = []
-    monkeypatch.setattr(file_writer, "sync_file", lambda path: synced.append(path.parent.name))
+    monkeypatch.setattr(data_file_writer, "sync_file", lambda path: synced.append(path.parent.name))
     job.run((first, [[(1, 1)]]), (second, [[(2, 1)], [(3, 1)]]))
     assert synced == ["first", "second", "second"]
 

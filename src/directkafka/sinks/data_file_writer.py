@@ -23,11 +23,11 @@ from directkafka.stores.data_files import data_file_name, temporary_name
 from directkafka.stores.files_state import DataFile
 from directkafka.stores.posix import sync_file, translated
 
-__all__ = ["BatchTries", "FileTaskWriter", "reported_files", "sync_files", "whole_rows"]
+__all__ = ["BatchTries", "DataFileWriter", "reported_files", "sync_files", "whole_rows"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FileTaskWriter:
+class DataFileWriter:
     """Writes one task's rows into one file; picklable.
 
     Attributes:
