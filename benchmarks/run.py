@@ -36,6 +36,7 @@ GROUPS = (
     "partitions",
     "lengths",
     "postgres",
+    "files",
 )
 
 
@@ -109,6 +110,7 @@ def _measures(
         "partitions": lambda: growth.partitions(spark(), servers, **counted),
         "lengths": lambda: growth.lengths(spark(), servers, longest=arguments.longest, repeat=repeat),
         "postgres": lambda: _writes(spark(), servers, running, rows=arguments.rows, repeat=repeat),
+        "files": lambda: _files(spark(), servers, rows=arguments.rows, repeat=repeat),
     }
 
 
@@ -130,6 +132,23 @@ def _writes(spark: Any, servers: str, running: ExitStack, *, rows: int, repeat: 
 
     seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
     return [ratio("Kafka to Postgres, rows", seconds, over="JVM", required=1.5, records=rows)]
+
+
+def _files(spark: Any, servers: str, *, rows: int, repeat: int) -> list[Figure]:
+    """Kafka to files and to a Delta table, exactly once, beside Spark's own streaming file writer."""
+    from to_files import into_delta, into_directory, sparks_own
+
+    console.print(f"publishing {rows:,} records")
+    publish(servers, "files", rows, codec="lz4", partitions=2)
+    figures = []
+    for name, ours in (("Parquet files", into_directory), ("a Delta table", into_delta)):
+        sides = {
+            "ours": partial(ours, servers, "files", rows=rows),
+            "Spark": partial(sparks_own, spark, servers, "files", rows=rows),
+        }
+        seconds = alternately(sides, repeat)
+        figures.append(ratio(f"Kafka to {name}, rows", seconds, over="Spark", required=0.9, records=rows))
+    return figures
 
 
 if __name__ == "__main__":

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.sinks.committed import read_parquet
+    from directkafka.sinks.delta import DeltaSink
     from directkafka.sinks.duckdb import DuckDBSink
+    from directkafka.sinks.parquet import ParquetSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sinks.sqlite import SQLiteSink
     from directkafka.sources.cluster import Cluster
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _HOME = {
     "Cluster": "directkafka.sources.cluster",
     "DataLossError": "directkafka.errors",
+    "DeltaSink": "directkafka.sinks.delta",
     "DirectKafkaError": "directkafka.errors",
     "DuckDBSink": "directkafka.sinks.duckdb",
     "FencedError": "directkafka.errors",
@@ -42,6 +46,7 @@ _HOME = {
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
     "OptionError": "directkafka.errors",
+    "ParquetSink": "directkafka.sinks.parquet",
     "Pipeline": "directkafka.pipeline.pipeline",
     "PostgresSink": "directkafka.sinks.postgres",
     "SQLiteSink": "directkafka.sinks.sqlite",
@@ -50,12 +55,14 @@ _HOME = {
     "TopicPartition": "directkafka.offsets",
     "create_dataframe": "directkafka.sources.frame",
     "lag": "directkafka.sources.lag",
+    "read_parquet": "directkafka.sinks.committed",
     "register": "directkafka.sources.register",
 }
 
 __all__ = [
     "Cluster",
     "DataLossError",
+    "DeltaSink",
     "DirectKafkaError",
     "DuckDBSink",
     "FencedError",
@@ -63,6 +70,7 @@ __all__ = [
     "OffsetMismatchError",
     "OffsetRange",
     "OptionError",
+    "ParquetSink",
     "Pipeline",
     "PostgresSink",
     "SQLiteSink",
@@ -72,6 +80,7 @@ __all__ = [
     "__version__",
     "create_dataframe",
     "lag",
+    "read_parquet",
     "register",
 ]
 

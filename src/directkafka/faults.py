@@ -33,12 +33,17 @@ FAULT_POINTS: dict[str, str] = {
     "origin.planned": "2. start positions are resolved, batch 0 not yet committed",
     "origin.committed": "2. batch 0, which has no rows, is committed",
     "batch.planned": "3. the ranges of a batch are decided",
+    "task.file_written": "3. on an executor: a file of rows is whole under its temporary name",
     "task.staged": "3. on an executor: a task's rows are staged, its report not yet sent",
     "batch.written": "3. all tasks have written and reported, the transaction not yet begun",
     "commit.begun": "4. the transaction is open, nothing done in it",
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
     "commit.rows_moved": "4. rows are in the tables, COMMIT not yet sent",
-    "commit.answered": "4. COMMIT is answered",
+    "log.entry_written": "4. files: the entry is written, its slot of the log not yet taken; a fence passes this too",
+    "log.slot_taken": "4. files: the slot is taken, the answer not yet read; a fence passes this too",
+    "commit.answered": "4. COMMIT is answered, or the log has the entry",
+    "log.checkpoint_written": "4. a checkpoint of the log is written to a temporary file",
+    "log.checkpoint_put": "4. a checkpoint of the log has its name, entries before it are not yet removed",
     "batch.reported": "5. progress is told to the outside",
 }
 

@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -149,11 +149,13 @@ class Job:
 class PipelineProcess:
     """``directkafka run`` under test; its JVM is in the same process group and goes with it."""
 
-    def __init__(self, file: Path, environment: Mapping[str, str], folder: Path) -> None:
+    def __init__(
+        self, file: Path, environment: Mapping[str, str], folder: Path, *, command: Sequence[str] = ()
+    ) -> None:
         self.log = folder / f"{file.stem}-{os.urandom(3).hex()}.log"
         self._log = self.log.open("wb")
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "directkafka", "run", str(file), "--format", "json"],
+            command or [sys.executable, "-m", "directkafka", "run", str(file), "--format", "json"],
             env=dict(environment),
             stdout=subprocess.PIPE,
             stderr=self._log,

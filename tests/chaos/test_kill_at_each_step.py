@@ -28,6 +28,9 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 #: What the commit of batch 0 passes as well: its pass is the first, the second batch's the third.
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
+#: On executors, and of stores whose log is files.
+ELSEWHERE = {point for point in FAULT_POINTS if point.startswith(("task.", "log."))}
+
 
 def armed(point: str) -> str:
     if point in ONCE:
@@ -42,7 +45,7 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
-@pytest.mark.parametrize("point", [point for point in FAULT_POINTS if point != "task.staged"])
+@pytest.mark.parametrize("point", [point for point in FAULT_POINTS if point not in ELSEWHERE])
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

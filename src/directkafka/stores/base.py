@@ -95,7 +95,8 @@ class TaskReport:
         rows: number of rows the task's input had.
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
-        payload: the rows themselves (an Arrow IPC stream) when they were few, else empty.
+        payload: what the sink's ``apply`` needs beside: the rows themselves (an Arrow IPC stream) when they were
+            few, or the names of the files they are in; else empty.
     """
 
     rows: int

@@ -38,9 +38,8 @@ from directkafka.stores.embedded_file import DatabaseFile, FileConnection, FileT
 from directkafka.stores.ledger import (
     check_count,
     check_format,
+    check_stands,
     check_successor,
-    is_same_place,
-    mismatch,
     progress_from_json,
     progress_to_json,
     with_counts,
@@ -224,15 +223,10 @@ class EmbeddedStore:
         return committed
 
     def _lock(self, connection: FileConnection, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
-        locked = connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
+        connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
         row = self._read_row(connection, entry.pipeline)
-        if row is not None and row.generation > entry.generation:
-            raise self._fenced(entry.pipeline, entry.generation, row)
-        found = row.entry if row is not None else None
-        if not locked or not is_same_place(found, previous):
-            raise mismatch(
-                entry, previous, found, store=self.file.label, generation=row.generation if row is not None else None
-            )
+        generation, found = (row.generation, row.entry) if row is not None else (0, None)
+        check_stands(entry, previous, generation=generation, found=found, store=self.file.label)
 
     def _apply(self, transaction: FileTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         try:

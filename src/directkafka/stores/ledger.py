@@ -6,19 +6,21 @@ No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from typing import Any
 
-from directkafka.errors import OffsetMismatchError, RowCountError, SchemaMismatchError
+from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
 
 __all__ = [
     "check_count",
     "check_format",
+    "check_stands",
     "check_successor",
     "describe_entry",
-    "is_same_place",
+    "entry_from_json",
+    "entry_to_json",
     "mismatch",
     "progress_from_json",
     "progress_to_json",
@@ -34,6 +36,19 @@ def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, An
 def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
     """The reverse of :func:`progress_to_json`."""
     return tuple(sorted(PartitionProgress(**item) for item in items))
+
+
+def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
+    """An entry as plain values, for stores that keep it as a document."""
+    return asdict(entry) | {"progress": progress_to_json(entry.progress)}
+
+
+def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
+    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it."""
+    known = {field.name for field in fields(LedgerEntry)}
+    values = {name: value for name, value in document.items() if name in known}
+    is_known = document["format_version"] <= FORMAT_VERSION
+    return LedgerEntry(**values | {"progress": progress_from_json(document["progress"]) if is_known else ()})
 
 
 def describe_entry(entry: LedgerEntry | None) -> str:
@@ -61,40 +76,46 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
         )
 
 
-def is_same_place(found: LedgerEntry | None, previous: LedgerEntry | None) -> bool:
-    """Whether the ledger still stands where the batch that is to be committed goes on."""
-    if found is None or previous is None:
-        return found is previous
-    return (found.lineage, found.batch_id, found.progress) == (previous.lineage, previous.batch_id, previous.progress)
+def check_stands(
+    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
+) -> None:
+    """Refuse a commit whose ledger is not where it takes it to be: for stores that cannot ask by a condition.
+
+    Args:
+        entry: the new entry.
+        previous: the entry that it continues; None when it is the pipeline's first.
+        generation: the pipeline's in the store now; 0 when it was never fenced.
+        found: the store's entry now.
+        store: the store's label.
+
+    Raises:
+        FencedError: a newer driver owns the pipeline.
+        OffsetMismatchError: the entry found is another one, or of another generation.
+    """
+    if generation > entry.generation:
+        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=generation)
+    if generation != entry.generation or _position(found) != _position(previous):
+        raise mismatch(entry, previous, generation=generation, found=found, store=store)
 
 
 def mismatch(
-    entry: LedgerEntry,
-    previous: LedgerEntry | None,
-    found: LedgerEntry | None,
-    *,
-    store: str,
-    generation: int | None,
+    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
 ) -> OffsetMismatchError:
-    """The error for a ledger that does not stand at ``previous``; it names both sides.
-
-    Args:
-        entry: what was to be committed.
-        previous: what the ledger should have had.
-        found: what it has.
-        store: the store's label.
-        generation: the ledger's; None when it has no row of the pipeline.
-    """
-    told = describe_entry(found) if generation is not None else "no row of this pipeline"
-    if generation is not None and generation < entry.generation:
-        told += f", generation {generation} (an older state of the ledger was restored)"
+    """The error for a ledger that does not stand at ``previous``, with both sides; see :func:`check_stands`."""
+    description = describe_entry(found) if generation else "no fence of this pipeline"
+    if generation and generation < entry.generation:
+        description += f", generation {generation} (an older state of the ledger was restored)"
     return OffsetMismatchError(
         store=store,
         pipeline=entry.pipeline,
         batch_id=entry.batch_id,
         expected=describe_entry(previous) + f", generation {entry.generation}",
-        found=told,
+        found=description,
     )
+
+
+def _position(entry: LedgerEntry | None) -> tuple[object, ...]:
+    return () if entry is None else (entry.batch_id, entry.lineage, tuple(sorted(entry.progress)))
 
 
 def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:

@@ -254,8 +254,8 @@ class PostgresStore:
     def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
         if row is not None and row["generation"] > entry.generation:
             return self._session.fenced(entry.pipeline, entry.generation, row)
-        generation = row["generation"] if row is not None else None
-        return mismatch(entry, previous, self._entry(row), store=self.address.label, generation=generation)
+        generation = row["generation"] if row is not None else 0
+        return mismatch(entry, previous, generation=generation, found=self._entry(row), store=self.address.label)
 
     # The third outcome.
 

@@ -1,0 +1,69 @@
+"""A driver without Spark and Kafka, in a process of its own: it owns a pipeline and commits batch after batch.
+
+Batch n has the ids ``[10 n, 10 n + 10)``, written by two tasks. Exit code 3: fenced.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from directkafka.errors import DirectKafkaError, FencedError
+from directkafka.pipeline.retry import may_pass
+from directkafka.sinks.delta import DeltaSink
+from directkafka.sinks.parquet import ParquetSink
+from directkafka.stores import files_log
+from directkafka.testing.store_driver import SCHEMA, Job
+
+Kind = Literal["files", "delta"]
+
+ROWS = 10
+FENCED = 3
+
+#: Slots of a log's group here, so that a few batches pass checkpoints. It is a part of the format.
+GROUP = 4
+
+
+def open_sink(kind: Kind, folder: Path) -> Any:
+    files_log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
+    return ParquetSink(folder, durable=False) if kind == "files" else DeltaSink(folder, durable=False)
+
+
+def expected(batches: Iterable[int]) -> list[int]:
+    return [one for batch in batches for one in range(ROWS * batch, ROWS * batch + ROWS)]
+
+
+def run(sink: Any, until: int) -> Job:
+    """Take the pipeline over, and commit what is missing up to batch ``until``."""
+    sink.check(SCHEMA)
+    job = Job(sink.store).start()
+    while job.last is None or job.last.batch_id < until:
+        batch = 0 if job.last is None else job.last.batch_id + 1
+        ids = expected([batch])
+        halves = (ids[: ROWS // 2], ids[ROWS // 2 :])
+        try:
+            job.run((sink, [[(one, batch) for one in half] for half in halves]))
+        except DirectKafkaError as error:
+            # As the engine does: a failure that may pass is answered by reading the ledger.
+            if not may_pass(error):
+                raise
+            job.last = job.store.read(job.pipeline)
+    return job
+
+
+def main(kind: Kind, folder: str, until: str) -> int:
+    pa.set_cpu_count(1)
+    try:
+        run(open_sink(kind, Path(folder)), int(until))
+    except FencedError as error:
+        print(error, file=sys.stderr)
+        return FENCED
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))  # type: ignore[arg-type]

@@ -1,0 +1,51 @@
+"""A directory as the contract suite sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from directkafka.errors import SchemaMismatchError
+from directkafka.sinks.committed import committed_files
+from directkafka.sinks.file_columns import Format
+from directkafka.sinks.parquet import ParquetSink
+from directkafka.stores.files import FilesStore
+
+
+@dataclass(frozen=True)
+class FilesHarness:
+    folder: Path
+    format: Format = "parquet"
+
+    def open_store(self) -> FilesStore:
+        return FilesStore(self.folder, durable=False)
+
+    def sink(
+        self,
+        table: str,
+        *,
+        mode: Literal["append", "ignore", "merge"] = "append",
+        staged: bool = False,
+    ) -> ParquetSink:
+        return ParquetSink(self.folder, mode, table=table, format=self.format, durable=False)
+
+    def rows(self, sink: ParquetSink) -> list[tuple[Any, ...]]:
+        try:
+            found = committed_files(self.folder, sink.name)
+        except SchemaMismatchError:
+            return []
+        rows = found.dataset().to_table().to_pylist()
+        assert len(rows) == found.rows
+        return sorted((row["id"], row["flights"]) for row in rows)
+
+    def leftovers(self) -> list[str]:
+        """Files that no log lists."""
+        listed = {
+            path
+            for folder in self.folder.iterdir()
+            if folder.is_dir() and not folder.name.startswith("_")
+            for path in committed_files(self.folder, folder.name).paths
+        }
+        names = {path for path in self.folder.rglob("*part-*")} | set(self.folder.rglob(".*"))
+        return sorted(path.name for path in names - listed)

@@ -1,0 +1,27 @@
+"""Spark's own rows into a sink, batch by batch, without Kafka."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from directkafka.pipeline.write_task import WriteTask
+from directkafka.stores.base import LedgerEntry
+from directkafka.testing.store_driver import Job
+
+
+def commit_frame(job: Job, sink: Any, frame: DataFrame) -> LedgerEntry:
+    """One batch: the sink's tasks consume the frame's rows on Spark's executors, and the store commits them."""
+    schema = to_arrow_schema(frame.schema, timezone="UTC")
+    sink.check(schema)
+    sink.prepare(schema)
+    entry = job.next_entry()
+    batch = job.batch(entry)
+    writer = sink.task_writer(batch, schema)
+    found = frame.mapInArrow(WriteTask(writer), "report binary").toArrow()
+    reports = [pickle.loads(report) for report in found.column("report").to_pylist()]
+    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
+    return job.last
