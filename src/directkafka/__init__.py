@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
@@ -44,9 +45,12 @@ _HOME = {
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
+    "cause_of": "directkafka.pipeline.structured",
     "create_dataframe": "directkafka.sources.frame",
+    "foreach_batch": "directkafka.pipeline.structured",
     "lag": "directkafka.sources.lag",
     "register": "directkafka.sources.register",
+    "write_stream": "directkafka.pipeline.structured",
 }
 
 __all__ = [
@@ -64,9 +68,12 @@ __all__ = [
     "Store",
     "TopicPartition",
     "__version__",
+    "cause_of",
     "create_dataframe",
+    "foreach_batch",
     "lag",
     "register",
+    "write_stream",
 ]
 
 

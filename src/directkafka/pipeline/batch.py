@@ -121,6 +121,10 @@ class BatchWriter:
             raise RangeNotReadError(ranges=unread)
         return Written(name=name, reports=reports, record_count=sum(proven.values()))
 
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """What the transform is given; the structured engine has it from Spark instead."""
+        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+
     def _write_all(
         self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack
     ) -> tuple[tuple[Sink, tuple[TaskReport, ...]], ...]:
@@ -133,7 +137,7 @@ class BatchWriter:
     def _outputs(
         self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
     ) -> dict[str, DataFrame]:
-        source = records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+        source = self.source(tasks, attempt)
         used = [binding.output for binding in self._bindings]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)

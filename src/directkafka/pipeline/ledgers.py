@@ -54,6 +54,11 @@ class Ledgers:
         assert entry is not None, "batch 0 is committed before anything is planned"
         return entry
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The stores' identities, in the order in which they commit."""
+        return tuple(ledger.store.identity for ledger in self._ledgers)
+
     def row_counts(self) -> dict[str, int]:
         """Rows of the last batch by sink name."""
         counts: dict[str, int] = {}

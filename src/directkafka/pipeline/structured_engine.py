@@ -1,0 +1,180 @@
+"""A pipeline under Structured Streaming: its source, its query, and how it starts and stops."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from directkafka.errors import OptionError
+from directkafka.offsets import TopicPartition, to_nested
+from directkafka.options import SourceOptions
+from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.recover import OPEN_LINEAGE
+from directkafka.pipeline.retry import StopAsked
+from directkafka.pipeline.structured import BatchFunction, start_query
+from directkafka.pipeline.structured_checkpoint import Checkpoint
+from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
+from directkafka.pipeline.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.sources.register import register
+from directkafka.sources.source_cluster import SourceCluster
+
+__all__ = ["StructuredEngine"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: How long one look at the query waits, in seconds: the longest that a stop goes unnoticed between two batches.
+_LOOK_S = 0.2
+#: How often an idle driver asks whether a newer one has taken its pipeline, in seconds.
+_FENCE_LOOK_S = 5.0
+
+#: Spark's number for "earliest" in startingOffsets.
+_EARLIEST = -2
+
+
+class StructuredEngine:
+    """Runs one pipeline as a streaming query until it is told to stop.
+
+    A transform with one output is given the stream: windows and deduplication have Spark's state. One with named
+    outputs is given each batch, as under the direct engine, for a streaming query has one output only.
+
+    Args:
+        name: the pipeline's name in the ledgers.
+        session: the pipeline's own session.
+        source: options of the format ``directkafka``.
+        transform: what becomes of the records.
+        bindings: which output goes where.
+        checkpoint: the query's checkpoint.
+        trigger: as :func:`~directkafka.pipeline.structured.start_query` takes it.
+        output_mode: of the query.
+        make_function: makes the function that writes the batches, from the transform that is left to it.
+        stop: ends the run between two batches.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        session: SparkSession,
+        source: Mapping[str, str],
+        transform: Transform,
+        bindings: Sequence[Binding],
+        checkpoint: str,
+        trigger: str | Mapping[str, object],
+        output_mode: str,
+        make_function: Callable[[Transform], BatchFunction],
+        stop: threading.Event,
+    ) -> None:
+        self._name = name
+        self._session = session
+        self._source = dict(source)
+        self._transform = transform
+        self._bindings = tuple(bindings)
+        self._checkpoint = checkpoint
+        self._trigger = trigger
+        self._output_mode = output_mode
+        self._make_function = make_function
+        self._stop = stop
+
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, and have every sink look at its columns; nothing is made or changed.
+
+        Returns:
+            Remarks on the plans for the user.
+
+        Raises:
+            DirectKafkaError: what is wrong.
+        """
+        stream, left = self._stream(self._source)
+        empty = self._session.createDataFrame([], stream.schema)
+        return MicroBatchWriter(empty, left, self._bindings).check()
+
+    def run(self) -> None:
+        """Run the query until the trigger or the stop ends it.
+
+        Raises:
+            FencedError: a newer driver took over.
+            LineageError: the checkpoint is not the one that the ledger follows.
+            DirectKafkaError: whatever else ended the query.
+        """
+        stream, left = self._stream(self._source | self._continued_offsets())
+        function = self._make_function(left)
+        query = start_query(stream, function, trigger=self._trigger, output_mode=self._output_mode)
+        try:
+            self._wait(query, function)
+        except StreamingQueryException as error:
+            failure = function.failure
+            if isinstance(failure, StopAsked):
+                log.info("%s stops; what was being tried is rolled back: %s", self._name, failure)
+            elif failure is not None:
+                raise failure from None
+            else:
+                raise from_executor(error) from error
+        finally:
+            # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs.
+            self._stop_between_batches(query, function)
+
+    def _wait(self, query: StreamingQuery, function: BatchFunction) -> None:
+        looked_s = time.monotonic()
+        while not self._stop.is_set():
+            if query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # annotated as int, taken as float
+                return
+            if time.monotonic() - looked_s >= _FENCE_LOOK_S:
+                function.look()
+                looked_s = time.monotonic()
+
+    def _stop_between_batches(self, query: StreamingQuery, function: BatchFunction) -> None:
+        function.close()
+        query.stop()
+
+    def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
+        """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
+        register(self._session)
+        source = self._session.readStream.format("directkafka").options(**options).load()
+        used = {binding.output for binding in self._bindings}
+        if used != {DEFAULT_OUTPUT}:
+            return source, self._transform
+        outputs = apply_transform(self._transform, source, self._session)
+        if DEFAULT_OUTPUT not in outputs:
+            raise OptionError(
+                option="sink.from",
+                reason=f"the transform has no output {DEFAULT_OUTPUT!r}; it has {', '.join(sorted(outputs))}",
+            )
+        return outputs[DEFAULT_OUTPUT], AS_IT_IS
+
+    def _continued_offsets(self) -> dict[str, str]:
+        """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
+        ledgers = Ledgers(self._name, self._bindings)
+        try:
+            ledgers.connect()
+            entry = ledgers.peek().ahead
+        finally:
+            ledgers.close()
+        is_new = Checkpoint(self._session, self._checkpoint).last_planned() is None
+        if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
+            return {}
+        offsets = _every_partition(entry.ends(), self._partitions())
+        log.info("%s goes on where its ledger ends: %s", self._name, to_nested(entry.ends()))
+        return {"startingOffsets": json.dumps(to_nested(offsets))}
+
+    def _partitions(self) -> list[TopicPartition]:
+        cluster = SourceCluster(SourceOptions.parse(self._source, streaming=True))
+        try:
+            return sorted(cluster.view(must_exist=True).partitions)
+        finally:
+            cluster.close()
+
+
+def _every_partition(
+    ends: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Offsets for exactly the partitions there are, as Spark demands; new ones begin at their earliest record."""
+    return {place: ends.get(place, _EARLIEST) for place in partitions}
