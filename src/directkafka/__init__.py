@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
+    from directkafka.pipeline.structured_restart import adopt, restart
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
@@ -45,11 +46,13 @@ _HOME = {
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
+    "adopt": "directkafka.pipeline.structured_restart",
     "cause_of": "directkafka.pipeline.structured",
     "create_dataframe": "directkafka.sources.frame",
     "foreach_batch": "directkafka.pipeline.structured",
     "lag": "directkafka.sources.lag",
     "register": "directkafka.sources.register",
+    "restart": "directkafka.pipeline.structured_restart",
     "write_stream": "directkafka.pipeline.structured",
 }
 
@@ -68,11 +71,13 @@ __all__ = [
     "Store",
     "TopicPartition",
     "__version__",
+    "adopt",
     "cause_of",
     "create_dataframe",
     "foreach_batch",
     "lag",
     "register",
+    "restart",
     "write_stream",
 ]
 

@@ -82,10 +82,15 @@ def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry |
 
 
 def _as_predecessor(entry: LedgerEntry, ahead: LedgerEntry) -> LedgerEntry:
-    """An entry that waited for a checkpoint whose batch 0 another store has by now: it is the one before."""
-    if entry.lineage == OPEN_LINEAGE != ahead.lineage and ahead.batch_id == 0:
-        return replace(entry, lineage=ahead.lineage, batch_id=-1)
-    return entry
+    """An entry that waited for a checkpoint whose batch 0 another store has by now is the one before it.
+
+    Waiting entries count nothing: each store numbers them by itself.
+    """
+    if entry.lineage != OPEN_LINEAGE:
+        return entry
+    if ahead.lineage == OPEN_LINEAGE:
+        return replace(entry, batch_id=ahead.batch_id)
+    return replace(entry, lineage=ahead.lineage, batch_id=-1) if ahead.batch_id == 0 else entry
 
 
 def _check_lineage(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
