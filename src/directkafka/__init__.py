@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
-    from directkafka.pipeline.structured_restart import adopt, restart
+    from directkafka.pipeline.structured_restart import LedgerChange, adopt, restart
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
@@ -37,6 +37,7 @@ _HOME = {
     "DataLossError": "directkafka.errors",
     "DirectKafkaError": "directkafka.errors",
     "FencedError": "directkafka.errors",
+    "LedgerChange": "directkafka.pipeline.structured_restart",
     "LineageError": "directkafka.errors",
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
@@ -61,6 +62,7 @@ __all__ = [
     "DataLossError",
     "DirectKafkaError",
     "FencedError",
+    "LedgerChange",
     "LineageError",
     "OffsetMismatchError",
     "OffsetRange",
