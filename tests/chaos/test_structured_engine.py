@@ -5,17 +5,20 @@ As for the direct engine, and with one more hole to fall into: between the store
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, Job, PipelineProcess, produce_numbers, running
+from tests.chaos.test_several_stores import FILE, batch_id, rows
 
+from directkafka import Pipeline
 from directkafka.faults import FAULT_POINTS
-from directkafka.testing import KafkaBroker
+from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 pytestmark = pytest.mark.real
 
@@ -103,3 +106,45 @@ def test_a_query_whose_tasks_stage_their_rows_loses_and_doubles_nothing(
     staging.state().check()
     staging.run_in_process(monkeypatch)
     staging.state().check_complete(COUNT)
+
+
+@pytest.fixture
+def second_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    name = f"second_{os.urandom(4).hex()}"
+    yield postgres.create_database(name)
+    postgres.drop_database(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("point", "killed_in"), [("commit.answered@1", 0), ("commit.answered@5", 2)])
+def test_a_query_killed_between_two_stores_writes_to_the_second_alone(
+    point: str,
+    killed_in: int,
+    job: Job,
+    second_database: str,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each batch passes the point twice, once for each database; batch 0 has no rows."""
+    world = {"KAFKA": job.kafka, "FIRST": job.dsn, "SECOND": second_database}
+    values = {"name": "numbers", "master": "local[2]", "folder": job.folder, "topic": job.topic, "batch": 60}
+    file = job.folder / "two.toml"
+
+    def write(trigger: str) -> None:
+        engine = f'engine = "structured"\ncheckpoint = "{job.checkpoint}"\n\n[spark]'
+        file.write_text(FILE.format(trigger=trigger, **values).replace("[spark]", engine, 1))
+
+    write("100ms")
+    with running(
+        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, job.folder)
+    ) as one:
+        assert one.wait() == -signal.SIGKILL, one.messages()
+    assert (batch_id(job.dsn), batch_id(second_database)) == (killed_in, killed_in - 1)
+
+    for name, value in world.items():
+        monkeypatch.setenv(name, value)
+    write("available-now")
+    Pipeline.from_toml(file).run()
+    assert sorted(row[3] for row in rows(job.dsn)) == list(range(COUNT))
+    assert rows(second_database) == rows(job.dsn)
+    assert batch_id(second_database) == batch_id(job.dsn)
