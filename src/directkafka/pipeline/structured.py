@@ -72,6 +72,7 @@ class BatchFunction:
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None
+        self._is_over = False
         #: What ended the last run, as an object; Spark tells of it as text.
         self.failure: BaseException | None = None
 
@@ -85,7 +86,7 @@ class BatchFunction:
         """
         with self._batch_lock:
             try:
-                if self._stop.is_set():
+                if self._is_over or self._stop.is_set():
                     raise StopAsked("no further batch")
                 self._run_of(frame).run_batch(frame, batch_id)
             except BaseException as error:
@@ -113,6 +114,15 @@ class BatchFunction:
                 self._run.look()
             finally:
                 self._batch_lock.release()
+
+    def end(self) -> None:
+        """Wait for the batch in flight, and refuse any other.
+
+        A driver that was fenced while it was idle must not be handed one more batch: it would begin a new run, and
+        take the pipeline back.
+        """
+        self._is_over = True
+        self.close()
 
     def close(self) -> None:
         """Wait for the batch in flight, and give the stores' connections back. The next batch begins a new run."""

@@ -7,25 +7,28 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from directkafka.errors import OptionError
+from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import Binding
-from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.lineage import PlannedBatch, decide
 from directkafka.pipeline.recover import OPEN_LINEAGE
 from directkafka.pipeline.retry import StopAsked
-from directkafka.pipeline.structured import BatchFunction, start_query
+from directkafka.pipeline.structured import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
 from directkafka.pipeline.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.sources.register import register
 from directkafka.sources.source_cluster import SourceCluster
+from directkafka.stores.base import LedgerEntry
 
 __all__ = ["StructuredEngine"]
 
@@ -85,7 +88,7 @@ class StructuredEngine:
         self._stop = stop
 
     def check(self) -> tuple[str, ...]:
-        """Compile the transform, and have every sink look at its columns; nothing is made or changed.
+        """Compile the transform, have every sink look at its columns, compare checkpoint and ledgers; change nothing.
 
         Returns:
             Remarks on the plans for the user.
@@ -95,7 +98,16 @@ class StructuredEngine:
         """
         stream, left = self._stream(self._source)
         empty = self._session.createDataFrame([], stream.schema)
-        return MicroBatchWriter(empty, left, self._bindings).check()
+        remarks = MicroBatchWriter(empty, left, self._bindings).check()
+        ledgers = Ledgers(self._name, self._bindings)
+        try:
+            ledgers.connect()
+            recovery = ledgers.peek()
+            expected = _expected_batch(Checkpoint(self._session, self._checkpoint), recovery.ahead)
+            decide(recovery, expected, pipeline=self._name, stores=ledgers.identities)
+        finally:
+            ledgers.close()
+        return remarks
 
     def run(self) -> None:
         """Run the query until the trigger or the stop ends it.
@@ -111,13 +123,10 @@ class StructuredEngine:
         try:
             self._wait(query, function)
         except StreamingQueryException as error:
-            failure = function.failure
-            if isinstance(failure, StopAsked):
-                log.info("%s stops; what was being tried is rolled back: %s", self._name, failure)
-            elif failure is not None:
+            failure = function.failure or _failure_of(error)
+            if not isinstance(failure, StopAsked):
                 raise failure from None
-            else:
-                raise from_executor(error) from error
+            log.info("%s stops; what was being tried is rolled back: %s", self._name, failure)
         finally:
             # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs.
             self._stop_between_batches(query, function)
@@ -132,7 +141,7 @@ class StructuredEngine:
                 looked_s = time.monotonic()
 
     def _stop_between_batches(self, query: StreamingQuery, function: BatchFunction) -> None:
-        function.close()
+        function.end()
         query.stop()
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
@@ -171,6 +180,28 @@ class StructuredEngine:
             return sorted(cluster.view(must_exist=True).partitions)
         finally:
             cluster.close()
+
+
+def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> PlannedBatch:
+    """What Spark would hand over first if the query were started now, as far as its checkpoint tells."""
+    last = checkpoint.last_planned()
+    if last is None:
+        # A new checkpoint: its query begins where a ledger that waits for it ends.
+        ends = entry.ends() if entry is not None else {}
+        return PlannedBatch(lineage="a new checkpoint's", batch_id=0, starts={}, ends=ends, planned_at_ms=0)
+    newest = checkpoint.planned(last)
+    if last != checkpoint.last_done():
+        return newest
+    return replace(newest, batch_id=last + 1, starts=newest.ends, planned_at_ms=0)
+
+
+def _failure_of(error: StreamingQueryException) -> Exception:
+    """What ended a query outside of our function: the source, the plan, or Spark itself."""
+    if (cause := cause_of(error)) is not None or spark_is_gone(error):
+        return cause or from_executor(error)
+    said = str(error).partition("\n=== Streaming Query ===")[0]
+    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
+    return TransformError(source="of the query", cause=lines[-1] if lines else type(error).__name__)
 
 
 def _every_partition(

@@ -10,12 +10,13 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS
-from tests.real.kafka.logs import until
+from tests.real.kafka.logs import create_topic_again, delete_topic, until
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.structured_world import WAIT_S, Streams, failure_of
 
 import directkafka as dk
 from directkafka.errors import (
+    DirectKafkaError,
     EnvironmentFaultError,
     FencedError,
     OptionError,
@@ -268,6 +269,29 @@ def test_a_pipeline_runs_as_a_query_and_stops_between_two_batches(world: World, 
     assert streams.ledger()["batch_id"] == reports[-1]
     pipeline(world, streams).run()
     assert world.numbers() == list(range(COUNT))
+
+
+@slow
+def test_an_idle_pipeline_finds_out_that_a_newer_driver_has_it(world: World, streams: Streams) -> None:
+    reports: list[int] = []
+    idle = pipeline(world, streams, trigger="0ms", report=lambda report: reports.append(report.batch_id))
+    idle.start()
+    until(lambda: len(reports) == 4, "it did not catch up")
+    newer = PostgresStore(world.dsn)
+    held = newer.fence("numbers")
+    newer.close()
+    with pytest.raises(FencedError) as caught:
+        idle.wait()
+    assert (caught.value.held, caught.value.found) == (held - 1, held)
+
+
+@slow
+def test_a_loss_in_the_source_ends_a_pipeline_with_its_words(world: World, streams: Streams) -> None:
+    pipeline(world, streams).run()
+    delete_topic(world.kafka, world.topic)
+    create_topic_again(world.kafka, world.topic, partitions=PARTITIONS)
+    with pytest.raises(DirectKafkaError, match="KAFKA_DATA_LOSS"):
+        pipeline(world, streams).run()
 
 
 @slow

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import directkafka as dk
 from directkafka.cli import commands
+from directkafka.cli.app import app
 from directkafka.errors import LineageError, OptionError
 from directkafka.pipeline.lineage import Case
 
@@ -223,7 +224,7 @@ def file(streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def command(*arguments: str) -> list[dict[str, object]]:
-    done = CliRunner().invoke(commands.app, [*arguments, "--format", "json"], catch_exceptions=False)
+    done = CliRunner().invoke(app, [*arguments, "--format", "json"], catch_exceptions=False)
     assert done.exit_code == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -235,11 +236,15 @@ def test_a_pipeline_file_restarts_where_its_ledger_ends_by_itself(streams: Strea
     streams.produce(MORE)
     with pytest.raises(LineageError):
         dk.Pipeline.from_toml(file).run()
+    with pytest.raises(LineageError):
+        dk.Pipeline.from_toml(file).check()
     streams.delete_checkpoint()
     assert [one["is_done"] for one in command("restart", str(file))] == [False] * 3
     restarted = command("restart", str(file), "--yes")
     assert [(one["ledger"], one["next"], one["lost"], one["doubled"]) for one in restarted] == [(30, 30, 0, 0)] * 3
+    dk.Pipeline.from_toml(file).check()
     dk.Pipeline.from_toml(file).run()
+    dk.Pipeline.from_toml(file).check()
     assert streams.world.numbers() == ALL
 
 
