@@ -97,6 +97,24 @@ def test_of_two_queries_of_one_pipeline_the_older_stops(
 
 
 @pytest.mark.slow
+def test_a_query_that_is_asked_to_stop_ends_after_the_batch_in_flight_with_success(
+    job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running(replace(job, batch=20).start()) as driver:
+        driver.wait_for_batches(2)
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait() == 0, driver.messages()
+        assert "stopping after the batch in flight" in driver.messages()
+        reported = driver.reports[-1]["batch_id"]
+    left = job.state()
+    left.check()
+    assert left.ledger is not None
+    assert left.ledger["batch_id"] == reported
+    job.run_in_process(monkeypatch)
+    job.state().check_complete(COUNT)
+
+
+@pytest.mark.slow
 def test_a_query_whose_tasks_stage_their_rows_loses_and_doubles_nothing(
     job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

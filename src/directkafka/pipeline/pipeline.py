@@ -274,6 +274,7 @@ class Pipeline:
             output_mode=self._output_mode,
             make_function=make_function,
             stop=self._stop,
+            patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:

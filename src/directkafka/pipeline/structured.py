@@ -155,6 +155,11 @@ class BatchFunction:
         return self._run
 
     def _check_query(self, lineage: str | None, query_id: str | None) -> None:
+        if query_id is None:
+            raise EnvironmentFaultError(
+                what="Spark does not tell this thread which query it runs for",
+                remedy="Call it from foreachBatch alone, and do not set PYSPARK_PIN_THREAD to false.",
+            )
         if lineage != query_id:
             raise OptionError(
                 option="checkpoint",

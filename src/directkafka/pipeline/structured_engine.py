@@ -21,7 +21,7 @@ from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch, decide
 from directkafka.pipeline.recover import OPEN_LINEAGE
-from directkafka.pipeline.retry import StopAsked
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
@@ -60,6 +60,7 @@ class StructuredEngine:
         output_mode: of the query.
         make_function: makes the function that writes the batches, from the transform that is left to it.
         stop: ends the run between two batches.
+        patience: how failures that may pass are met before the query starts.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class StructuredEngine:
         output_mode: str,
         make_function: Callable[[Transform], BatchFunction],
         stop: threading.Event,
+        patience: Patience,
     ) -> None:
         self._name = name
         self._session = session
@@ -86,6 +88,7 @@ class StructuredEngine:
         self._output_mode = output_mode
         self._make_function = make_function
         self._stop = stop
+        self._patience = patience
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, have every sink look at its columns, compare checkpoint and ledgers; change nothing.
@@ -117,9 +120,16 @@ class StructuredEngine:
             LineageError: the checkpoint is not the one that the ledger follows.
             DirectKafkaError: whatever else ended the query.
         """
-        stream, left = self._stream(self._source | self._continued_offsets())
+        try:
+            options = self._source | self._patience.until_done(self._continued_offsets)
+        except StopAsked as asked:
+            log.info("%s stops before it began: %s", self._name, asked)
+            return
+        stream, left = self._stream(options)
         function = self._make_function(left)
-        query = start_query(stream, function, trigger=self._trigger, output_mode=self._output_mode)
+        self._run_query(start_query(stream, function, trigger=self._trigger, output_mode=self._output_mode), function)
+
+    def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
         try:
             self._wait(query, function)
         except StreamingQueryException as error:
@@ -129,7 +139,8 @@ class StructuredEngine:
             log.info("%s stops; what was being tried is rolled back: %s", self._name, failure)
         finally:
             # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs.
-            self._stop_between_batches(query, function)
+            function.end()
+            query.stop()
 
     def _wait(self, query: StreamingQuery, function: BatchFunction) -> None:
         looked_s = time.monotonic()
@@ -139,10 +150,6 @@ class StructuredEngine:
             if time.monotonic() - looked_s >= _FENCE_LOOK_S:
                 function.look()
                 looked_s = time.monotonic()
-
-    def _stop_between_batches(self, query: StreamingQuery, function: BatchFunction) -> None:
-        function.end()
-        query.stop()
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
         """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
