@@ -121,10 +121,6 @@ class BatchWriter:
             raise RangeNotReadError(ranges=unread)
         return Written(name=name, reports=reports, record_count=sum(proven.values()))
 
-    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
-        """What the transform is given; the structured engine has it from Spark instead."""
-        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
-
     def _write_all(
         self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack
     ) -> tuple[tuple[Sink, tuple[TaskReport, ...]], ...]:
@@ -151,6 +147,10 @@ class BatchWriter:
             if persisted is not None and used.count(output) > 1:
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
+
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """What the transform is given; the structured engine has it from Spark instead."""
+        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
 
     def _task_count(self, range_count: int) -> int:
         """At most so many tasks write, unless the transform asks Spark for more by itself."""
