@@ -55,6 +55,7 @@ def counted(changes: tuple[dk.LedgerChange, ...]) -> tuple[int | None, int | Non
     return None if None in lost else sum(lost), None if None in doubled else sum(doubled)
 
 
+@slow
 def test_a_deleted_checkpoint_is_an_error_and_a_restart_goes_on_where_the_ledger_ends(streams: Streams) -> None:
     streams.run()
     streams.delete_checkpoint()
