@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
+    from directkafka.pipeline.structured_restart import LedgerChange, adopt, restart
     from directkafka.sinks.committed import read_parquet
     from directkafka.sinks.delta import DeltaSink
     from directkafka.sinks.duckdb import DuckDBSink
@@ -42,6 +44,7 @@ _HOME = {
     "DirectKafkaError": "directkafka.errors",
     "DuckDBSink": "directkafka.sinks.duckdb",
     "FencedError": "directkafka.errors",
+    "LedgerChange": "directkafka.pipeline.structured_restart",
     "LineageError": "directkafka.errors",
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
@@ -53,10 +56,15 @@ _HOME = {
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
     "TopicPartition": "directkafka.offsets",
+    "adopt": "directkafka.pipeline.structured_restart",
+    "cause_of": "directkafka.pipeline.structured",
     "create_dataframe": "directkafka.sources.frame",
+    "foreach_batch": "directkafka.pipeline.structured",
     "lag": "directkafka.sources.lag",
     "read_parquet": "directkafka.sinks.committed",
     "register": "directkafka.sources.register",
+    "restart": "directkafka.pipeline.structured_restart",
+    "write_stream": "directkafka.pipeline.structured",
 }
 
 __all__ = [
@@ -66,6 +74,7 @@ __all__ = [
     "DirectKafkaError",
     "DuckDBSink",
     "FencedError",
+    "LedgerChange",
     "LineageError",
     "OffsetMismatchError",
     "OffsetRange",
@@ -78,10 +87,15 @@ __all__ = [
     "Store",
     "TopicPartition",
     "__version__",
+    "adopt",
+    "cause_of",
     "create_dataframe",
+    "foreach_batch",
     "lag",
     "read_parquet",
     "register",
+    "restart",
+    "write_stream",
 ]
 
 

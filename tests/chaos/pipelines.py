@@ -108,21 +108,24 @@ class Job:
     #: 0 makes every task stage its rows.
     inline_bytes_max: int = 64 * 1024 * 1024
     environment: dict[str, str] = field(default_factory=dict)
+    #: The structured engine's folder; None is the direct engine.
+    checkpoint: Path | None = None
 
     def write_file(self, *, trigger: str | None = None) -> Path:
         (self.folder / "numbers_job.py").write_text(JOB)
         path = self.folder / f"{self.name}-{trigger or self.trigger}.toml".replace("/", "_")
-        path.write_text(
-            FILE.format(
-                name=self.name,
-                trigger=trigger or self.trigger,
-                master=self.master,
-                folder=self.folder,
-                topic=self.topic,
-                batch=self.batch,
-                inline_bytes_max=self.inline_bytes_max,
-            )
+        text = FILE.format(
+            name=self.name,
+            trigger=trigger or self.trigger,
+            master=self.master,
+            folder=self.folder,
+            topic=self.topic,
+            batch=self.batch,
+            inline_bytes_max=self.inline_bytes_max,
         )
+        if self.checkpoint is not None:
+            text = text.replace("[spark]", f'engine = "structured"\ncheckpoint = "{self.checkpoint}"\n\n[spark]', 1)
+        path.write_text(text)
         return path
 
     def start(self, *, faults: str = "", **environment: str) -> PipelineProcess:

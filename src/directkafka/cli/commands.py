@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -16,11 +18,21 @@ from directkafka.cli.output import Format, claim_stdout, messages, print_record,
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.progress import BatchReport
+    from directkafka.pipeline.structured_restart import LedgerChange
 
 __all__: list[str] = []
 
+
+class RestartFrom(StrEnum):
+    """Where a restarted pipeline goes on."""
+
+    LEDGER = "ledger"
+    CHECKPOINT = "checkpoint"
+
+
 FileArgument = Annotated[Path, typer.Argument(help="The pipeline file (TOML).", metavar="FILE", show_default=False)]
 FormatOption = Annotated[Format, typer.Option("--format", help="What stdout carries.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do it; without, only look.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log more to stderr.")]
 
 
@@ -97,6 +109,53 @@ def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
     print_records([finding.as_record() for finding in findings], form, title="Rows against offsets")
     if not all(finding.is_right for finding in findings):
         raise typer.Exit(EXIT_FAILURE)
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka adopt windows.toml\n\n  directkafka adopt windows.toml --yes --format json"
+)
+def adopt(
+    file: FileArgument, yes: YesOption = False, form: FormatOption = Format.TEXT, verbose: VerboseOption = False
+) -> None:
+    """Let a pipeline's ledger follow its checkpoint, which must stand exactly where the ledger ends."""
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.structured_pipeline import adopt_pipeline
+
+    set_up_logging(verbose=verbose)
+    claim_stdout()
+    _print_changes(adopt_pipeline(Pipeline.from_toml(file), confirm=yes), form)
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka restart windows.toml --yes\n\n  "
+    "directkafka restart windows.toml --from checkpoint --format json"
+)
+def restart(
+    file: FileArgument,
+    origin: Annotated[
+        RestartFrom, typer.Option("--from", help="Where to go on: the ledger's ends, or the checkpoint's position.")
+    ] = RestartFrom.LEDGER,
+    yes: YesOption = False,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Let a pipeline go on with another checkpoint, and say in offsets what that would lose or double."""
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.structured_pipeline import restart_pipeline
+
+    set_up_logging(verbose=verbose)
+    claim_stdout()
+    _print_changes(restart_pipeline(Pipeline.from_toml(file), origin=origin.value, confirm=yes), form)
+
+
+def _print_changes(changes: Sequence[LedgerChange], form: Format) -> None:
+    for change in changes:
+        messages.print(f"{change.store}: {change.before} -> {change.after}", soft_wrap=True, markup=False)
+    print_records(
+        [record for change in changes for record in change.as_records()], form, title="What becomes of offsets"
+    )
+    if not all(change.is_done for change in changes):
+        messages.print("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
 
 
 @app.command(epilog="Examples:\n\n  directkafka demo\n\n  directkafka demo --keep --kills 5 --seed 7")

@@ -133,7 +133,7 @@ class BatchWriter:
     def _outputs(
         self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
     ) -> dict[str, DataFrame]:
-        source = records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+        source = self.source(tasks, attempt)
         used = [binding.output for binding in self._bindings]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)
@@ -147,6 +147,10 @@ class BatchWriter:
             if persisted is not None and used.count(output) > 1:
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
+
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """What the transform is given; the structured engine has it from Spark instead."""
+        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
 
     def _task_count(self, range_count: int) -> int:
         """At most so many tasks write, unless the transform asks Spark for more by itself."""

@@ -54,6 +54,16 @@ class Ledgers:
         assert entry is not None, "batch 0 is committed before anything is planned"
         return entry
 
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The stores' identities, in the order in which they commit."""
+        return tuple(ledger.store.identity for ledger in self._ledgers)
+
+    @property
+    def entries(self) -> tuple[LedgerEntry | None, ...]:
+        """What each store stands at, as it was last read or committed."""
+        return tuple(ledger.entry for ledger in self._ledgers)
+
     def row_counts(self) -> dict[str, int]:
         """Rows of the last batch by sink name."""
         counts: dict[str, int] = {}
@@ -125,10 +135,18 @@ class Ledgers:
             FencedError: a newer driver has fenced a store since.
             LineageError, OffsetMismatchError: the stores have no common history.
         """
-        for ledger in self._ledgers:
-            ledger.entry = ledger.store.read(self._pipeline)
+        self.read_each()
         reach("ledger.read")
         return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
+
+    def read_each(self) -> None:
+        """Read every store, whatever the others say.
+
+        Raises:
+            FencedError: a newer driver has fenced a store since.
+        """
+        for ledger in self._ledgers:
+            ledger.entry = ledger.store.read(self._pipeline)
 
     def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
         """Step 4. Commit store by store, in the order listed.

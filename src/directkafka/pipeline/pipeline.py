@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import BatchWriter, Binding
+from directkafka.pipeline.bindings import Sinks, bind
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
@@ -21,7 +22,9 @@ from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.pipeline.session import check_executors, session_for
 from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, load, parse_trigger
-from directkafka.pipeline.transform import DEFAULT_OUTPUT, PythonTransform, SqlTransform, Transform
+from directkafka.pipeline.structured import BatchFunction, trigger_arguments
+from directkafka.pipeline.structured_engine import StructuredEngine
+from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
 from directkafka.planning.plan import PlanPolicy
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import Sink
@@ -31,7 +34,7 @@ __all__ = ["Pipeline"]
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
 _SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}
 
-Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
+_ENGINES = ("direct", "structured")
 
 
 class Pipeline:
@@ -43,8 +46,10 @@ class Pipeline:
         transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``.
-        engine: ``"direct"``: the ledger is the checkpoint.
-        checkpoint: not used by the direct engine; must be None.
+        engine: ``"direct"``: the ledger is the checkpoint. ``"structured"``: a query of Structured Streaming with a
+            checkpoint beside the ledger, for windows, deduplication and other state across batches.
+        checkpoint: the structured engine's folder, of this pipeline alone; the direct engine has none.
+        output_mode: the structured engine's: ``"append"``, ``"update"`` or ``"complete"``.
         master, spark_conf: used only when no Spark session exists, and where ``spark-submit`` was told nothing else.
         report: told of each committed batch; one log line each by default. What it raises is logged, no more.
         retry_ms_max: how long after its first failure a step whose failure may pass (a database that restarts) is
@@ -64,24 +69,25 @@ class Pipeline:
         trigger: str | Mapping[str, Any] = "1s",
         engine: str = "direct",
         checkpoint: str | None = None,
+        output_mode: str = "append",
         master: str = "local[*]",
         spark_conf: Mapping[str, object] | None = None,
         report: Reporter = log_report,
         retry_ms_max: int = 60_000,
     ) -> None:
-        if engine != "direct" or checkpoint is not None:
-            raise OptionError(
-                option="engine",
-                reason=f'expected "direct", which takes no checkpoint; found {engine!r}, {checkpoint!r}',
-            )
+        _check_engine(engine, checkpoint, trigger)
         if re.fullmatch(NAME_PATTERN, name) is None:
             raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
         self.name = name
         self.report = report
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
+        self._source_given = _with_defaults(source)
         self._transform = transform
-        self._bindings = _bindings(sinks)
+        self._bindings = bind(sinks)
         self._trigger = parse_trigger(trigger)
+        self._trigger_given = trigger
+        self._checkpoint = checkpoint
+        self._output_mode = output_mode
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
@@ -106,6 +112,9 @@ class Pipeline:
                 transform=_transform_of(spec),
                 sinks=_sinks_of(spec),
                 trigger=spec.pipeline.trigger,
+                engine=spec.pipeline.engine,
+                checkpoint=spec.pipeline.checkpoint,
+                output_mode=spec.pipeline.output_mode,
                 master=spec.spark.master,
                 spark_conf=spec.spark.conf,
                 report=report,
@@ -122,6 +131,11 @@ class Pipeline:
     def bindings(self) -> tuple[Binding, ...]:
         """Which output goes into which sink."""
         return self._bindings
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The structured engine's checkpoint; None under the direct engine."""
+        return self._checkpoint
 
     def session(self) -> SparkSession:
         """A Spark session of the pipeline's own, in the existing application if there is one."""
@@ -156,7 +170,7 @@ class Pipeline:
         try:
             cluster.view(must_exist=True)
             ledgers.connect()
-            remarks = self._writer(session).check()
+            remarks = self._compiled(session).check()
             ledgers.peek()
         finally:
             cluster.close()
@@ -227,9 +241,42 @@ class Pipeline:
             failure, self._failure = self._failure, None
             raise failure
 
-    def _engine(self) -> DirectEngine:
+    def _engine(self) -> DirectEngine | StructuredEngine:
         session = self.session()
         check_executors(session)
+        return self._direct(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+
+    def _compiled(self, session: SparkSession) -> BatchWriter | StructuredEngine:
+        """What can check transform and sinks without running."""
+        return self._writer(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+
+    def _structured(self, session: SparkSession, checkpoint: str) -> StructuredEngine:
+        def make_function(transform: Transform) -> BatchFunction:
+            return BatchFunction(
+                self.name,
+                self._bindings,
+                checkpoint=checkpoint,
+                transform=transform,
+                report=self.report,
+                retry_ms_max=self._retry_ms_max,
+                stop=self._stop,
+            )
+
+        return StructuredEngine(
+            self.name,
+            session=session,
+            source=self._source_given,
+            transform=self.transform(session),
+            bindings=self._bindings,
+            checkpoint=checkpoint,
+            trigger=self._trigger_given,
+            output_mode=self._output_mode,
+            make_function=make_function,
+            stop=self._stop,
+            patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
+        )
+
+    def _direct(self, session: SparkSession) -> DirectEngine:
         writer = self._writer(session)
         return DirectEngine(
             self.name,
@@ -255,16 +302,23 @@ class Pipeline:
             self._failure = error
 
 
-def _bindings(sinks: Sinks) -> tuple[Binding, ...]:
-    named = sinks if isinstance(sinks, Mapping) else {DEFAULT_OUTPUT: sinks}
-    bindings = tuple(Binding(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
-    if not bindings:
-        raise OptionError(option="sinks", reason="a pipeline needs at least one sink")
-    return bindings
+def _check_engine(engine: str, checkpoint: str | None, trigger: str | Mapping[str, Any]) -> None:
+    if engine not in _ENGINES:
+        raise OptionError(option="engine", reason=f"expected {' or '.join(map(repr, _ENGINES))}, found {engine!r}")
+    if engine == "direct" and checkpoint is not None:
+        raise OptionError(
+            option="checkpoint", reason=f"the direct engine keeps its position in the ledger; remove {checkpoint!r}"
+        )
+    if engine == "structured":
+        if not checkpoint:
+            raise OptionError(option="checkpoint", reason='engine "structured" needs a folder for Spark\'s checkpoint')
+        trigger_arguments(trigger)
 
 
-def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
-    return sinks if isinstance(sinks, Sequence) else (sinks,)
+def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:
+    """The source's options as Spark is given them; their names have no case."""
+    given = {name.lower() for name in source}
+    return {name: value for name, value in _SOURCE_DEFAULTS.items() if name not in given} | dict(source)
 
 
 def _policy_of(source: SourceOptions) -> PlanPolicy:

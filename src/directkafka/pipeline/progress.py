@@ -18,9 +18,10 @@ class BatchReport:
     Attributes:
         pipeline, generation, batch_id: which.
         offsets: number of offsets in its ranges.
-        records: number of records read; fewer than offsets where the log has gaps.
+        records: number of records read; fewer than offsets where the log has gaps. None under the structured engine,
+            where Spark reads.
         rows: rows written, by sink name.
-        backlog: offsets that were waiting behind the batch when it was planned.
+        backlog: offsets that were waiting behind the batch when it was planned; None where Spark plans.
         plan_ms, write_ms, commit_ms: duration of the steps, in milliseconds.
     """
 
@@ -28,9 +29,9 @@ class BatchReport:
     generation: int
     batch_id: int
     offsets: int
-    records: int
+    records: int | None
     rows: Mapping[str, int]
-    backlog: int
+    backlog: int | None
     plan_ms: int
     write_ms: int
     commit_ms: int
@@ -47,15 +48,17 @@ Reporter = Callable[[BatchReport], None]
 def log_report(report: BatchReport) -> None:
     """One line a batch at INFO."""
     rows = ", ".join(f"{sink} {count:,}" for sink, count in report.rows.items())
+    read = f"{report.offsets:,} offsets" if report.records is None else f"{report.records:,} records"
+    waiting = "" if report.backlog is None else f", {report.backlog:,} offsets waiting"
     log.info(
-        "%s batch %d: %s records -> %s rows in %d ms (plan %d, write %d, commit %d), %s offsets waiting",
+        "%s batch %d: %s -> %s rows in %d ms (plan %d, write %d, commit %d)%s",
         report.pipeline,
         report.batch_id,
-        f"{report.records:,}",
+        read,
         rows or "no",
         report.total_ms,
         report.plan_ms,
         report.write_ms,
         report.commit_ms,
-        f"{report.backlog:,}",
+        waiting,
     )

@@ -14,7 +14,10 @@ from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.stores.base import LedgerEntry
 
-__all__ = ["Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
+__all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
+
+#: Lineage of an entry that waits for a new checkpoint: its batch 0 may follow, and no other batch (structured engine).
+OPEN_LINEAGE = "open"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +49,13 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
     known = [entry for _, entry in entries if entry is not None]
     if not known:
         return Recovery(ahead=None)
-    ahead = max(known, key=lambda entry: entry.batch_id)
+    ahead = max(known, key=lambda entry: (entry.lineage != OPEN_LINEAGE, entry.batch_id))
     behind, new = [], []
-    for index, (identity, entry) in enumerate(entries):
-        if entry is None:
+    for index, (identity, found) in enumerate(entries):
+        if found is None:
             new.append(index)
             continue
+        entry = _as_predecessor(found, ahead)
         _check_lineage(identity, entry, ahead)
         if entry.batch_id == ahead.batch_id:
             _check_same_ends(identity, entry, ahead)
@@ -75,6 +79,18 @@ def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry |
         else one
         for one in progress
     )
+
+
+def _as_predecessor(entry: LedgerEntry, ahead: LedgerEntry) -> LedgerEntry:
+    """An entry that waited for a checkpoint whose batch 0 another store has by now is the one before it.
+
+    Waiting entries count nothing: each store numbers them by itself.
+    """
+    if entry.lineage != OPEN_LINEAGE:
+        return entry
+    if ahead.lineage == OPEN_LINEAGE:
+        return replace(entry, batch_id=ahead.batch_id)
+    return replace(entry, lineage=ahead.lineage, batch_id=-1) if ahead.batch_id == 0 else entry
 
 
 def _check_lineage(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:

@@ -41,7 +41,16 @@ class PipelineSection(Section):
     trigger: str | dict[str, Any] = Field(
         default="1s", description='An interval, "available-now", { delay } or { records, at_most }.'
     )
-    engine: Literal["direct"] = Field(default="direct", description="The ledger is the checkpoint.")
+    engine: Literal["direct", "structured"] = Field(
+        default="direct",
+        description="direct: the ledger is the checkpoint; structured: Structured Streaming, for state across batches.",
+    )
+    checkpoint: str | None = Field(
+        default=None, min_length=1, description="The structured engine's folder, of this pipeline alone."
+    )
+    output_mode: Literal["append", "update", "complete"] = Field(
+        default="append", description="Of the structured engine: which rows of a stateful query a batch has."
+    )
 
 
 class SparkSection(Section):

@@ -71,7 +71,7 @@ def apply_transform(transform: Transform, source: DataFrame, session: SparkSessi
         if spark_is_gone(error):
             raise from_executor(error) from error
         raise TransformError(source=name, cause=f"{type(error).__name__}: {error}") from error
-    return _checked(outputs, name)
+    return _checked(outputs, name, is_stream=source.isStreaming)
 
 
 def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> Outputs:
@@ -84,7 +84,7 @@ def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> 
             assert_never(transform)
 
 
-def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
+def _checked(outputs: object, name: str, *, is_stream: bool) -> dict[str, DataFrame]:
     named: Mapping[str, object] = outputs if isinstance(outputs, Mapping) else {DEFAULT_OUTPUT: outputs}
     frames = {}
     for output, frame in named.items():
@@ -94,10 +94,9 @@ def _checked(outputs: object, name: str) -> dict[str, DataFrame]:
                 cause=f"output {output!r} is a {type(frame).__name__}; return a DataFrame, or a dict of "
                 "DataFrames by name",
             )
-        if frame.isStreaming:
-            raise TransformError(
-                source=name, cause=f"output {output!r} is a streaming DataFrame; use the one the function is given"
-            )
+        if frame.isStreaming != is_stream:
+            found = "a streaming DataFrame" if frame.isStreaming else "no streaming DataFrame"
+            raise TransformError(source=name, cause=f"output {output!r} is {found}; use the one the function is given")
         frames[output] = frame
     return frames
 
@@ -106,7 +105,7 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
     """What a user should know of the plans before they run; empty when there is nothing.
 
     Raises:
-        TransformError: a plan that ends in a watermark, which the direct engine would not honour. Spark drops one
+        TransformError: a plan that ends in a watermark, which a transform of batches would not honour. Spark drops one
             from a plan that is no stream as soon as anything follows it; the note on windows is then what is left.
     """
     found = []
@@ -114,8 +113,8 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
         if "EventTimeWatermark" in operators_of(str(frame._jdf.queryExecution().logical().toString())):
             raise TransformError(
                 source=f"output {name!r}",
-                cause="it has a watermark, but the direct engine keeps no state from batch to batch; remove "
-                "withWatermark, or use a merge sink for totals",
+                cause="it has a watermark, but nothing keeps state from batch to batch here; remove withWatermark and "
+                'use a merge sink for totals, or use engine = "structured" with one output',
             )
         if is_per_batch(frame):
             found.append(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
+from tests.real.pipeline.structured_world import Streams
 
+import directkafka
 from directkafka import Pipeline, PostgresSink
 from directkafka.testing import KafkaBroker
 
@@ -60,3 +63,10 @@ def world(spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Callable
     topic = create_topic(partitions=PARTITIONS)
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
     return World(kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
+
+
+@pytest.fixture
+def streams(world: World, spark: SparkSession, tmp_path: Path) -> Streams:
+    session = spark.newSession()
+    directkafka.register(session)
+    return Streams(world=world, session=session, checkpoint=tmp_path / "checkpoint")

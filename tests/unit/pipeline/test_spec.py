@@ -58,6 +58,15 @@ def test_a_file_gives_its_values_with_the_environments(tmp_path: Path) -> None:
     assert spec.sink[0].dsn == "host=db password=hunter2"
     assert spec.sink[0].source_output == "default"
     assert spec.path == path
+    assert (spec.pipeline.engine, spec.pipeline.checkpoint, spec.pipeline.output_mode) == ("direct", None, "append")
+
+
+def test_a_file_names_the_structured_engine_s_checkpoint_and_output_mode(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    engine = 'engine = "structured"\ncheckpoint = "/data/flights"\noutput_mode = "update"\n'
+    path.write_text(GOOD.replace("\n\n[source]", f"\n{engine}\n[source]", 1))
+    section = load(path, ENVIRONMENT).pipeline
+    assert (section.engine, section.checkpoint, section.output_mode) == ("structured", "/data/flights", "update")
 
 
 def test_a_files_repr_holds_no_secret(tmp_path: Path) -> None:

@@ -1,0 +1,206 @@
+"""Reads a Structured Streaming checkpoint: who it is, and what it has planned and done.
+
+Contract with Spark (4.2 and 4.3; ``OffsetSeqLog``, ``CommitLog``, ``StreamMetadata``): ``metadata`` is a JSON object
+with the query's ``id``. ``offsets/N`` is written before batch N runs: a line ``v1`` or ``v2``, a JSON object with
+``batchTimestampMs``, then one line for each source with its offset in JSON or ``-``; ``v2`` puts the source's name
+and a colon before it. ``commits/N`` is there once the sink is done with N. ``sources/I/0`` is where Spark's own
+Kafka source notes its initial offsets. Files are read through Hadoop's file system, as Spark writes them, so every
+place that Spark can use can be read.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.offsets import TopicPartition, from_nested
+from directkafka.pipeline.lineage import PlannedBatch
+
+__all__ = ["Checkpoint", "LoggedOffsets", "parse_offsets"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+T = TypeVar("T")
+
+_VERSIONS = ("v1", "v2")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggedOffsets:
+    """One entry of the offset log.
+
+    Attributes:
+        ends: offsets by partition of the sources that are Kafka. Of two sources that read one partition, the lower.
+        planned_at_ms: when Spark planned it, in milliseconds since 1970.
+    """
+
+    ends: dict[TopicPartition, int]
+    planned_at_ms: int
+
+
+def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
+    """An entry of the offset log from its text.
+
+    Args:
+        text: the file's content.
+        place: the file, for messages.
+
+    Raises:
+        EnvironmentFaultError: another version of the format, or no JSON.
+    """
+    version, *lines = text.splitlines() or [""]
+    if version not in _VERSIONS or not lines:
+        raise EnvironmentFaultError(
+            what=f"{place} begins with {version!r}, which is none of the formats {', '.join(_VERSIONS)}",
+            remedy="Use a version of Spark that this version of directkafka supports: see pyproject.toml.",
+        )
+    try:
+        metadata = json.loads(lines[0] or "{}")
+        sources = [json.loads(one) for one in _source_lines(version, lines[1:])]
+    except ValueError as error:
+        raise EnvironmentFaultError(what=f"{place} is no JSON ({error})", remedy="Restore the checkpoint.") from error
+    return LoggedOffsets(ends=_lowest(sources), planned_at_ms=int(metadata.get("batchTimestampMs", 0)))
+
+
+def _source_lines(version: str, lines: Iterable[str]) -> list[str]:
+    """The sources' offsets; ``-`` stands for none."""
+    offsets = [line.partition(":")[2] if version == "v2" else line for line in lines]
+    return [offset for offset in offsets if offset not in ("", "-")]
+
+
+def _lowest(sources: Iterable[Any]) -> dict[TopicPartition, int]:
+    ends: dict[TopicPartition, int] = {}
+    for source in sources:
+        for place, offset in _kafka_offsets(source).items():
+            ends[place] = min(offset, ends.get(place, offset))
+    return ends
+
+
+def _kafka_offsets(source: Any) -> dict[TopicPartition, int]:
+    """Offsets in the form that Spark's and our Kafka source share; nothing for any other source."""
+    if not isinstance(source, dict):
+        return {}
+    is_kafka = all(
+        isinstance(partitions, dict)
+        and all(number.isdigit() and isinstance(offset, int) for number, offset in partitions.items())
+        for partitions in source.values()
+    )
+    return from_nested(source) if is_kafka else {}
+
+
+class Checkpoint:
+    """A checkpoint folder, through Hadoop's file system.
+
+    Args:
+        session: whose Hadoop settings count.
+        location: the folder as given to Spark, in any form that Spark takes.
+    """
+
+    def __init__(self, session: SparkSession, location: str) -> None:
+        self.location = location
+        jvm: Any = session._jvm
+        self._jvm = jvm
+        self._root: Any = self._jvm.org.apache.hadoop.fs.Path(location)
+        self._files = self._root.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+
+    def lineage(self) -> str | None:
+        """The query's id; None when no query has ever begun here.
+
+        Raises:
+            EnvironmentFaultError: the folder cannot be read.
+        """
+        text = self._read("metadata")
+        return None if text is None else str(json.loads(text)["id"])
+
+    def planned(self, batch_id: int) -> PlannedBatch:
+        """A batch that Spark has planned.
+
+        Raises:
+            EnvironmentFaultError: the checkpoint has no such batch: it is not this query's.
+        """
+        lineage, logged = self.lineage(), self.logged(batch_id)
+        if lineage is None or logged is None:
+            missing = "metadata" if lineage is None else f"offsets/{batch_id}"
+            raise EnvironmentFaultError(
+                what=f"the checkpoint {self.location} has no {missing}",
+                remedy="Give directkafka the same checkpoint as the query's option checkpointLocation.",
+            )
+        return PlannedBatch(
+            lineage=lineage,
+            batch_id=batch_id,
+            starts=self._starts(batch_id),
+            ends=logged.ends,
+            planned_at_ms=logged.planned_at_ms,
+        )
+
+    def logged(self, batch_id: int) -> LoggedOffsets | None:
+        """The offset log's entry of a batch; None when there is none (any more)."""
+        text = self._read(f"offsets/{batch_id}")
+        return None if text is None else parse_offsets(text, place=f"{self.location}/offsets/{batch_id}")
+
+    def last_planned(self) -> int | None:
+        """Number of the last batch in the offset log."""
+        return max(self._numbers("offsets"), default=None)
+
+    def last_done(self) -> int | None:
+        """Number of the last batch in Spark's commit log."""
+        return max(self._numbers("commits"), default=None)
+
+    def _starts(self, batch_id: int) -> dict[TopicPartition, int]:
+        if batch_id == 0:
+            return _lowest(self._initial_offsets())
+        before = self.logged(batch_id - 1)
+        if before is None:
+            raise EnvironmentFaultError(
+                what=f"the checkpoint {self.location} has offsets/{batch_id} and no offsets/{batch_id - 1}",
+                remedy="Restore the checkpoint; Spark keeps as many as spark.sql.streaming.minBatchesToRetain says.",
+            )
+        return before.ends
+
+    def _initial_offsets(self) -> list[Any]:
+        """What Spark's own Kafka source notes before batch 0; other sources note other things, or nothing."""
+        found = []
+        for source in self._numbers("sources"):
+            _, _, noted = (self._read(f"sources/{source}/0") or "").partition("\n")
+            try:
+                found.append(json.loads(noted))
+            except ValueError:
+                log.debug("%s/sources/%d/0 is no Kafka source's", self.location, source)
+        return found
+
+    def _numbers(self, folder: str) -> list[int]:
+        path = self._jvm.org.apache.hadoop.fs.Path(self._root, folder)
+        names = [one.getPath().getName() for one in self._ask(lambda: self._listed(path))]
+        return sorted(int(name) for name in names if name.isdigit())
+
+    def _listed(self, path: Any) -> list[Any]:
+        return list(self._files.listStatus(path)) if self._files.exists(path) else []
+
+    def _read(self, name: str) -> str | None:
+        path = self._jvm.org.apache.hadoop.fs.Path(self._root, name)
+        return self._ask(lambda: self._text(path))
+
+    def _text(self, path: Any) -> str | None:
+        if not self._files.exists(path):
+            return None
+        stream = self._files.open(path)
+        try:
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def _ask(self, work: Callable[[], T]) -> T:
+        try:
+            return work()
+        except Py4JJavaError as error:
+            raise EnvironmentFaultError(
+                what=f"the checkpoint {self.location} cannot be read: {error.java_exception.toString()}",
+                remedy="Check the path, and the rights and Hadoop settings of this Spark application.",
+            ) from error

@@ -1,0 +1,66 @@
+"""Step 3 under Structured Streaming: a micro-batch's DataFrame through a transform into rows that nobody sees yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+
+from directkafka.kafka.range_task import RangeTask
+from directkafka.pipeline.batch import BatchWriter, Binding, Written
+from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.transform import PythonTransform, Transform
+from directkafka.stores.base import BatchName
+
+__all__ = ["AS_IT_IS", "MicroBatchWriter"]
+
+
+def _same(frame: DataFrame) -> DataFrame:
+    return frame
+
+
+#: For a query whose rows go to the sinks as they are.
+AS_IT_IS = PythonTransform(_same, "as it is")
+
+
+class MicroBatchWriter(BatchWriter):
+    """Writes what Spark hands to ``foreachBatch``.
+
+    Spark's plan has read the source and updated the query's state by the time its rows are computed. Every batch
+    is therefore run, once where possible: with several sinks it is persisted, and one that is committed already is
+    run into nothing. A query with state could not load it for batch N+1 if N were passed over.
+
+    Args:
+        frame: the first micro-batch; later ones have its columns.
+        transform: what becomes of each batch.
+        bindings: which output goes where.
+    """
+
+    def __init__(self, frame: DataFrame, transform: Transform, bindings: Sequence[Binding]) -> None:
+        super().__init__(frame.sparkSession, transform, bindings, columns=frame.columns)
+        self._frame = frame
+
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """The batch at hand."""
+        return self._frame
+
+    def write_frame(self, name: BatchName, frame: DataFrame) -> Written:
+        """Transform and write one micro-batch.
+
+        Raises:
+            TransformError: the transform failed, or gives other columns than for the first batch.
+            DirectKafkaError: what a task met, with its fields.
+        """
+        self._frame = frame
+        return self.write(name, ())
+
+    def run_into_nothing(self, frame: DataFrame) -> None:
+        """Compute a batch for what Spark keeps of it, and drop its rows.
+
+        Raises:
+            DirectKafkaError: what a task met.
+        """
+        try:
+            frame.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            raise from_executor(error) from error
