@@ -131,7 +131,7 @@ class RecordEncoder:
             out = _compressed(out, batches, self._compress)
         sequences = self._take_sequences(batches, targets)
         seal(out, batches, sequences, self._seal)
-        data = memoryview(out).toreadonly()
+        data = out.data.toreadonly()
         return [
             EncodedBatch(target=targets[target], data=data[start:end], records=records, base_sequence=sequence)
             for (target, start, end, records, _, _), sequence in zip(batches.tolist(), sequences.tolist(), strict=True)
@@ -201,7 +201,7 @@ def _row_without_header_key(source: Rows) -> int:
 def _compressed(out: Bytes, batches: Table, compress: Compress) -> Bytes:
     """The batches with their records compressed, in new bytes; the table says where they are now."""
     # The libraries want read-only bytes, or do not mind.
-    source = memoryview(out).toreadonly()
+    source = out.data.toreadonly()
     packed = [np.frombuffer(compress(source[start + HEADER_SIZE : end]), np.uint8)
               for start, end in batches[:, [_START, _END]].tolist()]  # fmt: skip
     sizes = np.array([one.size + HEADER_SIZE for one in packed], np.int64)
