@@ -7,8 +7,8 @@ of their sequence numbers only, and knows the last five of each partition again 
 - up to five requests may be on their way to a broker at once, each with at most one batch of a partition;
 - a batch whose answer did not come is sent again as it is: written once, or answered as a duplicate.
 
-Threads: whoever writes encodes; one per broker sends and receives; one looks leaders up, and finds out what is
-overdue. Knows nothing of Spark, and runs on executors.
+Threads: whoever writes encodes, and notices what is overdue; one per broker sends and receives; one looks leaders up.
+Knows nothing of Spark, and runs on executors.
 """
 
 from __future__ import annotations
@@ -122,7 +122,10 @@ class Producer:
         return dict(self._desk.wait_below(1))
 
     def close(self) -> None:
-        """Stop sending, without waiting for answers. Calling it twice is harmless."""
+        """Stop sending, without waiting for answers. Calling it twice is harmless.
+
+        An attempt to connect is not cut off: it ends after ``socket.connection.setup.timeout.ms``.
+        """
         self._desk.close()
         for line in list(self._lines.values()):
             line.interrupt()

@@ -182,6 +182,10 @@ def test_what_came_back_is_overdue_too() -> None:
     assert late.reason == "no"
 
 
-def test_nothing_changes_by_itself_in_an_empty_outbox() -> None:
-    assert outbox().next_change(0.0) is None
-    assert outbox(batch(0, 0)).next_change(1.0) == TIMEOUT_S - 1.0
+def test_nothing_changes_by_itself_unless_something_is_held_back() -> None:
+    box = outbox(batch(0, 0))
+    assert box.next_change(1.0) is None
+    (sending,) = box.take(ONE, 10_000, 1.0)
+    box.give_back(sending, "no", 1.0, leader_is_stale=False)
+    assert 0 < (box.next_change(1.0) or 0) <= BACKOFF_S
+    assert box.next_change(LATER) is None
