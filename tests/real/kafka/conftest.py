@@ -18,6 +18,9 @@ def no_idle_channels() -> Iterator[None]:
     for _, channel in channels._idle:
         channel.close()
     channels._idle.clear()
+    for _, client in channels._clients:
+        client.close()
+    channels._clients.clear()
 
 
 @pytest.fixture
