@@ -12,7 +12,7 @@ from directkafka.options.producer import ProducerOptions
 from directkafka.options.source import CLIENT_PREFIX
 from directkafka.options.spec import Given, OptionSpec, option, specs_of
 
-__all__ = ["SinkOptions", "producer_specs", "sink_specs"]
+__all__ = ["SinkOptions", "producer_specs", "read_connection", "sink_specs"]
 
 TOPIC: Final = OptionSpec(
     name="topic",
@@ -63,15 +63,12 @@ class SinkOptions:
         """
         given = Given.read(options, where=where)
         _check_names(given)
-        return cls(
-            topic=given.text(TOPIC) or None,
-            **read_connection(given),
-            **given.values(specs_of(cls)),
-        )
+        client, producer = read_connection(given)
+        return cls(topic=given.text(TOPIC) or None, client=client, producer=producer, **given.values(specs_of(cls)))
 
 
-def read_connection(given: Given) -> dict[str, ClientOptions | ProducerOptions]:
-    """The fields ``client`` and ``producer``, from the options whose names begin with ``kafka.``.
+def read_connection(given: Given) -> tuple[ClientOptions, ProducerOptions]:
+    """The connection, and how records are written, from the options whose names begin with ``kafka.``.
 
     Raises:
         OptionError: as :meth:`SinkOptions.parse` does.
@@ -90,7 +87,7 @@ def read_connection(given: Given) -> dict[str, ClientOptions | ProducerOptions]:
         ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
     )
     named = Given(texts=params, where=given.where, prefix=CLIENT_PREFIX)
-    return {"client": client, "producer": ProducerOptions(**named.values(specs_of(ProducerOptions)))}
+    return client, ProducerOptions(**named.values(specs_of(ProducerOptions)))
 
 
 def sink_specs() -> tuple[OptionSpec, ...]:

@@ -69,7 +69,7 @@ class DirectKafkaDataSource(DataSource):
             raise OptionError(option="mode", reason=reason)
         return BatchWriter(self._sink_options(schema))
 
-    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802, ARG002
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The sink of a stream, in any output mode: each row that a batch gives is written."""
         from directkafka.sources.structured_writers import StreamWriter
 
