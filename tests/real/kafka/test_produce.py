@@ -68,7 +68,9 @@ def written(servers: str, topic: str, partition: int = 0) -> list[int]:
 # What is written is what is read.
 
 
-@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+@pytest.mark.parametrize(
+    "codec", [*(pytest.param(one, marks=pytest.mark.slow) for one in ("none", "gzip", "zstd")), "lz4", "snappy"]
+)
 def test_a_consumer_of_another_make_reads_what_was_written(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity, codec: str
 ) -> None:
@@ -180,7 +182,7 @@ def answers_swallowed(proxy: KafkaProxy, servers: str, address: str, *, from_pro
     return kept
 
 
-@pytest.mark.parametrize("in_flight", [1, 5])
+@pytest.mark.parametrize("in_flight", [pytest.param(1, marks=pytest.mark.slow), 5])
 def test_an_answer_that_did_not_come_is_asked_for_again_and_nothing_is_doubled(
     servers: str, create_topic: CreateTopic, identity: ProducerIdentity, in_flight: int
 ) -> None:

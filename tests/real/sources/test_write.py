@@ -47,8 +47,8 @@ def stream(session: SparkSession, servers: str, create_topic: CreateTopic, tmp_p
     def run(*columns: str, ends: bool = True, **settings: object) -> Any:
         source = create_topic()
         produce(servers, source, [b"%d" % number for number in range(10)])
-        rows = session.readStream.format("directkafka").option("kafka.bootstrap.servers", servers)
-        rows = rows.option("subscribe", source).option("startingOffsets", "earliest").load().selectExpr(*columns)
+        reader = session.readStream.format("directkafka").option("kafka.bootstrap.servers", servers)
+        rows = reader.option("subscribe", source).option("startingOffsets", "earliest").load().selectExpr(*columns)
         writer = rows.writeStream.format("directkafka").option("checkpointLocation", str(tmp_path / "checkpoint"))
         writer = writer.option("kafka.bootstrap.servers", servers)
         for name, value in settings.items():
@@ -86,6 +86,7 @@ def test_a_stream_goes_to_the_topic_of_the_option(
     assert sum(progress["sink"]["numOutputRows"] for progress in query.recentProgress) == 10
 
 
+@pytest.mark.slow
 def test_the_option_counts_before_the_column(
     stream: Callable[..., Any], servers: str, create_topic: CreateTopic
 ) -> None:
@@ -94,6 +95,7 @@ def test_the_option_counts_before_the_column(
     assert values(servers, topic) == TEN
 
 
+@pytest.mark.slow
 def test_a_stream_to_a_topic_that_is_not_there_fails(stream: Callable[..., Any]) -> None:
     query = stream("value", ends=False, topic="nobody-made-this", kafka__max__block__ms=300)
     message = failure_of(query)
@@ -101,6 +103,7 @@ def test_a_stream_to_a_topic_that_is_not_there_fails(stream: Callable[..., Any])
     assert "Create the topic" in message
 
 
+@pytest.mark.slow
 def test_a_stream_s_rows_are_checked_before_it_runs(stream: Callable[..., Any]) -> None:
     assert "'topic'" in failure_of(stream("value", ends=False))
 
@@ -173,6 +176,7 @@ def test_a_timestamp_is_written_only_when_it_is_asked_for(
     assert not_asked > 1_750_000_000_000
 
 
+@pytest.mark.slow
 def test_rows_that_are_more_than_the_buffer_holds_are_written_all(
     session: SparkSession, write: Callable[..., None], servers: str, create_topic: CreateTopic
 ) -> None:
