@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, NewTopic
 from figures import Figure, alternately, console, ratio
+
+from directkafka import Cluster, TopicPartition
 
 __all__ = ["writes"]
 
@@ -39,10 +41,7 @@ def writes(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figur
             runs += 1
             frame.write.format(form).mode("append").options(**options).save()
 
-        seconds = alternately(
-            {side: lambda form=form, options=options: write(form, options) for side, (form, options) in sides.items()},
-            repeat,
-        )
+        seconds = alternately({side: partial(write, *how) for side, how in sides.items()}, repeat)
         assert _end(servers, topic) - before == runs * records, "rows are missing, or there twice"
         figures.append(ratio(f"write, {codec}", seconds, over="JVM", required=2.0, records=records))
         if codec == "lz4":
@@ -62,7 +61,5 @@ def _create(servers: str, topic: str) -> None:
 
 def _end(servers: str, topic: str) -> int:
     """How many records were ever written."""
-    administrator = AdminClient({"bootstrap.servers": servers})
-    places = [TopicPartition(topic, number) for number in range(_PARTITIONS)]
-    found = administrator.list_offsets({place: OffsetSpec.latest() for place in places})
-    return sum(found[place].result(_WAIT_S).offset for place in places)
+    with Cluster({"bootstrap.servers": servers}) as cluster:
+        return sum(cluster.latest([TopicPartition(topic, number) for number in range(_PARTITIONS)]).values())
