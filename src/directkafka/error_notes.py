@@ -11,11 +11,13 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from directkafka import errors, spark_conditions
+from directkafka import errors, producer_errors, spark_conditions
 from directkafka.errors import DirectKafkaError
 
 __all__ = ["from_note", "with_note"]
 
+#: Where errors are defined.
+_MODULES = (errors, producer_errors, spark_conditions)
 _NOTE = re.compile(r"^\[directkafka (\w+) (\{.*\})\]$", re.MULTILINE)
 
 
@@ -36,7 +38,7 @@ def from_note(text: str) -> DirectKafkaError | None:
     if not found:
         return None
     name, values = found[-1]
-    error_type = getattr(errors, name, None) or getattr(spark_conditions, name, None)
+    error_type = next((getattr(one, name) for one in _MODULES if hasattr(one, name)), None)
     if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
         return None
     return error_type(**{key: _as_tuple(value) for key, value in json.loads(values).items()})

@@ -1,0 +1,132 @@
+"""What can go wrong when records are written to Kafka: leaves of the tree in :mod:`directkafka.errors`.
+
+::
+
+    KafkaError
+    ├── RecordTooLargeError         a row that no request may carry
+    ├── RecordRejectedError         a row that is no record: a header without key
+    ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
+    ├── ProducerFencedError         a newer producer has taken this one's place
+    └── ProducerStateError          the broker and this producer disagree on what was written
+
+A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from directkafka.errors import KafkaError
+
+__all__ = [
+    "DeliveryTimeoutError",
+    "ProducerFencedError",
+    "ProducerStateError",
+    "RecordRejectedError",
+    "RecordTooLargeError",
+]
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordTooLargeError(KafkaError):
+    """A row that is larger than a request may be, even in a record batch of its own; nothing of its rows was sent.
+
+    Attributes:
+        row, rows: number of the row, from 0, among the rows that were handed over with it.
+        size_bytes: of the record batch that would hold this row alone, before compression.
+        size_bytes_max: the limit, which the setting gives.
+    """
+
+    topic: str
+    partition: int
+    row: int
+    rows: int
+    size_bytes: int
+    size_bytes_max: int
+    setting: str = "kafka.max.request.size"
+    template = (
+        "row {row} of {rows} for topic {topic}, partition {partition} takes {size_bytes} bytes, more than the "
+        "{size_bytes_max} of {setting}. Raise it, together with the topic's max.message.bytes, or leave the row out."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordRejectedError(KafkaError):
+    """A row that cannot be a record of Kafka; nothing of its rows was sent.
+
+    Attributes:
+        row, rows: number of the row, from 0, among the rows that were handed over with it.
+    """
+
+    topic: str
+    partition: int
+    row: int
+    rows: int
+    reason: str
+    template = "row {row} of {rows} for topic {topic}, partition {partition} cannot be written: {reason}."
+
+
+@dataclass(kw_only=True, eq=False)
+class DeliveryTimeoutError(KafkaError):
+    """Records were not acknowledged within ``delivery.timeout.ms``; they may be written, and may be not.
+
+    Attributes:
+        records: of the first batch that was not acknowledged.
+        tries: how often it was sent.
+        cause: why the last try failed, or what it waited for.
+    """
+
+    topic: str
+    partition: int
+    records: int
+    tries: int
+    timeout_ms: int
+    cause: str
+    template = (
+        "{records} records for topic {topic}, partition {partition} were not acknowledged within {timeout_ms} ms "
+        "(kafka.delivery.timeout.ms), sent {tries} times: {cause}. It is not known whether they were written."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class ProducerFencedError(KafkaError):
+    """A newer producer has this one's transactional id, or a newer epoch of its producer id; this one must stop.
+
+    Attributes:
+        code, name: what the broker answered (INVALID_PRODUCER_EPOCH 47, PRODUCER_FENCED 90).
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    code: int
+    name: str
+    template = (
+        "the broker refuses producer {producer_id} of epoch {epoch} at topic {topic}, partition {partition} with "
+        "error {code} ({name}): a newer one has taken its place. Nothing more of this one is written."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class ProducerStateError(KafkaError):
+    """The broker does not take a batch because what it knows of this producer, or of its transaction, is not this.
+
+    Attributes:
+        base_sequence: sequence number of the batch's first record.
+        code, name: what the broker answered, for example OUT_OF_ORDER_SEQUENCE_NUMBER (45) when an earlier batch is
+            missing, INVALID_TXN_STATE (48) when the partition is in no open transaction, UNKNOWN_PRODUCER_ID (59).
+    """
+
+    topic: str
+    partition: int
+    producer_id: int
+    epoch: int
+    base_sequence: int
+    code: int
+    name: str
+    template = (
+        "the broker refuses sequence {base_sequence} of producer {producer_id}, epoch {epoch} at topic {topic}, "
+        "partition {partition} with error {code} ({name}). What was written since is to be aborted or written again "
+        "by a new producer."
+    )
