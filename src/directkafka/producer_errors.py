@@ -6,7 +6,9 @@
     ├── RecordTooLargeError         a row that no request may carry
     ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
     ├── ProducerFencedError         a newer producer has taken this one's place
-    └── ProducerStateError          the broker and this producer disagree on what was written
+    ├── ProducerStateError          the broker and this producer disagree on what was written
+    ├── TransactionFencedError      another producer owns the transactional id now
+    └── TransactionStateError       the coordinator's transaction is in another state
 
 A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`.
 """
@@ -17,7 +19,14 @@ from dataclasses import dataclass
 
 from directkafka.errors import KafkaError
 
-__all__ = ["DeliveryTimeoutError", "ProducerFencedError", "ProducerStateError", "RecordTooLargeError"]
+__all__ = [
+    "DeliveryTimeoutError",
+    "ProducerFencedError",
+    "ProducerStateError",
+    "RecordTooLargeError",
+    "TransactionFencedError",
+    "TransactionStateError",
+]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -106,4 +115,46 @@ class ProducerStateError(KafkaError):
         "the broker refuses sequence {base_sequence} of producer {producer_id}, epoch {epoch} at topic {topic}, "
         "partition {partition} with error {code} ({name}). What was written since is to be aborted or written again "
         "by a new producer."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionFencedError(KafkaError):
+    """The coordinator knows another owner of the transactional id, or gave up the transaction after its timeout.
+
+    Attributes:
+        api: the request's name.
+        code, name: what the coordinator answered (INVALID_PRODUCER_EPOCH 47, INVALID_PRODUCER_ID_MAPPING 49,
+            PRODUCER_FENCED 90). It does not say which of the two happened: the ledger does.
+    """
+
+    api: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    code: int
+    name: str
+    template = (
+        "the coordinator refuses {api} of transactional id {transactional_id!r}, producer {producer_id}, epoch {epoch} "
+        "with error {code} ({name}): another producer owns it now, or the transaction took longer than its timeout."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionStateError(KafkaError):
+    """The coordinator's transaction is in another state than the request is for, for example ended already.
+
+    Attributes:
+        api, code, name: as for :class:`TransactionFencedError`; INVALID_TXN_STATE is 48.
+    """
+
+    api: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    code: int
+    name: str
+    template = (
+        "the coordinator refuses {api} of transactional id {transactional_id!r}, producer {producer_id}, epoch {epoch} "
+        "with error {code} ({name}): its transaction is in another state. Nothing of it can be committed any more."
     )
