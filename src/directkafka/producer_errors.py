@@ -4,6 +4,7 @@
 
     KafkaError
     ├── RecordTooLargeError         a row that no request may carry
+    ├── RecordRejectedError         a row that is no record: a header without key
     ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
     ├── ProducerFencedError         a newer producer has taken this one's place
     ├── ProducerStateError          the broker and this producer disagree on what was written
@@ -23,6 +24,7 @@ __all__ = [
     "DeliveryTimeoutError",
     "ProducerFencedError",
     "ProducerStateError",
+    "RecordRejectedError",
     "RecordTooLargeError",
     "TransactionFencedError",
     "TransactionStateError",
@@ -50,6 +52,22 @@ class RecordTooLargeError(KafkaError):
         "row {row} of {rows} for topic {topic}, partition {partition} takes {size_bytes} bytes, more than the "
         "{size_bytes_max} of {setting}. Raise it, together with the topic's max.message.bytes, or leave the row out."
     )
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordRejectedError(KafkaError):
+    """A row that cannot be a record of Kafka; nothing of its rows was sent.
+
+    Attributes:
+        row, rows: number of the row, from 0, among the rows that were handed over with it.
+    """
+
+    topic: str
+    partition: int
+    row: int
+    rows: int
+    reason: str
+    template = "row {row} of {rows} for topic {topic}, partition {partition} cannot be written: {reason}."
 
 
 @dataclass(kw_only=True, eq=False)

@@ -14,15 +14,12 @@ is relied on:
 - ``_build_transport`` makes a transport, whose ``_sock_recv`` returns bytes and what ended them.
 
 Two things leave this module: :class:`KafkaClient`, which asks questions, and :class:`Channel`, a connected,
-authenticated, blocking socket for the fetch path, which receives without kafka-python (it copies twice).
+authenticated, blocking socket for records, which receives without kafka-python (it copies twice).
 """
 
 from __future__ import annotations
 
-import logging
-import select
 import selectors
-import socket
 import threading
 import time
 from collections.abc import Mapping
@@ -41,8 +38,10 @@ from kafka.protocol.consumer import (
     OffsetForLeaderEpochRequest,
 )
 from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, ProduceResponse
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError
+from directkafka.kafka.broker_socket import BrokerSocket
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
 from directkafka.kafka.requests import TRANSACTION_REQUESTS
 from directkafka.kafka.settings import connection_settings
@@ -53,12 +52,11 @@ from directkafka.options import ClientOptions
 
 __all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
 
-log = logging.getLogger(__name__)
-
 #: Each request's type, and the highest version of it that this library has been written and tested for.
 _REQUESTS = {
     "Fetch": (FetchRequest, 17),
     "FindCoordinator": (FindCoordinatorRequest, 3),
+    "InitProducerId": (InitProducerIdRequest, 4),
     "ListOffsets": (ListOffsetsRequest, 9),
     "Metadata": (MetadataRequest, 12),
     "OffsetCommit": (OffsetCommitRequest, 7),
@@ -68,6 +66,8 @@ _REQUESTS = {
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
+#: From 12 on, a Produce request adds its partitions to the transaction by itself (KIP-890): not for us.
+_PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
@@ -253,27 +253,19 @@ class KafkaClient:
             connection.close()
 
 
-@dataclass(slots=True)
-class Channel:
-    """A connected and authenticated socket to one broker, for fetch requests.
+@dataclass(slots=True, kw_only=True)
+class Channel(BrokerSocket):
+    """A connected and authenticated socket to one broker, for fetch and produce requests.
 
     Attributes:
-        socket: blocking; reads and writes time out after ``request.timeout.ms``.
-        host, port: the broker.
         fetch_version: the Fetch version that both sides speak.
-        expires_at: ``time.monotonic()`` at which the SASL session ends, or infinity. The broker cuts a session
-            that goes on past its end (KIP-368): the owner opens a new channel before.
+        produce_version: likewise of Produce; -1 where the broker speaks none that is written here.
         client_id: the name under which the requests go.
-        used_at: ``time.monotonic()`` at which it was last given back.
     """
 
-    socket: socket.socket
-    host: str
-    port: int
     fetch_version: int
-    expires_at: float
+    produce_version: int = -1
     client_id: str
-    used_at: float = 0.0
     _correlation_id: int = 0
 
     def encode_fetch(self, version: int, **values: Any) -> tuple[int, bytes]:
@@ -283,33 +275,23 @@ class Channel:
             version: at most :attr:`fetch_version`.
             values: fields as for :meth:`KafkaClient.call`.
         """
+        return self._encode(FetchRequest, version, values)
+
+    def encode_produce(self, **values: Any) -> tuple[int, bytes]:
+        """A framed Produce request, likewise, of :attr:`produce_version`."""
+        return self._encode(ProduceRequest, self.produce_version, values)
+
+    def decode_produce(self, response: bytes) -> tuple[int, Any]:
+        """The correlation id and the decoded body of the response to a Produce request, framing left out."""
+        decoded = ProduceResponse.decode(response, version=self.produce_version, header=True)
+        return decoded.header.correlation_id, decoded
+
+    def _encode(self, request_type: Any, version: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
         self._correlation_id = (self._correlation_id + 1) % 2**31
-        request = _fill(FetchRequest, values)
+        request = _fill(request_type, values)
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         return self._correlation_id, bytes(request.encode(framed=True, header=True))
-
-    def is_quiet(self) -> bool:
-        """Whether nothing has arrived: on an idle channel, anything is the broker hanging up."""
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
-        return not poll.poll(0)
-
-    def interrupt(self) -> None:
-        """End the connection, so that a thread that waits in it is woken with an error; it is still to be closed.
-
-        Only the thread that uses a socket may close it: the number of a closed one goes to the next that is opened,
-        while that thread may be about to read from it.
-        """
-        try:
-            self.socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            log.debug("the channel to %s:%d was closed by the other side", self.host, self.port)
-
-    def close(self) -> None:
-        """End the connection and close the socket."""
-        self.interrupt()
-        self.socket.close()
 
 
 def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: int | None = None) -> Channel:
@@ -348,9 +330,17 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
     node_id = manager.cluster.bootstrap_brokers()[0].node_id
     connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
     await _ready(manager, connection, timeout_ms)
-    version = connection.broker_version_data.api_version(
+    versions = connection.broker_version_data
+    fetch_version = versions.api_version(
         FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_REQUESTS["Fetch"][1]
     )
+    try:
+        produce_version = versions.api_version(
+            ProduceRequest, min_version=_PRODUCE_VERSION_MIN, max_version=_PRODUCE_VERSION_MAX
+        )
+    except kafka.errors.IncompatibleBrokerVersion:
+        # It can still be read from.
+        produce_version = -1
     lifetime_ms = connection._reauth.session_lifetime_ms
     transport = connection.transport
     taken = transport._sock
@@ -365,7 +355,8 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
         socket=taken,
         host=host,
         port=port,
-        fetch_version=version,
+        fetch_version=fetch_version,
+        produce_version=produce_version,
         expires_at=time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf"),
         client_id=options.client_id,
     )

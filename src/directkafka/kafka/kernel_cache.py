@@ -46,6 +46,7 @@ COMPILED = (
     "record_columns",
     "record_fault",
     "record_fields",
+    "record_layout",
     "unpack",
 )
 _PACKAGE = "directkafka.kafka"
