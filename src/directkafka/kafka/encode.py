@@ -31,7 +31,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import RecordRejectedError, RecordTooLargeError
 
-__all__ = ["NO_IDENTITY", "EncodedBatch", "ProducerIdentity", "RecordEncoder"]
+__all__ = ["EncodedBatch", "ProducerIdentity", "RecordEncoder"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
@@ -48,7 +48,7 @@ class ProducerIdentity:
     """Who writes: what a broker tells a producer's batches from another's by (KIP-98). Travels to executors.
 
     Attributes:
-        producer_id, epoch: as InitProducerId gave them; -1 for a producer without idempotence.
+        producer_id, epoch: as InitProducerId gave them.
         transactional_id: the name of the producer whose transaction the records belong to; None outside of one.
             Its partitions must have been added to the transaction before (AddPartitionsToTxn).
     """
@@ -56,10 +56,6 @@ class ProducerIdentity:
     producer_id: int
     epoch: int
     transactional_id: str | None = None
-
-
-#: A producer that the broker does not know: records may be doubled when an answer does not come.
-NO_IDENTITY = ProducerIdentity(producer_id=-1, epoch=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +66,7 @@ class EncodedBatch:
         target: the partition it is for.
         data: its bytes, header and all; read-only.
         records: how many records it holds.
-        base_sequence: the first one's sequence number in this partition, -1 without identity.
+        base_sequence: the first one's sequence number in this partition.
     """
 
     target: TopicPartition
@@ -92,7 +88,6 @@ class RecordEncoder:
     def __init__(self, options: ProducerOptions, identity: ProducerIdentity) -> None:
         codec, self._compress = compressor(options)
         self._limits = Limits(batch=options.batch_size_bytes, single=options.request_bytes_max)
-        self._counts_sequences = identity.producer_id >= 0
         self._sequences: dict[TopicPartition, int] = {}
         self._seal = Seal(
             attributes=codec | (TRANSACTIONAL if identity.transactional_id is not None else 0),
@@ -131,7 +126,7 @@ class RecordEncoder:
             out = _compressed(out, batches, self._compress)
         sequences = self._take_sequences(batches, targets)
         seal(out, batches, sequences, self._seal)
-        data = memoryview(out).toreadonly()
+        data = out.data.toreadonly()
         return [
             EncodedBatch(target=targets[target], data=data[start:end], records=records, base_sequence=sequence)
             for (target, start, end, records, _, _), sequence in zip(batches.tolist(), sequences.tolist(), strict=True)
@@ -160,8 +155,6 @@ class RecordEncoder:
 
     def _take_sequences(self, batches: Table, targets: Sequence[TopicPartition]) -> Int64s:
         """The number of each batch's first record in its partition; the partition goes on behind the last one."""
-        if not self._counts_sequences:
-            return np.full(len(batches), -1, np.int64)
         taken = []
         for target, _, _, records, _, _ in batches.tolist():
             place = targets[target]
@@ -201,7 +194,7 @@ def _row_without_header_key(source: Rows) -> int:
 def _compressed(out: Bytes, batches: Table, compress: Compress) -> Bytes:
     """The batches with their records compressed, in new bytes; the table says where they are now."""
     # The libraries want read-only bytes, or do not mind.
-    source = memoryview(out).toreadonly()
+    source = out.data.toreadonly()
     packed = [np.frombuffer(compress(source[start + HEADER_SIZE : end]), np.uint8)
               for start, end in batches[:, [_START, _END]].tolist()]  # fmt: skip
     sizes = np.array([one.size + HEADER_SIZE for one in packed], np.int64)

@@ -14,7 +14,7 @@ from directkafka.kafka.client import Channel
 from directkafka.kafka.fetch_response import FetchResponse, ResponseError, parse_fetch_response
 from directkafka.kafka.range_task import RangeTask
 
-__all__ = ["ask"]
+__all__ = ["ask", "receive"]
 
 _VERSION_BY_NAME_MAX = 12
 _NO_TOPIC_ID = str(uuid.UUID(int=0))
@@ -63,7 +63,7 @@ def ask(
     deadline = time.monotonic() + timeout_ms / 1000
     channel.socket.settimeout(timeout_ms / 1000)
     channel.socket.sendall(request)
-    length = _receive(channel, buffer, client.fetch_max_bytes, deadline)
+    length = receive(channel, buffer, client.fetch_max_bytes, deadline)
     # Released whatever happens: a view that an error's traceback holds would forbid the buffer to grow.
     with memoryview(buffer) as whole, whole[:length] as frame:
         response = parse_fetch_response(frame, version)
@@ -75,8 +75,22 @@ def ask(
     return response
 
 
-def _receive(channel: Channel, buffer: bytearray, bytes_max: int, deadline: float) -> int:
-    """One response without its length into the buffer, which grows as bytes arrive; returns how long it is."""
+def receive(channel: Channel, buffer: bytearray, bytes_max: int, deadline: float) -> int:
+    """One response without its length into the buffer, which grows as bytes arrive.
+
+    Args:
+        channel: where an answer is on its way; its socket's own time limit counts for each reading.
+        buffer: nobody else may hold a view of it.
+        bytes_max: how long a response is expected to be; several times that, and 256 MiB in any case, are taken.
+        deadline: ``time.monotonic()`` by which the whole response must be there.
+
+    Returns:
+        How long the response is.
+
+    Raises:
+        OSError: the connection is lost, or the response is not there in time.
+        ResponseError: the length is none that a response can have.
+    """
     head = bytearray(4)
     _receive_into(channel, head, 0, deadline)
     length = int.from_bytes(head, "big", signed=True)

@@ -4,7 +4,8 @@
 is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.record_batch` and
 :mod:`directkafka.kafka.record_fields`, which read them. A batch's first record gives its base timestamp.
 
-No bound is checked here: the caller has made room (:func:`room_needed`), and its rows are of Arrow's making.
+No bound is checked here: the caller has made room (:func:`directkafka.kafka.record_rows.room_needed`), and its rows
+are of Arrow's making.
 
 Sources: Kafka's ``MemoryRecordsBuilder.java``, ``DefaultRecord.writeTo``, ``DefaultRecordBatch.writeHeader``.
 """
@@ -21,7 +22,19 @@ from directkafka.kafka.c_functions import crc32c
 from directkafka.kafka.kernel import BYTES_IN, BYTES_OUT, INT32S, INT64, INT64S, TABLE, copy, helper, kernel, unwrapped
 from directkafka.kafka.record_batch import HEADER_SIZE
 
-__all__ = ["TRANSACTIONAL", "Laid", "Limits", "Rows", "Seal", "Spans", "lay_out", "order_by_target", "seal"]
+__all__ = [
+    "HEADER_OVERHEAD_MAX",
+    "RECORD_OVERHEAD_MAX",
+    "TRANSACTIONAL",
+    "Laid",
+    "Limits",
+    "Rows",
+    "Seal",
+    "Spans",
+    "lay_out",
+    "order_by_target",
+    "seal",
+]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]

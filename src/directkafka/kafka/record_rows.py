@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError
-from directkafka.kafka.record_batch import readonly_bytes
-from directkafka.kafka.record_layout import HEADER_OVERHEAD_MAX, HEADER_SIZE, RECORD_OVERHEAD_MAX, Rows, Spans
+from directkafka.kafka.record_batch import HEADER_SIZE, readonly_bytes
+from directkafka.kafka.record_layout import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, Rows, Spans
 
 __all__ = ["read_rows", "room_needed", "spans_of"]
 
@@ -145,8 +145,8 @@ def _headers(batch: pa.RecordBatch, count: int) -> tuple[Int64s, Int64s, Spans, 
 
 def _check_headers(found: pa.DataType) -> None:
     is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    if is_list and pa.types.is_struct(found.value_type):
-        if {one.name for one in found.value_type} == {"key", "value"}:
-            return
+    fields = {one.name for one in found.value_type} if is_list and pa.types.is_struct(found.value_type) else set()
+    if fields == {"key", "value"}:
+        return
     reason = f"the column must be array<struct<key: string, value: binary>>, and is {found}"
     raise OptionError(option="headers", reason=reason)

@@ -71,6 +71,7 @@ class ProducerOptions:
         33_554_432,
         name="buffer.memory",
         kind="integer",
+        minimum=1,
         doc="Bytes of encoded records that may wait for their acknowledgement; a task that has more waits.",
     )
     in_flight_max: int = option(
