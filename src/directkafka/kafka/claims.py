@@ -22,9 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.encode import NO_IDENTITY
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.produce import Producer
+from directkafka.kafka.metadata import Leader, Metadata
+from directkafka.kafka.produce import Producer, new_identity
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 from directkafka.offsets import OffsetRange, TopicPartition
@@ -59,24 +58,20 @@ class ClaimPlace:
             KafkaError: it cannot be said; nothing may be written.
         """
         key, mine = f"claim/{self.name}/{share}".encode(), uuid.uuid4().hex.encode()
-        self._append(key, mine)
-        first = self._first_value(key)
-        if first != mine:
-            raise SecondAttemptError(transaction=self.name, share=share)
-
-    def _append(self, key: bytes, value: bytes) -> None:
-        rows = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([value], pa.binary())})
-        # Without identity a resent record may stand there twice: it says the same.
-        with Producer(self.client, ProducerOptions(), NO_IDENTITY) as producer:
-            producer.write(rows, [self.place], np.zeros(1, np.int32))
-            producer.flush()
-
-    def _first_value(self, key: bytes) -> bytes | None:
         with closing(KafkaClient(self.client)) as client:
             # Nobody can be sure yet that the records before this one are committed: they are not meant to be.
             metadata = Metadata(client, isolation_level="read_uncommitted")
-            end = metadata.offsets_at({self.place: -1})[self.place] or 0
             leader = metadata.topics([self.place.topic])[self.place.topic].leaders[self.place.partition]
+            rows = pa.record_batch({"key": pa.array([key], pa.binary()), "value": pa.array([mine], pa.binary())})
+            at_leader = {self.place: (leader.host, leader.port)}
+            with Producer(self.client, ProducerOptions(), new_identity(client), at_leader) as producer:
+                producer.write(rows, [self.place], np.zeros(1, np.int32))
+                producer.flush()
+            end = metadata.offsets_at({self.place: -1})[self.place] or 0
+        if self._first_value(key, end, leader) != mine:
+            raise SecondAttemptError(transaction=self.name, share=share)
+
+    def _first_value(self, key: bytes, end: int, leader: Leader) -> bytes | None:
         task = RangeTask(
             range=OffsetRange(self.place.topic, self.place.partition, self.from_offset, end),
             topic_id="",

@@ -127,15 +127,11 @@ class PipelineOwner:
         """
         deadline = time.monotonic() + self._fence_timeout_s
         while True:
-            standing = self._ledger.newest_standing()
-            if generation == standing.generation and standing.driver == self._driver:
-                # The answer to this driver's own fence was lost.
-                self.held = standing.generation
-                return self.held
-            self._check_free(standing, generation)
+            self._check_free(self._ledger.newest_standing(), generation)
             self._ledger.ensure()
             try:
-                return self._fence_once(generation)
+                self.held = self._fence_once(generation)
+                return self.held
             except REFUSED_AS_OLD as error:
                 log.info("pipeline %s: another driver fences at the same time: %s", self._pipeline, error)
                 if time.monotonic() > deadline:
@@ -149,17 +145,22 @@ class PipelineOwner:
         self._take_over()
         reach("fence.taken")
         self._check_free(self.record, generation)
+        if self._is_mine(self.record, generation):
+            # The answer to this driver's own fence was lost.
+            return self.record.generation
         wanted = self.record.generation + 1 if generation is None else generation
         record = replace(self.record, pipeline=self._pipeline, generation=wanted, driver=self._driver)
         transaction = self._open("fence")
         self._write(transaction, record)
         transaction.end(commit=True)
         self._committed(transaction, record)
-        self.held = wanted
         return wanted
 
+    def _is_mine(self, record: LedgerRecord, generation: int | None) -> bool:
+        return record.generation == generation and record.driver == self._driver
+
     def _check_free(self, record: LedgerRecord, generation: int | None) -> None:
-        if generation is not None and record.generation >= generation:
+        if generation is not None and record.generation >= generation and not self._is_mine(record, generation):
             raise FencedError(store=self._store, pipeline=self._pipeline, held=generation, found=record.generation)
 
     # Step 2.
@@ -230,7 +231,7 @@ class PipelineOwner:
             StoreUnavailableError: it was not, and another try may succeed.
         """
         self.abandon()
-        if isinstance(cause, REFUSED_AS_OLD):
+        if isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD):
             self._win_back()
             raise StoreUnavailableError(store=self._store, cause=str(cause)) from cause
 

@@ -246,10 +246,8 @@ class StoreContract:
         flights, late = harness.sink("flights"), harness.sink("late", staged=True)
         job.run((flights, [[(1, 1)]]), (late, [[(9, 9)]]))
         entry = job.next_entry()
-        writes = [
-            job.write(flights, job.batch(entry), [[(2, 1)]]),
-            job.write(late, job.batch(entry), [[(8, 8)]]),
-        ]
+        batch = job.batch(entry)
+        writes = [job.write(flights, batch, [[(2, 1)]]), job.write(late, batch, [[(8, 8)]])]
         broken: Any = [writes[0], (BrokenSink(late), *writes[1][1:])]
         with pytest.raises(RuntimeError, match="broke"):
             job.store.commit(entry, previous=job.last, writes=broken)

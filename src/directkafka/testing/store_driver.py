@@ -127,7 +127,8 @@ class Job:
     def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
         """One whole batch: write each output, commit, remember the entry."""
         entry = self.next_entry()
-        writes = [self.write(sink, self.batch(entry), tasks) for sink, tasks in outputs]
+        batch = self.batch(entry)
+        writes = [self.write(sink, batch, tasks) for sink, tasks in outputs]
         self.last = self.store.commit(entry, previous=self.last, writes=writes)
         return self.last
 
