@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.sinks.kafka import KafkaSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
@@ -35,6 +36,7 @@ _HOME = {
     "DataLossError": "directkafka.errors",
     "DirectKafkaError": "directkafka.errors",
     "FencedError": "directkafka.errors",
+    "KafkaSink": "directkafka.sinks.kafka",
     "LineageError": "directkafka.errors",
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
@@ -54,6 +56,7 @@ __all__ = [
     "DataLossError",
     "DirectKafkaError",
     "FencedError",
+    "KafkaSink",
     "LineageError",
     "OffsetMismatchError",
     "OffsetRange",

@@ -93,9 +93,16 @@ class KafkaHarness:
     servers: str
     prefix: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:8]}")
     params: dict[str, object] = field(default_factory=dict)
+    opened: list[KafkaStore] = field(default_factory=list)
 
     def open_store(self) -> KafkaStore:
-        return KafkaStore(self.kafka_params(), name_prefix=self.prefix, resolve_timeout_s=10.0)
+        store = KafkaStore(self.kafka_params(), name_prefix=self.prefix, resolve_timeout_s=10.0)
+        self.opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self.opened:
+            store.close()
 
     def kafka_params(self) -> dict[str, object]:
         return {"bootstrap.servers": self.servers, "transaction.timeout.ms": 30_000, **self.params}
@@ -112,6 +119,7 @@ class KafkaHarness:
         sink = KafkaSink(
             self.kafka_params(), topic, inline_bytes_max=-1 if staged else 1 << 20, name_prefix=self.prefix
         )
+        self.opened.append(sink.store)
         return KeyedRows(sink, topic)
 
     def make_topic(self, table: str) -> str:
@@ -159,12 +167,14 @@ def read_committed(servers: str, topic: str) -> list[tuple[bytes | None, bytes]]
             "enable.auto.commit": False,
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,
         }
     )
     with closing(consumer):
         partitions = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
         consumer.assign([Place(topic, one, 0) for one in partitions])
-        found, ended = [], set()
+        found: list[tuple[bytes | None, bytes]] = []
+        ended: set[int | None] = set()
         deadline = time.monotonic() + WAIT_S
         while len(ended) < len(partitions):
             assert time.monotonic() < deadline, f"only the ends of {ended} came"
@@ -175,5 +185,5 @@ def read_committed(servers: str, topic: str) -> list[tuple[bytes | None, bytes]]
                 assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
                 ended.add(message.partition())
             else:
-                found.append((message.key(), message.value()))
+                found.append((message.key(), message.value() or b""))
     return found

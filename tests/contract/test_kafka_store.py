@@ -18,6 +18,7 @@ class TestKafkaStore(StoreContract):
     def harness(self, kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
         harness = KafkaHarness(kafka_broker.bootstrap_servers)
         yield harness
+        harness.close()
         assert harness.leftovers() == []
 
     test_ignore_keeps_the_row_that_was_there = None  # type: ignore[assignment]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping, Sequence
 
-from directkafka.errors import FencedError, OffsetMismatchError
+from directkafka.errors import FencedError, KafkaError, OffsetMismatchError
 from directkafka.faults import reach
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
@@ -134,6 +134,8 @@ class KafkaStore:
         """
         with translate(self.label):
             self._owner(batch.pipeline).give_up(cause)
+            if isinstance(cause, KafkaError):
+                raise cause
 
     def commit(
         self,
@@ -153,7 +155,7 @@ class KafkaStore:
         owner = self._owner(entry.pipeline)
         with translate(self.label):
             try:
-                transaction = owner.begin(writes[0][1].attempt if writes else uuid.uuid4().hex)
+                transaction = owner.begin(writes[0][1].attempt if writes else "")
                 reach("commit.begun")
                 self._check_previous(entry, previous, owner)
                 committed = self._write(transaction, entry, previous, writes)

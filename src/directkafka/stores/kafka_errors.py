@@ -31,6 +31,7 @@ from directkafka.producer_errors import (
     ProducerStateError,
     RecordRejectedError,
     RecordTooLargeError,
+    SecondAttemptError,
     TransactionFencedError,
     TransactionStateError,
 )
@@ -47,6 +48,7 @@ _PASSING: Final = (
     FetchTimeoutError,
     ProducerFencedError,
     ProducerStateError,
+    SecondAttemptError,
     TransactionFencedError,
     TransactionStateError,
 )

@@ -190,10 +190,13 @@ class PipelineOwner:
     def begin(self, attempt: str) -> KafkaTransaction:
         """A transaction for one try of a batch; the one that is begun for it already, if there is one.
 
+        Args:
+            attempt: of which batch; the empty text for a transaction of its own.
+
         Raises:
             FencedError: a newer driver owns the pipeline.
         """
-        if self._transaction is not None and self._transaction.attempt == attempt:
+        if self._transaction is not None and self._transaction.attempt == attempt != "":
             return self._transaction
         self.abandon()
         if self._identity is None or not self._is_fresh:
@@ -228,11 +231,15 @@ class PipelineOwner:
 
         Raises:
             FencedError: it was.
-            StoreUnavailableError: it was not, and another try may succeed.
+            TransactionTooSlowError: the broker gave up a transaction that took too long.
+            StoreUnavailableError: neither, and another try may succeed.
         """
+        transaction = self._transaction
         self.abandon()
         if isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD):
             self._win_back()
+            if transaction is not None:
+                transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause)) from cause
 
     def abandon(self) -> None:
