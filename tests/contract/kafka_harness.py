@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
@@ -130,12 +130,8 @@ class KafkaHarness:
         return topic
 
     def rows(self, sink: KeyedRows) -> list[tuple[Any, ...]]:
-        return sorted(tuple(json.loads(value)) for _, value in self.records(sink.name))
-
-    def records(self, topic: str) -> list[tuple[bytes | None, bytes]]:
-        """Key and value of every committed record, as another client sees them."""
-        wait_until_stable(self.servers, topic)
-        return read_committed(self.servers, topic)
+        wait_until_stable(self.servers, sink.name)
+        return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
 
     def leftovers(self) -> list[str]:
         with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
@@ -158,7 +154,17 @@ def wait_until_stable(servers: str, topic: str) -> None:
             time.sleep(0.02)
 
 
-def read_committed(servers: str, topic: str) -> list[tuple[bytes | None, bytes]]:
+class Record(NamedTuple):
+    """A record as another client sees it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+
+
+def committed_consumer(servers: str, topic: str) -> Consumer:
+    """A confluent-kafka consumer of all committed records of a topic, which says where each partition ends."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -170,20 +176,37 @@ def read_committed(servers: str, topic: str) -> list[tuple[bytes | None, bytes]]
             "fetch.wait.max.ms": 20,
         }
     )
-    with closing(consumer):
-        partitions = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
-        consumer.assign([Place(topic, one, 0) for one in partitions])
-        found: list[tuple[bytes | None, bytes]] = []
-        ended: set[int | None] = set()
+    partitions = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
+    consumer.assign([Place(topic, one, 0) for one in partitions])
+    return consumer
+
+
+def poll(consumer: Consumer, timeout_s: float) -> Record | int | None:
+    """The next record; a partition's number at its end; None when nothing came."""
+    message = consumer.poll(timeout_s)
+    if message is None:
+        return None
+    error, partition, offset = message.error(), message.partition(), message.offset()
+    assert partition is not None
+    if error is not None:
+        assert error.code() == KafkaError._PARTITION_EOF, error
+        return partition
+    assert offset is not None
+    key, value = message.key(), message.value()
+    return Record(partition, offset, key if isinstance(key, bytes) else None, bytes(value or b""))  # type: ignore[arg-type]
+
+
+def read_committed(servers: str, topic: str) -> list[Record]:
+    """Every committed record, once no transaction is open in the topic."""
+    with closing(committed_consumer(servers, topic)) as consumer:
+        found: list[Record] = []
+        ended: set[int] = set()
         deadline = time.monotonic() + WAIT_S
-        while len(ended) < len(partitions):
+        while len(ended) < len(consumer.assignment()):
             assert time.monotonic() < deadline, f"only the ends of {ended} came"
-            message = consumer.poll(0.5)
-            if message is None:
-                continue
-            if message.error() is not None:
-                assert message.error().code() == KafkaError._PARTITION_EOF, message.error()
-                ended.add(message.partition())
-            else:
-                found.append((message.key(), message.value() or b""))
+            match poll(consumer, 0.5):
+                case Record() as record:
+                    found.append(record)
+                case int(partition):
+                    ended.add(partition)
     return found

@@ -332,6 +332,6 @@ class StoreContract:
         batch = job.batch(entry)
         writer = pickle.loads(pickle.dumps(sink.task_writer(batch, SCHEMA)))
         report = pickle.loads(pickle.dumps(writer(batches_of([(1, 1)]))))
-        reports = job.finish(sink, batch, [[(1, 1)]], [report])
+        reports = job.finish(sink, batch, [list(batches_of([(1, 1)]))], [report])
         job.store.commit(entry, previous=None, writes=[(sink, batch, reports)])
         assert harness.rows(sink) == [(1, 1)]

@@ -108,10 +108,10 @@ class Job:
             self._prepared.add(id(sink))
         writer = sink.task_writer(batch, SCHEMA)
         reports = [writer(batches_of(rows)) for rows in tasks]
-        return sink, batch, self.finish(sink, batch, tasks, reports)
+        return sink, batch, self.finish(sink, batch, [list(batches_of(rows)) for rows in tasks], reports)
 
     def finish(
-        self, sink: Sink, batch: BatchName, tasks: Sequence[Rows], reports: list[TaskReport]
+        self, sink: Sink, batch: BatchName, tasks: Sequence[Sequence[pa.RecordBatch]], reports: list[TaskReport]
     ) -> list[TaskReport]:
         """The second phase of a sink that has one and needs it: its reports; otherwise the first ones."""
         if not isinstance(sink, TwoPhaseSink) or not sink.is_left(reports):
@@ -119,7 +119,7 @@ class Job:
         store: Any = self.store
         phase = sink.second_phase(store.begin(batch, sink), batch, reports, writers_max=2)
         router, writer = pickle.loads(pickle.dumps((phase.router, phase.writer)))
-        rows = pa.Table.from_batches(routed for task in tasks for routed in router(batches_of(task)))
+        rows = pa.Table.from_batches(routed for task in tasks for routed in router(iter(task)))
         share_of = np.asarray(rows.column(TARGET)) % phase.writer_count
         shares = (rows.filter(pa.array(share_of == share)) for share in range(phase.writer_count))
         return [writer(iter(share.to_batches())) for share in shares]
