@@ -100,7 +100,7 @@ class World:
             assert open_transactions(client, self.prefix) == []
         wait_until_stable(self.servers, self.topic)
         wait_until_stable(self.servers, f"{self.prefix}.ledger.{PIPELINE}")
-        found = read_committed(self.servers, self.topic)
+        found = sorted(read_committed(self.servers, self.topic))
         assert sorted(value_of(one)["number"] for one in found) == list(range(count))
         attempts = defaultdict(set)
         for one in found:

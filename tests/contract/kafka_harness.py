@@ -133,6 +133,10 @@ class KafkaHarness:
         wait_until_stable(self.servers, sink.name)
         return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
 
+    def stable_values(self, sink: KeyedRows) -> list[tuple[Any, ...]]:
+        """What a reader sees now, whatever is open."""
+        return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
+
     def leftovers(self) -> list[str]:
         with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
             return [str(one) for one in open_transactions(client, self.prefix)]

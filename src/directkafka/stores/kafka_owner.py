@@ -240,7 +240,7 @@ class PipelineOwner:
             self._win_back()
             if transaction is not None:
                 transaction.check_budget()
-            raise StoreUnavailableError(store=self._store, cause=str(cause)) from cause
+            raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
     def abandon(self) -> None:
         """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself."""
@@ -281,8 +281,14 @@ class PipelineOwner:
     # Epochs.
 
     def _refresh(self) -> None:
-        """A fresh epoch, which nobody but this driver can have taken."""
+        """A fresh epoch, which nobody but this driver can have taken.
+
+        A coordinator compares the epoch only while no transaction is open: asked by an older driver while a newer one's
+        is, it aborts that, and refuses the older one afterwards. Hence the look at the ledger before.
+        """
         if self._identity is not None:
+            if self._ledger.end() != self._read_until:
+                self.check_held(self._ledger.newest_standing())
             try:
                 self._identity = self._coordinator.bump(self._identity)
             except REFUSED_AS_OLD as error:
@@ -317,7 +323,7 @@ class PipelineOwner:
             if self._ledger.newest_standing().commit_id != record.commit_id:
                 self._win_back()
                 if self.record.commit_id != record.commit_id:
-                    raise StoreUnavailableError(store=self._store, cause=str(cause)) from cause
+                    raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
         except KafkaError as error:
             assert record.entry is not None, "only a batch is settled"
             raise CommitUnknownError(

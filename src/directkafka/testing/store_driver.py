@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.offsets import PartitionProgress
-from directkafka.stores.base import TARGET, BatchName, LedgerEntry, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.stores.base import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport, TwoPhaseSink
 
 __all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
 
@@ -117,12 +117,12 @@ class Job:
         if not isinstance(sink, TwoPhaseSink) or not sink.is_left(reports):
             return reports
         store: Any = self.store
-        phase = sink.second_phase(store.begin(batch, sink), batch, reports, writers_max=2)
-        router, writer = pickle.loads(pickle.dumps((phase.router, phase.writer)))
-        rows = pa.Table.from_batches(routed for task in tasks for routed in router(iter(task)))
-        share_of = np.asarray(rows.column(TARGET)) % phase.writer_count
-        shares = (rows.filter(pa.array(share_of == share)) for share in range(phase.writer_count))
-        return [writer(iter(share.to_batches())) for share in shares]
+        transaction = store.begin(batch, sink)
+        try:
+            return _write_shares(sink.second_phase(transaction, batch, reports, writers_max=2), tasks)
+        except Exception as error:
+            store.give_up(batch, error)
+            raise
 
     def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
         """One whole batch: write each output, commit, remember the entry."""
@@ -131,6 +131,15 @@ class Job:
         writes = [self.write(sink, batch, tasks) for sink, tasks in outputs]
         self.last = self.store.commit(entry, previous=self.last, writes=writes)
         return self.last
+
+
+def _write_shares(phase: SecondPhase, tasks: Sequence[Sequence[pa.RecordBatch]]) -> list[TaskReport]:
+    """What Spark does: route each task's rows, shuffle them, run one writer on each share."""
+    router, writer = pickle.loads(pickle.dumps((phase.router, phase.writer)))
+    rows = pa.Table.from_batches(routed for task in tasks for routed in router(iter(task)))
+    share_of = np.asarray(rows.column(TARGET)) % phase.writer_count
+    shares = (rows.filter(pa.array(share_of == share)) for share in range(phase.writer_count))
+    return [writer(iter(share.to_batches())) for share in shares]
 
 
 class BrokenSink:
