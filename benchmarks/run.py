@@ -35,6 +35,7 @@ GROUPS = (
     "streams",
     "partitions",
     "lengths",
+    "writes",
     "postgres",
 )
 
@@ -94,6 +95,7 @@ def _measures(
     import one_process
     import reads
     import streams
+    import writes
 
     records, repeat = arguments.records, arguments.repeat
     counted = {"records": records, "repeat": repeat}
@@ -108,6 +110,7 @@ def _measures(
         "streams": lambda: streams.micro_batches(spark(), servers, repeat=repeat),
         "partitions": lambda: growth.partitions(spark(), servers, **counted),
         "lengths": lambda: growth.lengths(spark(), servers, longest=arguments.longest, repeat=repeat),
+        "writes": lambda: writes.writes(spark(), servers, **counted),
         "postgres": lambda: _writes(spark(), servers, running, rows=arguments.rows, repeat=repeat),
     }
 

@@ -48,6 +48,7 @@ def pages() -> dict[str, str]:
         "faults.md": faults,
         "options.md": options,
         "pipeline-file.md": pipeline_file,
+        "sink-options.md": sink_options,
     }
     made = {f"reference/{name}": "\n\n".join((_MADE_BY, *maker())) + "\n" for name, maker in makers.items()}
     return made | {"DESIGN.md": design((DOCS / "DESIGN.md").read_text(encoding="utf-8"))}
@@ -118,6 +119,28 @@ def options() -> Iterator[str]:
             yield _option(spec, "kafka.")
     yield "## Refused, because the job would run otherwise than it did"
     yield from _client_names()
+
+
+def sink_options() -> Iterator[str]:
+    """The options of the plain writer."""
+    from directkafka.options.names import IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
+    from directkafka.options.sink import producer_specs, sink_specs
+
+    yield "# Options of the writer"
+    yield _filled(
+        'For `df.write.format("directkafka").mode("append")` and `df.writeStream.format("directkafka")`. The names are '
+        "those of Spark's own `kafka` sink; their case does not matter. The client's, for addresses and security, are "
+        "those of [the source](options.md)."
+    )
+    yield "## The writer's own"
+    yield from (_option(spec, "") for spec in sink_specs())
+    yield "## The producer's"
+    yield "Written behind `kafka.`."
+    yield from (_option(spec, "kafka.") for spec in producer_specs())
+    yield "## Refused, because the job would write otherwise than it did"
+    yield _items((f"`kafka.{name}`", _sentence(why)) for name, why in REFUSED_SINK_CLIENT_NAMES.items())
+    yield "## Accepted with one warning"
+    yield _items((f"`kafka.{name}`", _sentence(why)) for name, why in IGNORED_SINK_CLIENT_NAMES.items())
 
 
 def _option(spec: Any, prefix: str) -> str:
@@ -263,7 +286,23 @@ def errors() -> Iterator[str]:
                 yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
+    yield from _writing_errors()
     yield from _spark_conditions()
+
+
+def _writing_errors() -> Iterator[str]:
+    """The errors of writing to Kafka, which are leaves in a module of their own."""
+    from directkafka import producer_errors as module
+
+    yield "## Writing to Kafka"
+    yield "Leaves of `KafkaError`, importable from `directkafka.producer_errors`."
+    for name in module.__all__:
+        found = getattr(module, name)
+        yield f"### `{name}`"
+        yield from _markdown(inspect.getdoc(found) or "")
+        yield "Fields: " + ", ".join(f"`{field.name}`" for field in dataclasses.fields(found)) + "."
+        yield "Message:\n\n" + textwrap.fill(found.template, WIDTH - 2, initial_indent="> ",
+                                             subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
 
 def _spark_conditions() -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Spark's error conditions as types: one class for each condition that Spark's Kafka source raises and ours does.
+"""Spark's error conditions as types: one class for each condition that Spark's Kafka source and sink raise and ours do.
 
 A class is named after its condition, ``KAFKA_DATA_LOSS.START_OFFSET_RESET`` is :class:`StartOffsetResetError`, and the
 condition stands in the message. They are leaves of the tree in :mod:`directkafka.errors`.
@@ -18,6 +18,7 @@ __all__ = [
     "AddedPartitionDoesNotStartFromOffsetZeroError",
     "CouldNotReadOffsetRangeError",
     "InitialOffsetNotFoundForPartitionsError",
+    "KafkaNullTopicInDataError",
     "KafkaStartOffsetDoesNotMatchAssignedError",
     "KafkaTimestampOffsetDoesNotMatchAssignedError",
     "KafkaTopicOffsetDoesNotMatchAssignedError",
@@ -131,6 +132,13 @@ class _OptionConditionError(OptionError):
 
     def __str__(self) -> str:
         return f"[{self.condition}] {super().__str__()}"
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaNullTopicInDataError(_OptionConditionError):
+    """A row that is to be written has no topic, and the options name none."""
+
+    condition = "KAFKA_NULL_TOPIC_IN_DATA"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from directkafka import errors
+from directkafka import errors, producer_errors
 from directkafka.error_notes import from_note, with_note
 from directkafka.errors import (
     BrokerResponseError,
@@ -35,6 +35,9 @@ def subclasses(of: type[DirectKafkaError]) -> Iterator[type[DirectKafkaError]]:
 
 TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda one: one.__name__)
 LEAVES = [one for one in TREE if dataclasses.fields(one)]
+#: Leaves that are drawn in a module of their own.
+WRITING = [getattr(producer_errors, name) for name in producer_errors.__all__]
+LEAVES += WRITING
 SAMPLES = {str: "some text", int: 4711, bool: True, tuple[str, ...]: ("one", "two")}
 
 
@@ -59,6 +62,13 @@ def test_the_tree_at_the_top_of_the_module_names_every_error_under_its_parent() 
 
 def test_every_error_is_exported() -> None:
     assert {one.__name__ for one in TREE} | {"DirectKafkaError"} <= set(errors.__all__)
+
+
+def test_the_tree_of_writing_names_every_error_of_its_module() -> None:
+    words = (producer_errors.__doc__ or "").partition("A refusal")[0].split()
+    drawn = {word for word in words if word.endswith("Error")}
+    assert drawn == {one.__name__ for one in WRITING} | {"KafkaError"}
+    assert {one.__base__ for one in WRITING} == {KafkaError}
 
 
 @pytest.mark.parametrize("error_type", LEAVES)

@@ -1,4 +1,4 @@
-"""The page that compares with Spark's source: each row says something, and each test it names is there."""
+"""The page that compares with Spark's source and sink: each row says something, and each test it names is there."""
 
 from __future__ import annotations
 
@@ -28,6 +28,10 @@ _NAMES = """
 SPARK_OPTIONS = _NAMES.split()
 
 
+#: The sink's options and columns, from its writer and provider.
+SINK_NAMES = ("value", "key", "topic", "headers", "partition", "timestamp", "kafka.*")
+
+
 def rows() -> list[tuple[str, str]]:
     found = [ROW.match(line) for line in PAGE.read_text().splitlines()]
     cells = [(one[1], one[2]) for one in found if one]
@@ -54,3 +58,10 @@ def test_every_option_of_spark_s_source_has_a_row() -> None:
 def test_every_option_of_ours_is_spark_s_or_known_as_ours() -> None:
     names = {one.name for one in option_table() if "." not in one.name}
     assert names - set(SPARK_OPTIONS) == OURS
+
+
+def test_every_option_and_column_of_spark_s_sink_has_a_row() -> None:
+    sink = PAGE.read_text().partition("## The sink's options")[2].partition("\n## Pools")[0]
+    assert [name for name in SINK_NAMES if f"`{name}`" not in sink] == []
+    titles = sink.partition("## KafkaSinkSuite")[2].count("\n| ") - 1
+    assert titles == 15

@@ -51,6 +51,6 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
     assert type(pickle.loads(pickle.dumps(error))) is error_type
 
 
-def test_there_are_as_many_as_sparks_source_has() -> None:
-    assert len(OPTION_CONDITIONS) == 6
+def test_there_are_as_many_as_sparks_source_and_sink_have() -> None:
+    assert len(OPTION_CONDITIONS) == 6 + 1
     assert len(Condition) == 7 + 2

@@ -1,8 +1,9 @@
-"""What this process keeps from one range to the next: idle fetch connections and receive buffers.
+"""What this process keeps from one task to the next: idle connections, and receive buffers.
 
 A Python worker of Spark runs many tasks one after the other. A new connection for each costs a TCP and TLS
 handshake, version negotiation and SASL; a new buffer costs the page faults of its first use. A channel is borrowed
-by one range at a time and given back only when no answer is on its way.
+by one range, or one writer, at a time and given back only when no answer is on its way. A client, which asks
+questions, is kept likewise.
 """
 
 from __future__ import annotations
@@ -10,15 +11,18 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-from directkafka.kafka.client import Channel, open_channel
+from directkafka.kafka.client import Channel, KafkaClient, open_channel
 from directkafka.options import ClientOptions
 
-__all__ = ["borrow", "borrow_buffers", "give_back", "give_back_buffers"]
+__all__ = ["borrow", "borrow_buffers", "borrowed_client", "give_back", "give_back_buffers"]
 
 #: Brokers close connections after 10 idle minutes (connections.max.idle.ms); we do it well before.
 _IDLE_SECONDS_MAX = 120.0
 _IDLE_CHANNELS_MAX = 16
+_IDLE_CLIENTS_MAX = 4
 _IDLE_BUFFERS_MAX = 3
 #: A buffer that a huge record batch has grown is not kept.
 _IDLE_BUFFER_BYTES_MAX = 16 * 1024 * 1024
@@ -27,6 +31,8 @@ _lock = threading.Lock()
 #: Oldest first.
 _idle: list[tuple[ClientOptions, Channel]] = []
 _buffers: list[bytearray] = []
+#: When each was given back, oldest first.
+_clients: list[tuple[float, KafkaClient]] = []
 
 
 def borrow(options: ClientOptions, host: str, port: int, *, timeout_ms: int | None = None) -> Channel:
@@ -56,6 +62,39 @@ def give_back(options: ClientOptions, channel: Channel) -> None:
         surplus = _idle.pop(0)[1] if len(_idle) > _IDLE_CHANNELS_MAX else None
     if surplus is not None:
         surplus.close()
+
+
+@contextmanager
+def borrowed_client(options: ClientOptions) -> Iterator[KafkaClient]:
+    """A client that has its connections from earlier use, or a new one; kept for the next user unless one fails.
+
+    Args:
+        options: the client's; it is lent only for the very options it was made with.
+    """
+    client = _take_client(options) or KafkaClient(options)
+    try:
+        yield client
+    except BaseException:
+        client.close()
+        raise
+    with _lock:
+        _clients.append((time.monotonic(), client))
+        surplus = _clients.pop(0)[1] if len(_clients) > _IDLE_CLIENTS_MAX else None
+    if surplus is not None:
+        surplus.close()
+
+
+def _take_client(options: ClientOptions) -> KafkaClient | None:
+    """The idle client with these options that was used last; those that were idle for too long are closed."""
+    with _lock:
+        stale = [one for one in _clients if time.monotonic() - one[0] > _IDLE_SECONDS_MAX]
+        _clients[:] = [one for one in _clients if one not in stale]
+        found = next((one for one in reversed(_clients) if one[1].options == options), None)
+        if found is not None:
+            _clients.remove(found)
+    for _, client in stale:
+        client.close()
+    return found[1] if found is not None else None
 
 
 def borrow_buffers(count: int) -> list[bytearray]:
@@ -94,6 +133,8 @@ def _forget_parents_channels() -> None:
     for _, channel in _idle:
         channel.socket.close()
     _idle.clear()
+    # Forgotten, not closed: to close is to take part in the parent's conversation.
+    _clients.clear()
 
 
 os.register_at_fork(after_in_child=_forget_parents_channels)

@@ -186,10 +186,9 @@ class Outbox:
         return next((one for one in oldest if one is not None and now >= one.deadline), None)
 
     def next_change(self, now: float) -> float | None:
-        """Seconds until something may be sent, or is overdue, without anybody's doing; None without batches."""
+        """Seconds until something may be sent, or looked up, without anybody's doing; None for never."""
         times = [queue.held_until for queue in self._queues.values() if queue.held_until > now]
-        times += [one.deadline for queue in self._queues.values() if (one := queue.oldest()) is not None]
-        return max(0.0, min(times) - now) if times else None
+        return min(times) - now if times else None
 
     def _settle_returned(self, target: TopicPartition, now: float) -> None:
         """Once nothing of a partition is on its way any more: what came back goes first, in its old order."""

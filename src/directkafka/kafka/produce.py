@@ -7,8 +7,8 @@ of their sequence numbers only, and knows the last five of each partition again 
 - up to five requests may be on their way to a broker at once, each with at most one batch of a partition;
 - a batch whose answer did not come is sent again as it is: written once, or answered as a duplicate.
 
-Threads: whoever writes encodes; one per broker sends and receives; one looks leaders up, and finds out what is
-overdue. Knows nothing of Spark, and runs on executors.
+Threads: whoever writes encodes, and notices what is overdue; one per broker sends and receives; one looks leaders up.
+Knows nothing of Spark, and runs on executors.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ import pyarrow as pa
 import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.client import KafkaClient, error_name, is_retriable, raise_for
+from directkafka.kafka import channels
+from directkafka.kafka.client import KafkaClient, raise_for
 from directkafka.kafka.encode import ProducerIdentity, RecordEncoder
 from directkafka.kafka.metadata import Metadata
 from directkafka.kafka.outbox import Address, Outbox
+from directkafka.kafka.produce_answer import unknown_topic
 from directkafka.kafka.produce_desk import Desk
 from directkafka.kafka.produce_line import BrokerLine
 from directkafka.offsets import TopicPartition
@@ -39,7 +41,6 @@ __all__ = ["Producer", "new_identity"]
 
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 
-_UNKNOWN_TOPIC: Final = 3
 #: Rows that are encoded at a time have about so many bytes: enough for full batches, and no second copy of all rows.
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
 
@@ -77,7 +78,6 @@ class Producer:
         self._desk = Desk(outbox, options.delivery_timeout_ms)
         self._lines: dict[Address, BrokerLine] = {}
         self._missing_since: dict[TopicPartition, float] = {}
-        self._brokers = KafkaClient(client)
         for address in set((leaders or {}).values()):
             self._connect(address)
         self._finder = threading.Thread(target=self._find_leaders, name="produce: leaders", daemon=True)
@@ -122,14 +122,16 @@ class Producer:
         return dict(self._desk.wait_below(1))
 
     def close(self) -> None:
-        """Stop sending, without waiting for answers. Calling it twice is harmless."""
+        """Stop sending, without waiting for answers. Calling it twice is harmless.
+
+        An attempt to connect is not cut off: it ends after ``socket.connection.setup.timeout.ms``.
+        """
         self._desk.close()
         for line in list(self._lines.values()):
             line.interrupt()
         self._finder.join()
         for line in self._lines.values():
             line.join()
-        self._brokers.close()
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +160,8 @@ class Producer:
             BrokerResponseError: this user may not know a topic, or one has been missing for too long.
         """
         try:
-            topics = Metadata(self._brokers, retries=0).topics({one.topic for one in wanted})
+            with channels.borrowed_client(self._client) as brokers:
+                topics = Metadata(brokers, retries=0).topics({one.topic for one in wanted})
         except (BrokerUnreachableError, BrokerResponseError) as error:
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise
@@ -178,17 +181,8 @@ class Producer:
     def _miss(self, one: TopicPartition) -> None:
         """One look may come from a broker that does not know a new topic yet."""
         now = time.monotonic()
-        if now - self._missing_since.setdefault(one, now) < self._options.topic_timeout_ms / 1000:
-            return
-        raise BrokerResponseError(
-            api="Metadata",
-            code=_UNKNOWN_TOPIC,
-            name=error_name(_UNKNOWN_TOPIC),
-            retriable=is_retriable(_UNKNOWN_TOPIC),
-            subject=f"topic {one.topic}, partition {one.partition}",
-            remedy="Create the topic, or correct its name or the partition's number: topics are not created by "
-            "writing to them, and one that this user has no DESCRIBE right on looks the same",
-        )
+        if now - self._missing_since.setdefault(one, now) >= self._options.topic_timeout_ms / 1000:
+            raise unknown_topic(f"topic {one.topic}, partition {one.partition}")
 
 
 def new_identity(client: KafkaClient, timeout_ms: int = 60_000) -> ProducerIdentity:

@@ -13,8 +13,9 @@ from directkafka.kafka.client import error_name, is_retriable
 from directkafka.kafka.encode import EncodedBatch, ProducerIdentity
 from directkafka.producer_errors import ProducerFencedError, ProducerStateError
 
-__all__ = ["Verdict", "judge", "refusal"]
+__all__ = ["Verdict", "judge", "refusal", "unknown_topic"]
 
+_UNKNOWN_TOPIC: Final = 3
 _OUT_OF_ORDER: Final = 45
 _DUPLICATE: Final = 46
 
@@ -109,4 +110,17 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
         retriable=is_retriable(code),
         subject=f"{place}: {words}" if words else str(place),
         remedy=remedy,
+    )
+
+
+def unknown_topic(subject: str) -> BrokerResponseError:
+    """The error for a topic, or a partition of it, that has not been there for as long as it was waited for."""
+    return BrokerResponseError(
+        api="Metadata",
+        code=_UNKNOWN_TOPIC,
+        name=error_name(_UNKNOWN_TOPIC),
+        retriable=is_retriable(_UNKNOWN_TOPIC),
+        subject=subject,
+        remedy="Create the topic, or correct its name or the partition's number: topics are not created by writing to "
+        "them, and one that this user has no DESCRIBE right on looks the same",
     )

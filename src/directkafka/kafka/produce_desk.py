@@ -7,7 +7,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from directkafka.errors import DirectKafkaError
 from directkafka.kafka.encode import EncodedBatch
 from directkafka.kafka.outbox import Address, Outbox, Sending
 from directkafka.offsets import TopicPartition
@@ -15,7 +14,7 @@ from directkafka.producer_errors import DeliveryTimeoutError
 
 __all__ = ["Desk"]
 
-#: How late a batch that is not acknowledged in time may be noticed.
+#: How late it may be noticed that a batch was not acknowledged in time.
 _TICK_S: Final = 0.25
 
 
@@ -61,11 +60,13 @@ class Desk:
             Records acknowledged so far, by partition.
 
         Raises:
+            DeliveryTimeoutError: a batch is overdue.
             BaseException: the first error of any thread; the same at every call.
         """
         with self._lock:
             while self._outbox.bytes >= bytes_max and not self._closed:
-                self._answered.wait()
+                self._refuse_overdue(time.monotonic())
+                self._answered.wait(_TICK_S)
             if self._error is not None:
                 raise self._error
             assert self._outbox.bytes < bytes_max, "the producer was closed while somebody waited for it"
@@ -108,19 +109,14 @@ class Desk:
             return self._outbox.has_earlier(sending)
 
     def leaderless(self) -> list[TopicPartition]:
-        """Wait for partitions whose leader must be looked up; empty when the desk is closed.
-
-        Raises:
-            DeliveryTimeoutError: a batch is overdue.
-        """
+        """Wait for partitions whose leader must be looked up; empty when the desk is closed."""
         with self._lock:
             while not self._closed:
                 now = time.monotonic()
-                self._refuse_overdue(now)
                 found = self._outbox.leaderless(now)
                 if found:
                     return found
-                self._to_find.wait(_TICK_S if not self._outbox.is_empty else None)
+                self._to_find.wait(self._outbox.next_change(now))
             return []
 
     def lead(self, leaders: Mapping[TopicPartition, Address], wanted: Collection[TopicPartition], reason: str) -> None:
@@ -143,14 +139,17 @@ class Desk:
     def fail(self, error: BaseException) -> None:
         """End everything with an error; the first one counts."""
         with self._lock:
-            if not self._closed:
-                self._error = error
-            self._close()
+            self._fail(error)
 
     def close(self) -> None:
         """End everything. What is on its way is not waited for."""
         with self._lock:
             self._close()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._closed:
+            self._error = error
+        self._close()
 
     def _close(self) -> None:
         self._closed = True
@@ -158,16 +157,18 @@ class Desk:
             condition.notify_all()
 
     def _refuse_overdue(self, now: float) -> None:
+        # The writer looks itself: the thread that looks leaders up may wait for a broker that is gone.
         late = self._outbox.overdue(now)
         if late is None:
             return
         place = late.batch.target
-        error: DirectKafkaError = DeliveryTimeoutError(
-            topic=place.topic,
-            partition=place.partition,
-            records=late.batch.records,
-            tries=late.tries,
-            timeout_ms=self._delivery_timeout_ms,
-            cause=late.reason.rstrip("."),
+        self._fail(
+            DeliveryTimeoutError(
+                topic=place.topic,
+                partition=place.partition,
+                records=late.batch.records,
+                tries=late.tries,
+                timeout_ms=self._delivery_timeout_ms,
+                cause=late.reason.rstrip("."),
+            )
         )
-        raise error

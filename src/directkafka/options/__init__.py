@@ -4,6 +4,8 @@ place."""
 from directkafka.options.client import ClientOptions
 from directkafka.options.client import client_specs as _client_specs
 from directkafka.options.limits import NO_LIMITS, NO_WAIT, MinOffsets, OffsetLimits
+from directkafka.options.producer import ProducerOptions
+from directkafka.options.sink import SinkOptions
 from directkafka.options.source import (
     AssignedPartitions,
     SourceOptions,
@@ -22,7 +24,9 @@ __all__ = [
     "MinOffsets",
     "OffsetLimits",
     "OptionSpec",
+    "ProducerOptions",
     "Secret",
+    "SinkOptions",
     "SourceOptions",
     "Strategy",
     "TopicNames",

@@ -170,6 +170,7 @@ class ClientOptions:
         where: str = "",
         prefix: str = "",
         used_elsewhere: Collection[str] = (),
+        ignored: Mapping[str, str] = IGNORED_CLIENT_NAMES,
     ) -> ClientOptions:
         """Parse Kafka's dotted client names.
 
@@ -179,13 +180,14 @@ class ClientOptions:
             prefix: what the user writes before each name, for messages.
             used_elsewhere: names that the caller reads itself; they are neither warned of nor
                 refused.
+            ignored: names that mean nothing to the caller, with why.
 
         Raises:
             OptionError: a name that nobody knows, a value that is out of bounds, an address that is
                 none, or a way to log in that is not supported.
         """
         given = Given.read(params, where=where, prefix=prefix)
-        _check_names(given, used_elsewhere)
+        _check_names(given, used_elsewhere, ignored)
         # Kafka reads -1 as "leave the socket alone", which is what None says.
         values = {name: one for name, one in given.values(specs_of(cls)).items() if one != -1}
         protocol = given.value(SECURITY_PROTOCOL)
@@ -219,15 +221,15 @@ def _read_address(given: Given, address: str) -> str:
     return f"{found[1]}:{found[2]}"
 
 
-def _check_names(given: Given, used_elsewhere: Collection[str]) -> None:
+def _check_names(given: Given, used_elsewhere: Collection[str], ignored: Mapping[str, str]) -> None:
     known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]
-    ignored = []
+    passed_over = []
     for name in sorted(set(given.texts).difference(known, used_elsewhere)):
         if name in REFUSED_CLIENT_NAMES:
             raise given.error(name, REFUSED_CLIENT_NAMES[name])
-        if name not in IGNORED_CLIENT_NAMES:
+        if name not in ignored:
             reason = "is not a setting of any Kafka client"
-            raise given.error(name, reason + hint(name, [*known, *IGNORED_CLIENT_NAMES]))
-        ignored.append(f"{given.prefix}{name} ({IGNORED_CLIENT_NAMES[name]})")
-    if ignored:
-        logger.warning("ignored, because they mean nothing here: %s", "; ".join(ignored))
+            raise given.error(name, reason + hint(name, [*known, *ignored]))
+        passed_over.append(f"{given.prefix}{name} ({ignored[name]})")
+    if passed_over:
+        logger.warning("ignored, because they mean nothing here: %s", "; ".join(passed_over))

@@ -12,7 +12,9 @@ from typing import Final
 
 __all__ = [
     "IGNORED_CLIENT_NAMES",
+    "IGNORED_SINK_CLIENT_NAMES",
     "REFUSED_CLIENT_NAMES",
+    "REFUSED_SINK_CLIENT_NAMES",
     "REFUSED_SOURCE_CLIENT_NAMES",
     "hint",
 ]
@@ -98,6 +100,31 @@ REFUSED_SOURCE_CLIENT_NAMES: Final[dict[str, str]] = {
     "enable.auto.commit": "offsets are kept in the checkpoint or the ledger, and never committed "
     "by a consumer; leave it out",
     "interceptor.classes": "interceptors can change records and are Java code; use DataFrame operations",
+}
+
+
+#: Settings of Java's producer that change nothing when rows are written, with why.
+IGNORED_SINK_CLIENT_NAMES: Final[dict[str, str]] = {
+    "acks": "every write waits for all in-sync replicas",
+    "enable.idempotence": "every write is idempotent",
+    "linger.ms": "rows come by the thousand, and are sent at once",
+    "partitioner.adaptive.partitioning.enable": "rows without key are dealt to all partitions in turn",
+    "partitioner.availability.timeout.ms": "rows without key are dealt to all partitions in turn",
+    "retries": "a write is tried again until delivery.timeout.ms",
+    "transaction.timeout.ms": "there is no transaction",
+    "transaction.two.phase.commit.enable": "there is no transaction",
+}
+
+#: What cannot be left out of a write without changing which records are there, or where; the first two are what
+#: Spark's sink refuses.
+REFUSED_SINK_CLIENT_NAMES: Final[dict[str, str]] = {
+    "key.serializer": "keys are written as they are, binary or string; use DataFrame operations such as CAST",
+    "value.serializer": "values are written as they are, binary or string; use DataFrame operations such as CAST",
+    "interceptor.classes": "interceptors can change records and are Java code; use DataFrame operations",
+    "partitioner.class": "it names Java code; leave it out for the rule of Java's default partitioner, or give a "
+    "column partition",
+    "partitioner.ignore.keys": "give a column partition, or null keys, to spread keyed rows",
+    "transactional.id": "this writer has no transactions; a pipeline with a Kafka sink writes exactly once",
 }
 
 

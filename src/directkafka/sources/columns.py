@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-__all__ = ["record_columns", "record_schema"]
+from directkafka.errors import OptionError
+from directkafka.options import SinkOptions
+
+__all__ = ["check_written", "record_columns", "record_schema"]
 
 _TYPES = {
     "key": "binary",
@@ -18,6 +21,17 @@ _TYPES = {
 }
 
 
+#: What may be written: each column's types, as ``simpleString`` writes them.
+_WRITTEN = {
+    "key": ("string", "binary", "void"),
+    "value": ("string", "binary", "void"),
+    "headers": (_TYPES["headers"], "void"),
+    "topic": ("string",),
+    "partition": ("int", "void"),
+    "timestamp": ("timestamp", "timestamp_ntz", "void"),
+}
+
+
 def record_columns(names: Sequence[str]) -> list[tuple[str, str]]:
     """Each column's name and type, as ``simpleString`` writes types."""
     return [(name, _TYPES[name]) for name in names]
@@ -26,3 +40,30 @@ def record_columns(names: Sequence[str]) -> list[tuple[str, str]]:
 def record_schema(names: Sequence[str]) -> str:
     """The same as DDL."""
     return ", ".join(" ".join(column) for column in record_columns(names))
+
+
+def check_written(columns: Mapping[str, str], options: SinkOptions) -> None:
+    """See that rows have what a record needs, by their types.
+
+    Args:
+        columns: names and types, as ``simpleString`` writes them, of what is to be written; others than a record's
+            are left alone.
+        options: whether a topic is given for all, and which columns are written.
+
+    Raises:
+        OptionError: a column is missing or of another type.
+    """
+    if "value" not in columns:
+        raise OptionError(option="value", reason="required attribute 'value' not found: a record's value comes from it")
+    if options.topic is None and "topic" not in columns:
+        reason = "is required when the rows have no attribute 'topic': the option for all rows, or the column for each"
+        raise OptionError(option="topic", reason=reason)
+    passed_over = {
+        "headers": not options.include_headers,
+        "timestamp": not options.include_timestamp,
+        "topic": options.topic is not None,
+    }
+    for name, allowed in _WRITTEN.items():
+        if name in columns and not passed_over.get(name) and columns[name] not in allowed:
+            expected = " or ".join(one for one in allowed if one != "void")
+            raise OptionError(option=name, reason=f"the attribute must be {expected}, and is {columns[name]}")

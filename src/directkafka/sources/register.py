@@ -8,7 +8,7 @@ __all__ = ["register"]
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("directkafka")`` and ``spark.readStream.format("directkafka")`` work.
+    """Make the format ``directkafka`` work: ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
 
     Args:
         spark: the session; others of the same application need a call of their own.

@@ -8,17 +8,27 @@ made: a driver that registers the format, and the process that asks for its sche
 
 from __future__ import annotations
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
-from directkafka.options import SourceOptions
+from directkafka.options import SinkOptions, SourceOptions
 from directkafka.options.columns import read_columns
 from directkafka.options.spec import Given
 from directkafka.python_worker import freeze_imports
-from directkafka.sources.columns import record_columns, record_schema
+from directkafka.sources.columns import check_written, record_columns, record_schema
 
 __all__ = ["DirectKafkaDataSource"]
+
+
+#: Options of a streaming write that are Spark's, and handed to the sink too.
+_SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
 
 
 class DirectKafkaDataSource(DataSource):
@@ -49,6 +59,28 @@ class DirectKafkaDataSource(DataSource):
         options = SourceOptions.parse(dict(self.options), streaming=True)
         _refuse_user_schema(schema, options)
         return StreamReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        from directkafka.sources.structured_writers import BatchWriter
+
+        if overwrite:
+            reason = "overwrite is not possible: what is in a topic stays; use append"
+            raise OptionError(option="mode", reason=reason)
+        return BatchWriter(self._sink_options(schema))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The sink of a stream, in any output mode: each row that a batch gives is written."""
+        from directkafka.sources.structured_writers import StreamWriter
+
+        return StreamWriter(self._sink_options(schema))
+
+    def _sink_options(self, schema: StructType) -> SinkOptions:
+        # Spark hands over options of its own with a stream's.
+        given = {name: text for name, text in self.options.items() if name.lower() not in _SPARK_S_OWN}
+        options = SinkOptions.parse(given)
+        check_written({field.name: field.dataType.simpleString() for field in schema.fields}, options)
+        return options
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.real.kafka.logs import produce
+from tests.real.kafka.logs import forget_connections, produce
 
-from directkafka.kafka import channels
 from directkafka.testing import KafkaBroker
 
 
@@ -15,9 +14,7 @@ from directkafka.testing import KafkaBroker
 def no_idle_channels() -> Iterator[None]:
     """Connections of one test do not reach the next."""
     yield
-    for _, channel in channels._idle:
-        channel.close()
-    channels._idle.clear()
+    forget_connections()
 
 
 @pytest.fixture

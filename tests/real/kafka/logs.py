@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from directkafka.kafka import channels
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
 from directkafka.kafka.range_task import RangeTask
@@ -231,3 +232,13 @@ def host_and_port(servers: str) -> tuple[str, int]:
     """Of the address of a single broker."""
     host, _, port = servers.partition(":")
     return host, int(port)
+
+
+def forget_connections() -> None:
+    """Close what this process keeps for the next task."""
+    for _, channel in channels._idle:
+        channel.close()
+    channels._idle.clear()
+    for _, client in channels._clients:
+        client.close()
+    channels._clients.clear()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
-from tests.real.kafka.logs import produce
+from tests.real.kafka.logs import forget_connections, produce
 from tests.real.sources.queries import Output
 
 import directkafka
@@ -20,6 +20,13 @@ QUICK = {
     "fetchOffset.numRetries": "1",
     "fetchOffset.retryIntervalMs": "100",
 }
+
+
+@pytest.fixture(autouse=True)
+def no_idle_connections() -> Iterator[None]:
+    """Connections of one test do not reach the next."""
+    yield
+    forget_connections()
 
 
 @pytest.fixture
