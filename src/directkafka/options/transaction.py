@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from directkafka.options.client import ClientOptions
+from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
 from directkafka.options.producer import ProducerOptions
 from directkafka.options.spec import INT_MAX, Given, option, specs_of
 
@@ -61,11 +62,18 @@ class TransactionOptions:
         for name, (allowed, reason) in _FIXED.items():
             if name in given.texts and given.texts[name].strip().lower() not in allowed:
                 raise given.error(name, reason)
+        for name, reason in REFUSED_SINK_CLIENT_NAMES.items():
+            if name in given.texts and name not in _FIXED:
+                raise given.error(name, reason)
         producer_specs, own_specs = specs_of(ProducerOptions), specs_of(cls)
         names = [spec.name for spec in (*producer_specs.values(), *own_specs.values())]
         return cls(
             client=ClientOptions.from_kafka_params(
-                params, where=where, prefix=prefix, used_elsewhere=[*names, *_FIXED]
+                params,
+                where=where,
+                prefix=prefix,
+                used_elsewhere=[*names, *_FIXED],
+                ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
             ),
             producer=ProducerOptions(**given.values(producer_specs)),
             **given.values(own_specs),

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
@@ -18,12 +23,38 @@ from directkafka.errors import RowRejectedError, SchemaMismatchError
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.transactions import open_transactions
 from directkafka.options import ClientOptions
+from directkafka.stores.base import SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
 
 COUNT = 90
 QUERY = "SELECT value AS key, concat('number ', CAST(value AS STRING)) AS value FROM source"
+
+
+@dataclass(frozen=True)
+class DieOnce:
+    """A writer whose process is killed after its rows were acknowledged, the first time."""
+
+    inner: Any
+    died: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        report: TaskReport = self.inner(batches)
+        if report.rows and not self.died.exists():
+            self.died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report
+
+
+class MortalSink(KafkaSink):
+    """A Kafka sink one of whose tasks dies."""
+
+    died = Path()
+
+    def second_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
+        phase = super().second_phase(*arguments, **named)
+        return replace(phase, writer=DieOnce(phase.writer, self.died))
 
 
 class KafkaWorld:
@@ -50,7 +81,7 @@ class KafkaWorld:
             transform=transform,
             sinks=sinks if sinks is not None else self.sink(**options),
             trigger="available-now",
-            retry_ms_max=2_000,
+            retry_ms_max=10_000,
         ).run()
 
     def values(self, topic: str = "") -> list[str]:
@@ -77,6 +108,18 @@ def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorl
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED
     kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_record(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """What it wrote lies in an aborted transaction; the batch is done again under another epoch."""
+    sink = MortalSink({"bootstrap.servers": kafka_world.servers}, kafka_world.target, inline_bytes_max=-1)
+    sink.died = tmp_path / "died"
+    kafka_world.run(sinks=sink)
+    assert sink.died.exists(), "nobody died, so it proved nothing"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
 

@@ -36,6 +36,11 @@ def test_what_can_only_be_another_value_is_refused_with_the_reason(name: str, va
         TransactionOptions.from_kafka_params({**SERVERS, name: value})
 
 
+def test_what_would_change_the_rows_is_refused() -> None:
+    with pytest.raises(OptionError, match="interceptors can change records"):
+        TransactionOptions.from_kafka_params({**SERVERS, "interceptor.classes": "x"})
+
+
 @pytest.mark.parametrize("value", ["999", "soon"])
 def test_a_timeout_out_of_bounds_is_refused(value: str) -> None:
     with pytest.raises(OptionError, match="a whole number from 1000"):
