@@ -31,6 +31,7 @@ from directkafka.errors import (
     FencedError,
     FetchTimeoutError,
     KafkaError,
+    SchemaMismatchError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
@@ -170,20 +171,33 @@ class PipelineOwner:
 
         Raises:
             FencedError: a newer driver has fenced since.
+            SchemaMismatchError: the ledger lacks this driver's own fence.
         """
         standing = self._ledger.newest_standing()
         if not self.held:
             return standing
         self.check_held(standing)
+        if not self._ledger.exists():
+            self._check_is_there(NO_RECORD)
         # EndTxn is answered before its markers are written, so the last stable offset may lag behind.
         record = self._ledger.newest_settled(self._ledger.end())
         self.check_held(record)
+        self._check_is_there(record)
         return record
 
     def check_held(self, record: LedgerRecord) -> None:
         """Raise when the record is of a newer driver."""
         if record.generation > self.held:
             raise FencedError(store=self._store, pipeline=self._pipeline, held=self.held, found=record.generation)
+
+    def _check_is_there(self, record: LedgerRecord) -> None:
+        """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
+        if record.generation < self.held:
+            detail = (
+                f"has generation {record.generation}, and this driver wrote {self.held}: it was deleted, made again or "
+                "restored. Find out what is committed, and give the pipeline another name to begin anew"
+            )
+            raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self._ledger.place}", detail=detail)
 
     # Steps 3 and 4.
 
@@ -236,10 +250,11 @@ class PipelineOwner:
         """
         transaction = self._transaction
         self.abandon()
-        if isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD):
+        is_old = isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD)
+        # Without a transaction the failure is settled already.
+        if transaction is not None and is_old:
             self._win_back()
-            if transaction is not None:
-                transaction.check_budget()
+            transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
     def abandon(self) -> None:

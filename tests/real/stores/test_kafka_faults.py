@@ -132,6 +132,7 @@ def test_an_endtxn_that_never_arrives_is_settled_by_the_ledger(watched: Watched)
     assert watched.harness.rows(sink) == [(1, 1), (2, 1)]
 
 
+@pytest.mark.slow
 def test_without_answer_and_without_ledger_it_is_not_known(watched: Watched) -> None:
     """The connection goes with the answer, and nobody can be reached after it. A new driver finds the batch."""
     sink, job = watched.sink(), watched.job(resolve_timeout_s=1.0)
@@ -339,6 +340,18 @@ def test_a_ledger_topic_that_could_lose_entries_is_refused(
     admin.create_topics([topic])[name].result(20)
     with pytest.raises(SchemaMismatchError, match=said):
         harness.open_store().fence("flights")
+
+
+def test_a_ledger_that_is_gone_is_no_new_pipeline(harness: KafkaHarness) -> None:
+    """Begun anew, it would write all its rows a second time."""
+    job = Job(harness.open_store()).start()
+    job.run((harness.sink("flights"), [[(1, 1)]]))
+    name = f"{harness.prefix}.ledger.flights"
+    admin = AdminClient({"bootstrap.servers": harness.servers})
+    admin.delete_topics([name])[name].result(20)
+    until(lambda: name not in admin.list_topics(timeout=20).topics, "the topic does not go")
+    with pytest.raises(SchemaMismatchError, match="generation 0, and this driver wrote 1"):
+        job.store.read("flights")
 
 
 def test_the_newest_record_is_found_behind_much_that_is_none(harness: KafkaHarness) -> None:
