@@ -9,6 +9,7 @@ from enum import Enum
 from tests.real.kafka.proxy import KafkaProxy, advertise, receive_frame
 from tests.real.proxy import end, send
 
+WAIT_S = 20.0
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 0, 22, 24, 26
 
 
@@ -36,6 +37,7 @@ class LossyProxy(KafkaProxy):
         self._left = 0
         self._asked: dict[tuple[int, bytes], int] = {}
         self._late: list[tuple[socket.socket, bytes]] = []
+        self._late_answer = threading.Event()
         self.lost = 0
 
     def __enter__(self) -> LossyProxy:
@@ -56,8 +58,9 @@ class LossyProxy(KafkaProxy):
     def release(self) -> None:
         """Send on what is late; the answers have nobody to go to."""
         for server, request in self._late:
+            self._late_answer.clear()
             send(server, _framed(request))
-            assert receive_frame(server) is not None, "the broker did not answer the late request"
+            assert self._late_answer.wait(WAIT_S), "the broker did not answer the late request"
 
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
         while (request := receive_frame(client)) is not None:
@@ -74,9 +77,9 @@ class LossyProxy(KafkaProxy):
         end(server)
 
     def to_client(self, client: socket.socket, server: socket.socket) -> None:
-        if self._late and any(server is one for one, _ in self._late):
-            return
         while (response := receive_frame(server)) is not None:
+            if any(server is one for one, _ in self._late):
+                self._late_answer.set()
             if self._is_lost(self._asked.pop((id(client), response[:4]), -1), Loss.ANSWER):
                 break
             if (changed := self.change(response)) is None:
