@@ -117,7 +117,22 @@ def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path:
     world.reader.stop()
 
 
-@pytest.mark.parametrize("staged", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["inline", "by tasks"])
+def test_drivers_killed_at_one_step_after_the_other_lose_and_double_nothing(world: World) -> None:
+    """Each goes on where the one before it died; the steps of a new pipeline come first."""
+    first = ["origin.planned", "origin.committed"]
+    steps = [*first, *(point for point in STEPS if point not in first)]
+    count = 2 * BATCH * len(steps)
+    for point in steps:
+        passes = 1 if STEPS[point] == 1 else 2
+        with running(world.driver(f"{point}@{passes}=kill", count=count)) as driver:
+            assert driver.wait() == -signal.SIGKILL, f"{point}: {driver.messages()}"
+    with running(world.driver(count=count)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    world.check(count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
 @pytest.mark.parametrize("point", STEPS)
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(world: World, point: str, staged: bool) -> None:
     with running(world.driver(f"{point}@{STEPS[point]}=kill", staged=staged)) as driver:

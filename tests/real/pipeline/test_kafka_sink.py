@@ -112,6 +112,7 @@ def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorl
     assert kafka_world.open_transactions() == []
 
 
+@pytest.mark.slow
 def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_record(
     kafka_world: KafkaWorld, tmp_path: Path
 ) -> None:
@@ -124,6 +125,7 @@ def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_r
     assert kafka_world.open_transactions() == []
 
 
+@pytest.mark.slow
 def test_a_key_goes_to_one_partition_whoever_writes_it(kafka_world: KafkaWorld) -> None:
     """The same rows by the driver, and then by tasks, under another name: twice in the same partitions."""
     kafka_world.run()
@@ -135,6 +137,7 @@ def test_a_key_goes_to_one_partition_whoever_writes_it(kafka_world: KafkaWorld) 
     assert len(found) == COUNT
 
 
+@pytest.mark.slow
 def test_rows_name_their_topic_and_partition(kafka_world: KafkaWorld, create_topic: Callable[..., str]) -> None:
     even, odd = create_topic(2), create_topic(1)
     query = (
@@ -148,6 +151,7 @@ def test_rows_name_their_topic_and_partition(kafka_world: KafkaWorld, create_top
     assert kafka_world.values(odd) == sorted([str(number) for number in range(1, COUNT, 2)] * 2)
 
 
+@pytest.mark.slow
 def test_the_sources_offsets_are_committed_with_the_rows(kafka_world: KafkaWorld) -> None:
     group = f"group-{kafka_world.target}"
     kafka_world.run(offsets_group=group)
@@ -161,6 +165,7 @@ def test_columns_that_make_no_record_are_named_before_anything_runs(kafka_world:
         kafka_world.run(topic="nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
 def test_a_row_for_a_partition_that_is_not_there_stops_the_pipeline(
     kafka_world: KafkaWorld, inline_bytes_max: int

@@ -91,11 +91,10 @@ def watched(harness: KafkaHarness) -> Iterator[Watched]:
 # Answers that do not come.
 
 
+@pytest.mark.slow
 @WAYS
 @pytest.mark.parametrize("api", [INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, PRODUCE, END_TXN])
-@pytest.mark.parametrize(
-    "loss", [Loss.ANSWER, pytest.param(Loss.REQUEST, marks=pytest.mark.slow)], ids=["done", "not done"]
-)
+@pytest.mark.parametrize("loss", [Loss.ANSWER, Loss.REQUEST], ids=["done", "not done"])
 def test_a_lost_answer_is_asked_for_again(watched: Watched, api: int, loss: Loss, staged: bool) -> None:
     sink, job = watched.sink(staged=staged), watched.job()
     job.run((sink, [[(1, 1)], [(2, 1)]]))
@@ -118,6 +117,7 @@ def test_an_endtxn_whose_answer_never_comes_is_settled_by_the_ledger(watched: Wa
     assert watched.harness.rows(sink) == [(1, 1), (2, 1)]
 
 
+@pytest.mark.slow
 def test_an_endtxn_that_never_arrives_is_settled_by_the_ledger(watched: Watched) -> None:
     """Never applied: the take-over aborts what is open, the ledger has no such commit, the batch is done again."""
     sink, job = watched.sink(), watched.job(resolve_timeout_s=1.0)
@@ -203,6 +203,7 @@ class NoClaims(ClaimPlace):
         """Let everybody write."""
 
 
+@pytest.mark.slow
 def test_without_claims_a_second_attempt_is_swallowed_and_all_counts_agree(harness: KafkaHarness) -> None:
     """What the rule is for: attempt 2 reports two rows, two rows are there, and they are attempt 1's."""
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
@@ -216,6 +217,7 @@ def test_without_claims_a_second_attempt_is_swallowed_and_all_counts_agree(harne
     assert harness.rows(sink) == [(1, 1)]
 
 
+@pytest.mark.slow
 def test_two_sinks_do_not_write_one_partition(harness: KafkaHarness) -> None:
     """One writes by tasks, the other from the driver: both would begin to count at 0."""
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
@@ -232,6 +234,7 @@ def test_two_sinks_do_not_write_one_partition(harness: KafkaHarness) -> None:
 # Time.
 
 
+@pytest.mark.slow
 def test_a_batch_that_takes_too_long_is_aborted_and_says_what_to_do(harness: KafkaHarness) -> None:
     harness.params["transaction.timeout.ms"] = 1_000
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
@@ -342,6 +345,7 @@ def test_a_ledger_topic_that_could_lose_entries_is_refused(
         harness.open_store().fence("flights")
 
 
+@pytest.mark.slow
 def test_a_ledger_that_is_gone_is_no_new_pipeline(harness: KafkaHarness) -> None:
     """Begun anew, it would write all its rows a second time."""
     job = Job(harness.open_store()).start()
@@ -354,6 +358,7 @@ def test_a_ledger_that_is_gone_is_no_new_pipeline(harness: KafkaHarness) -> None
         job.store.read("flights")
 
 
+@pytest.mark.slow
 def test_the_newest_record_is_found_behind_much_that_is_none(harness: KafkaHarness) -> None:
     """Aborted batches and tasks' claims lie behind it."""
     sink, job = harness.sink("flights"), Job(harness.open_store()).start()
@@ -393,6 +398,7 @@ def test_a_driver_that_is_fenced_does_not_disturb_the_newer_ones_batch(harness: 
     assert harness.rows(sink) == [(1, 1)]
 
 
+@pytest.mark.slow
 def test_somebody_else_who_takes_the_name_is_no_newer_driver(harness: KafkaHarness) -> None:
     """A program that is no driver initialises the transactional id: the driver takes it back, and redoes the batch."""
     sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
