@@ -122,9 +122,11 @@ def options() -> Iterator[str]:
 
 
 def sink_options() -> Iterator[str]:
-    """The options of the plain writer."""
+    """The options of the plain writer, and what a pipeline's Kafka sink has beside them."""
     from directkafka.options.names import IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
     from directkafka.options.sink import producer_specs, sink_specs
+    from directkafka.options.spec import specs_of
+    from directkafka.options.transaction import TransactionOptions
 
     yield "# Options of the writer"
     yield _filled(
@@ -137,6 +139,8 @@ def sink_options() -> Iterator[str]:
     yield "## The producer's"
     yield "Written behind `kafka.`."
     yield from (_option(spec, "kafka.") for spec in producer_specs())
+    yield "## The transaction's, for the Kafka sink of a pipeline"
+    yield from (_option(spec, "kafka.") for spec in specs_of(TransactionOptions).values())
     yield "## Refused, because the job would write otherwise than it did"
     yield _items((f"`kafka.{name}`", _sentence(why)) for name, why in REFUSED_SINK_CLIENT_NAMES.items())
     yield "## Accepted with one warning"

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from directkafka.sinks.committed import read_parquet
     from directkafka.sinks.delta import DeltaSink
     from directkafka.sinks.duckdb import DuckDBSink
+    from directkafka.sinks.kafka import KafkaSink
     from directkafka.sinks.parquet import ParquetSink
     from directkafka.sinks.postgres import PostgresSink
     from directkafka.sinks.sqlite import SQLiteSink
@@ -45,6 +46,7 @@ _HOME = {
     "DuckDBSink": "directkafka.sinks.duckdb",
     "FencedError": "directkafka.errors",
     "LedgerChange": "directkafka.pipeline.structured_restart",
+    "KafkaSink": "directkafka.sinks.kafka",
     "LineageError": "directkafka.errors",
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
@@ -74,6 +76,7 @@ __all__ = [
     "DirectKafkaError",
     "DuckDBSink",
     "FencedError",
+    "KafkaSink",
     "LedgerChange",
     "LineageError",
     "OffsetMismatchError",

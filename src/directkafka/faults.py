@@ -28,6 +28,7 @@ ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
 #: Every point, in the order in which a batch passes them. The number is the step of the commit protocol.
 FAULT_POINTS: dict[str, str] = {
     "fence.before": "1. before the fence is sent",
+    "fence.taken": "1. Kafka: the transactional id is taken over, the fence not yet written",
     "fence.done": "1. the fence is committed, the ledger not yet read",
     "ledger.read": "2. the ledger is read",
     "origin.planned": "2. start positions are resolved, batch 0 not yet committed",
@@ -35,10 +36,14 @@ FAULT_POINTS: dict[str, str] = {
     "batch.planned": "3. the ranges of a batch are decided",
     "task.file_written": "3. on an executor: a file of rows is whole under its temporary name",
     "task.staged": "3. on an executor: a task's rows are staged, its report not yet sent",
+    "transaction.fresh": "3. Kafka: the transaction has its epoch, and no partition yet",
+    "transaction.opened": "3. Kafka: the transaction has its partitions, nothing is written",
+    "task.flushed": "3. Kafka, on an executor: a task's rows are acknowledged, its report not yet sent",
     "batch.written": "3. all tasks have written and reported, the transaction not yet begun",
     "commit.begun": "4. the transaction is open, nothing done in it",
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
     "commit.rows_moved": "4. rows are in the tables, COMMIT not yet sent",
+    "commit.ledger_produced": "4. Kafka: the ledger record is acknowledged, EndTxn not yet sent",
     "log.entry_written": "4. files: the entry is written, its slot of the log not yet taken; a fence passes this too",
     "log.slot_taken": "4. files: the slot is taken, the answer not yet read; a fence passes this too",
     "commit.answered": "4. COMMIT is answered, or the log has the entry",

@@ -7,7 +7,11 @@
     ├── RecordRejectedError         a row that is no record: a header without key
     ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
     ├── ProducerFencedError         a newer producer has taken this one's place
-    └── ProducerStateError          the broker and this producer disagree on what was written
+    ├── ProducerStateError          the broker and this producer disagree on what was written
+    ├── SecondAttemptError          a task was run again inside one transaction
+    ├── TransactionFencedError      another producer owns the transactional id now
+    ├── TransactionStateError       the coordinator's transaction is in another state
+    └── TransactionTooSlowError     the rows of a batch took longer than a transaction may
 
 A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`.
 """
@@ -24,6 +28,10 @@ __all__ = [
     "ProducerStateError",
     "RecordRejectedError",
     "RecordTooLargeError",
+    "SecondAttemptError",
+    "TransactionFencedError",
+    "TransactionStateError",
+    "TransactionTooSlowError",
 ]
 
 
@@ -129,4 +137,85 @@ class ProducerStateError(KafkaError):
         "the broker refuses sequence {base_sequence} of producer {producer_id}, epoch {epoch} at topic {topic}, "
         "partition {partition} with error {code} ({name}). What was written since is to be aborted or written again "
         "by a new producer."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionFencedError(KafkaError):
+    """The coordinator knows another owner of the transactional id, or gave up the transaction after its timeout.
+
+    Attributes:
+        api: the request's name.
+        code, name: what the coordinator answered (INVALID_PRODUCER_EPOCH 47, INVALID_PRODUCER_ID_MAPPING 49,
+            PRODUCER_FENCED 90). It does not say which of the two happened: the ledger does.
+    """
+
+    api: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    code: int
+    name: str
+    template = (
+        "the coordinator refuses {api} of transactional id {transactional_id!r}, producer {producer_id}, epoch {epoch} "
+        "with error {code} ({name}): another producer owns it now, or the transaction took longer than its timeout."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionStateError(KafkaError):
+    """The coordinator's transaction is in another state than the request is for, for example ended already.
+
+    Attributes:
+        api, code, name: as for :class:`TransactionFencedError`; INVALID_TXN_STATE is 48.
+    """
+
+    api: str
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    code: int
+    name: str
+    template = (
+        "the coordinator refuses {api} of transactional id {transactional_id!r}, producer {producer_id}, epoch {epoch} "
+        "with error {code} ({name}): its transaction is in another state. Nothing of it can be committed any more."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class TransactionTooSlowError(KafkaError):
+    """The rows of a batch took so long that the broker was about to give the transaction up; it was aborted.
+
+    Attributes:
+        elapsed_ms: since the transaction began.
+        budget_ms: how long it may take: a share of ``timeout_ms``.
+        timeout_ms: ``transaction.timeout.ms``, after which the broker aborts by itself.
+    """
+
+    transactional_id: str
+    elapsed_ms: int
+    budget_ms: int
+    timeout_ms: int
+    template = (
+        "the transaction of {transactional_id!r} was open for {elapsed_ms} ms, and has {budget_ms} ms of the "
+        "{timeout_ms} ms of kafka.transaction.timeout.ms. It was aborted, and nothing of the batch is to be "
+        "seen. Halve maxOffsetsPerTrigger, or raise the timeout, up to the brokers' transaction.max.timeout.ms."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class SecondAttemptError(KafkaError):
+    """A task was run again, or twice at once, in one transaction; it raised before it wrote anything.
+
+    Attributes:
+        transaction: of which.
+        share: number of the task's share of the writing.
+    """
+
+    transaction: str
+    share: int
+    template = (
+        "share {share} of transaction {transaction} was begun by another attempt of the task: what that one wrote "
+        "cannot be told from what this one would write. Nothing of the batch is committed; it is done again in a new "
+        "transaction."
     )

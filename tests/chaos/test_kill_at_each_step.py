@@ -28,8 +28,8 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 #: What the commit of batch 0 passes as well: its pass is the first, the second batch's the third.
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
-#: On executors, and of stores whose log is files.
-ELSEWHERE = {point for point in FAULT_POINTS if point.startswith(("task.", "log."))}
+#: On executors; and of other stores: ``test_file_stores.py``, ``test_kafka_store.py``.
+ELSEWHERE = {point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.")) or "Kafka" in text}
 
 
 def armed(point: str) -> str:

@@ -1,4 +1,4 @@
-"""The one file that touches kafka-python: connections, request schemas, error codes.
+"""What touches kafka-python: connections, error codes, and request schemas (more of them in ``requests.py``).
 
 kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API, so this module
 is the only one that may import it (a lint contract), and ``tests/real/kafka/test_client.py`` holds it to what
@@ -43,6 +43,7 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Produ
 from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.broker_socket import BrokerSocket
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
+from directkafka.kafka.requests import TRANSACTION_REQUESTS
 from directkafka.kafka.settings import connection_settings
 from directkafka.kafka.tls import OpenSockets, close_all, keep_open, tls_context
 from directkafka.kafka.tokens import TokenProvider
@@ -61,7 +62,7 @@ _REQUESTS = {
     "OffsetCommit": (OffsetCommitRequest, 7),
     "OffsetFetch": (OffsetFetchRequest, 7),
     "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest, 4),
-}
+} | TRANSACTION_REQUESTS
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4

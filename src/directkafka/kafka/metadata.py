@@ -21,6 +21,7 @@ import tenacity
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import GROUP, KafkaClient, error_name, is_retriable, raise_for
 from directkafka.offsets import TopicPartition
+from directkafka.options.client import IsolationLevel
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = ["Leader", "Metadata", "TopicDescription"]
@@ -82,6 +83,8 @@ class Metadata:
         retry_interval_ms: pause between tries, in milliseconds.
         election_timeout_ms: how long a partition may be without a leader when its offsets are asked for, in
             milliseconds.
+        isolation_level: whether the latest offset is the high watermark or the last stable offset; the client's own
+            by default.
     """
 
     def __init__(
@@ -91,8 +94,10 @@ class Metadata:
         retries: int = 3,
         retry_interval_ms: int = 1000,
         election_timeout_ms: int = _ELECTION_TIMEOUT_MS,
+        isolation_level: IsolationLevel | None = None,
     ) -> None:
         self._client = client
+        self._is_committed = (isolation_level or client.options.isolation_level) == "read_committed"
         self._retries = retries
         self._election_timeout_s = election_timeout_ms / 1000
         self._retrying = tenacity.Retrying(
@@ -294,7 +299,7 @@ class Metadata:
             node_id,
             version_min=version_min,
             replica_id=-1,
-            isolation_level=int(self._client.options.isolation_level == "read_committed"),
+            isolation_level=int(self._is_committed),
             topics=_by_topic(
                 wanted, "partitions", lambda one: {"partition_index": one.partition, "timestamp": wanted[one]}
             ),
@@ -321,7 +326,7 @@ class Metadata:
             self._coordinator(group),
             group_id=group,
             topics=wanted,
-            require_stable=self._client.options.isolation_level == "read_committed",
+            require_stable=self._is_committed,
         )
         self._raise_for("OffsetFetch", response.error_code, f"group {group}")
         found: dict[TopicPartition, int | None] = {}

@@ -27,7 +27,7 @@ _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_
 #: Kafka's numbers.
 _UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED = 33, 34, 58
 _LOGIN_REFUSED = (_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED)
-_TOPIC, _GROUP = 29, 30
+_TOPIC, _GROUP, _TRANSACTIONAL_ID = 29, 30, 53
 
 
 def connection_failure(
@@ -157,11 +157,23 @@ def _principal(options: ClientOptions) -> str:
     return "the user ANONYMOUS, as who does not log in is called,"
 
 
-def rights_needed(code: int, options: ClientOptions) -> str | None:
-    """What to do about an answer that denies a right, as a sentence; None for other codes."""
+def rights_needed(code: int, options: ClientOptions, *, topic_right: str = "READ") -> str | None:
+    """What to do about an answer that denies a right, as a sentence; None for other codes.
+
+    Args:
+        code: the answer's.
+        options: the client's: who was denied it.
+        topic_right: what was to be done with the topic.
+    """
     if code == _TOPIC:
         return (
-            f"Give {_principal(options)} the rights (ACLs) DESCRIBE and READ on the topic, or log in as somebody else"
+            f"Give {_principal(options)} the rights (ACLs) DESCRIBE and {topic_right} on the topic, or log in as "
+            "somebody else"
+        )
+    if code == _TRANSACTIONAL_ID:
+        return (
+            f"Give {_principal(options)} the rights (ACLs) DESCRIBE and WRITE on the transactional id, or log in as "
+            "somebody else"
         )
     if code == _GROUP:
         return f"Give {_principal(options)} the right (ACL) READ on the group, or log in as somebody else"

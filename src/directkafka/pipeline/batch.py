@@ -2,6 +2,11 @@
 
 The source is computed once: with several sinks it is persisted, and every task of it proves that it read its
 range to the end, through an accumulator that is filed by attempt, so that a task that ran twice counts once.
+
+A sink with a second phase gets the output twice: once to see how much it is, and, if it is much, once more to write it
+inside the store's transaction. The output must be the same both times, so it is persisted. Small batches need no second
+look, and to persist them would cost more than they do: so an output is persisted from the first job on only if its last
+batch was large, and one that turns out to be large is computed again.
 """
 
 from __future__ import annotations
@@ -10,6 +15,7 @@ import pickle
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -19,10 +25,12 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import OptionError, RangeNotReadError, TransformError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.second_phase import check_speculation, write_shares
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
 from directkafka.pipeline.write_task import ProofUnion, WriteTask
 from directkafka.sources.frame import records_frame
-from directkafka.stores.base import BatchName, Sink, Store, TaskReport
+from directkafka.stores.base import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.stores.ledger import check_count
 
 __all__ = ["BatchWriter", "Binding", "Written"]
 
@@ -54,6 +62,15 @@ class Written:
         return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
 
 
+@dataclass(slots=True)
+class _Part:
+    """One binding of a batch under way: its output, and the reports of the jobs so far."""
+
+    binding: Binding
+    output: DataFrame
+    reports: tuple[TaskReport, ...]
+
+
 class BatchWriter:
     """Turns planned ranges into written rows, batch after batch.
 
@@ -73,6 +90,8 @@ class BatchWriter:
         self._columns = tuple(columns)
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
         self._schemas: tuple[pa.Schema, ...] = ()
+        #: Outputs whose last batch was so large that it took a second phase.
+        self._large: set[str] = set()
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, and have every sink look at its columns; nothing is made or changed.
@@ -83,7 +102,9 @@ class BatchWriter:
         Raises:
             TransformError, SchemaMismatchError: see there.
             OptionError: a sink asks for an output that the transform does not give.
+            EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
+        check_speculation(self._session, [binding.sink for binding in self._bindings])
         outputs = self._outputs(())
         notes = remarks(outputs, store_count=len({binding.sink.store.identity for binding in self._bindings}))
         self._schemas = tuple(_arrow_schema(outputs[binding.output]) for binding in self._bindings)
@@ -111,24 +132,69 @@ class BatchWriter:
         self._proofs.value = {}
         with ExitStack() as persisted:
             try:
-                reports = self._write_all(name, tasks, persisted)
+                parts = self._write_all(name, tasks, persisted)
+                record_count = self._prove_read(name, tasks)
             except Exception as error:
                 raise from_executor(error) from error
+            for part in parts:
+                self._finish(part, name)
+        reports = tuple((part.binding.sink, part.reports) for part in parts)
+        return Written(name=name, reports=reports, record_count=record_count)
+
+    def _write_all(self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack) -> list[_Part]:
+        outputs = self._outputs(tasks, name.attempt, persisted)
+        parts = []
+        for binding, schema in zip(self._bindings, self._schemas, strict=True):
+            part = _Part(binding, outputs[binding.output], ())
+            part.reports = self._write_one(part.output, binding, schema, name, len(tasks))
+            if isinstance(binding.sink, TwoPhaseSink) and self._is_to_be_kept(part, binding.sink):
+                part.output = _persist(part.output, persisted)
+                part.reports = self._write_one(part.output, binding, schema, name, len(tasks))
+            parts.append(part)
+        return parts
+
+    def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
+        """Records read; every range must have been read to its end."""
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
         proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
         if unread := _unread(tasks, proven):
             raise RangeNotReadError(ranges=unread)
-        return Written(name=name, reports=reports, record_count=sum(proven.values()))
+        return sum(proven.values())
 
-    def _write_all(
-        self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack
-    ) -> tuple[tuple[Sink, tuple[TaskReport, ...]], ...]:
-        outputs = self._outputs(tasks, name.attempt, persisted)
-        return tuple(
-            (binding.sink, self._write_one(outputs[binding.output], binding, schema, name, len(tasks)))
-            for binding, schema in zip(self._bindings, self._schemas, strict=True)
-        )
+    def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink) -> bool:
+        """Whether an output takes a second phase and is not persisted: its reports are of rows that are gone."""
+        is_large = sink.is_left(part.reports)
+        (self._large.add if is_large else self._large.discard)(part.binding.output)
+        return is_large and not part.output.is_cached
+
+    def _finish(self, part: _Part, name: BatchName) -> None:
+        """The second phase of a sink whose first reports leave rows to be written."""
+        sink = part.binding.sink
+        if not isinstance(sink, TwoPhaseSink) or not sink.is_left(part.reports):
+            return
+        store = self._owning_store(sink)
+        transaction = store.begin(name, sink)
+        try:
+            phase = sink.second_phase(
+                transaction, name, part.reports, writers_max=self._session.sparkContext.defaultParallelism
+            )
+            reports = write_shares(part.output, phase)
+            # Blocks that were lost are computed again, from a transform that may not give the same twice.
+            counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
+            check_count(store=store.identity, sink=sink.name, reported=counted, found=written)
+            part.reports = reports
+        except Exception as error:
+            cause = from_executor(error)
+            store.give_up(name, cause)
+            raise cause from error
+
+    def _owning_store(self, sink: TwoPhaseSink) -> EarlyStore:
+        """The store object that fences and commits for the sink: of those that are one, the first one's."""
+        identity = sink.store.identity
+        stores: list[Any] = [binding.sink.store for binding in self._bindings]
+        owner: EarlyStore = next(one for one in stores if one.identity == identity)
+        return owner
 
     def _outputs(
         self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
@@ -144,7 +210,7 @@ class BatchWriter:
                     option="sink.from",
                     reason=f"the transform has no output {output!r}; it has {', '.join(sorted(outputs))}",
                 )
-            if persisted is not None and used.count(output) > 1:
+            if persisted is not None and (used.count(output) > 1 or output in self._large):
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
 

@@ -22,6 +22,8 @@ class _Ledger:
     """One store, what this driver holds of it, and the entry it stands at."""
 
     store: Store
+    #: Other sinks' store objects for the same place, which are only asked questions.
+    twins: list[Store] = field(default_factory=list)
     generation: int | None = None
     entry: LedgerEntry | None = None
     sinks: set[str] = field(default_factory=set)
@@ -92,6 +94,8 @@ class Ledgers:
                     reason=f"two sinks write {sink} of {store.identity}; make one output of the two, with UNION ALL",
                 )
             ledger.sinks.add(sink)
+            if store is not ledger.store:
+                ledger.twins.append(store)
         self._ledgers = list(found.values())
         if len(self._ledgers) > 1:
             for ledger in self._ledgers:
@@ -167,8 +171,8 @@ class Ledgers:
 
     def close(self) -> None:
         """Give every connection back. A store that cannot even do that must not hide what ended the run."""
-        for ledger in self._ledgers:
+        for store in (one for ledger in self._ledgers for one in (ledger.store, *ledger.twins)):
             try:
-                ledger.store.close()
+                store.close()
             except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
-                log.warning("%s: closing %s failed: %s", self._pipeline, ledger.store.identity, error)
+                log.warning("%s: closing %s failed: %s", self._pipeline, store.identity, error)

@@ -27,14 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FORMAT_VERSION",
+    "TARGET",
     "BatchName",
+    "EarlyStore",
     "LedgerEntry",
     "PartitionProgress",
+    "SecondPhase",
     "Sink",
     "Store",
     "TableCount",
     "TaskReport",
     "TaskWriter",
+    "TwoPhaseSink",
 ]
 
 #: Version of the ledger's format. A reader refuses a higher one.
@@ -125,6 +129,26 @@ class TableCount:
 
 #: Runs on executors: consumes one task's rows, returns its report. Must be picklable, must not import pyspark.
 TaskWriter = Callable[[Iterator["pa.RecordBatch"]], TaskReport]
+
+#: The column that a :class:`SecondPhase` adds to the rows: the number of the target that a row goes to.
+TARGET = "directkafka_target"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecondPhase:
+    """How the rows of a large batch are written inside the store's transaction, once that is open.
+
+    Each target has exactly one writing task: the rows of target t go to task ``t % writer_count``.
+
+    Attributes:
+        router: runs where the rows are, before they are shuffled: adds the column :data:`TARGET` (int32).
+        writer: runs after the shuffle, once per task: **a second attempt of a task must not run it**.
+        writer_count: how many tasks.
+    """
+
+    router: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    writer: TaskWriter
+    writer_count: int
 
 
 @runtime_checkable
@@ -245,4 +269,63 @@ class Sink(Protocol):
 
     def recount(self) -> TableCount:
         """What the table has now, outside any batch."""
+        ...
+
+
+class EarlyStore(Store, Protocol):
+    """A store whose transaction can be open while tasks write into it."""
+
+    def begin(self, batch: BatchName, sink: Sink) -> Any:
+        """Open the transaction of this try of the batch, or join it; :meth:`commit` of the same try ends it.
+
+        Called again for a sink that has begun in it, it aborts that transaction and opens another one: what was written
+        counts for nothing.
+
+        Raises:
+            FencedError, StoreUnavailableError: nothing is open.
+        """
+        ...
+
+    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+        """Abort the transaction after a failure, and say what the failure meant if that is more than ``cause`` says.
+
+        Raises:
+            FencedError: a newer driver's doing.
+            StoreUnavailableError: the batch may be tried again.
+        """
+        ...
+
+
+@runtime_checkable
+class TwoPhaseSink(Sink, Protocol):
+    """A sink that writes large batches in a second job, inside the store's transaction.
+
+    The first job runs :meth:`~Sink.task_writer` over the output, as for every sink. If its reports leave rows to be
+    written, the store's transaction is opened, and the same rows go through :meth:`second_phase`, whose reports take
+    the place of the first ones.
+    """
+
+    @property
+    def store(self) -> EarlyStore:
+        """The store whose transaction is opened early."""
+        ...
+
+    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+        """Whether the first job's reports leave rows to be written."""
+        ...
+
+    def second_phase(
+        self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+    ) -> SecondPhase:
+        """How to write them.
+
+        Args:
+            transaction: from :meth:`EarlyStore.begin`.
+            batch: which try of which batch.
+            reports: of the first job.
+            writers_max: how many tasks can run at a time.
+
+        Raises:
+            SchemaMismatchError: a target is not there.
+        """
         ...

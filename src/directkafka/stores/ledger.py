@@ -18,6 +18,7 @@ __all__ = [
     "check_format",
     "check_stands",
     "check_successor",
+    "check_version",
     "describe_entry",
     "entry_from_json",
     "entry_to_json",
@@ -124,14 +125,19 @@ def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:
     Raises:
         SchemaMismatchError: naming both versions.
     """
-    if entry.format_version > FORMAT_VERSION:
+    check_version(entry.format_version, entry.pipeline, store=store)
+    return entry
+
+
+def check_version(format_version: int, pipeline: str, *, store: str) -> None:
+    """The same, for a store that must know the version before it can make an entry of what it reads."""
+    if format_version > FORMAT_VERSION:
         raise SchemaMismatchError(
             store=store,
-            sink=f"the ledger entry of pipeline {entry.pipeline!r}",
-            detail=f"format version {entry.format_version} is newer than this program's "
+            sink=f"the ledger entry of pipeline {pipeline!r}",
+            detail=f"format version {format_version} is newer than this program's "
             f"{FORMAT_VERSION}; run the version of directkafka that wrote it, or a later one",
         )
-    return entry
 
 
 def check_count(*, store: str, sink: str, reported: int, found: int) -> None:

@@ -248,10 +248,8 @@ class StoreContract:
         flights, late = harness.sink("flights"), harness.sink("late", staged=True)
         job.run((flights, [[(1, 1)]]), (late, [[(9, 9)]]))
         entry = job.next_entry()
-        writes = [
-            job.write(flights, job.batch(entry), [[(2, 1)]]),
-            job.write(late, job.batch(entry), [[(8, 8)]]),
-        ]
+        batch = job.batch(entry)
+        writes = [job.write(flights, batch, [[(2, 1)]]), job.write(late, batch, [[(8, 8)]])]
         broken: Any = [writes[0], (BrokenSink(late), *writes[1][1:])]
         with pytest.raises(RuntimeError, match="broke"):
             job.store.commit(entry, previous=job.last, writes=broken)
@@ -314,5 +312,6 @@ class StoreContract:
         batch = job.batch(entry)
         writer = pickle.loads(pickle.dumps(sink.task_writer(batch, SCHEMA)))
         report = pickle.loads(pickle.dumps(writer(batches_of([(1, 1)]))))
-        job.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
+        reports = job.finish(sink, batch, [list(batches_of([(1, 1)]))], [report])
+        job.store.commit(entry, previous=None, writes=[(sink, batch, reports)])
         assert harness.rows(sink) == [(1, 1)]

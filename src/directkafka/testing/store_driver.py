@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from directkafka.offsets import PartitionProgress
-from directkafka.stores.base import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.stores.base import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport, TwoPhaseSink
 
 __all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
 
@@ -107,14 +109,39 @@ class Job:
             sink.prepare(SCHEMA)
             self._prepared.add(id(sink))
         writer = sink.task_writer(batch, SCHEMA)
-        return sink, batch, [writer(batches_of(rows)) for rows in tasks]
+        reports = [writer(batches_of(rows)) for rows in tasks]
+        return sink, batch, self.finish(sink, batch, [list(batches_of(rows)) for rows in tasks], reports)
+
+    def finish(
+        self, sink: Sink, batch: BatchName, tasks: Sequence[Sequence[pa.RecordBatch]], reports: list[TaskReport]
+    ) -> list[TaskReport]:
+        """The second phase of a sink that has one and needs it: its reports; otherwise the first ones."""
+        if not isinstance(sink, TwoPhaseSink) or not sink.is_left(reports):
+            return reports
+        store: Any = self.store
+        transaction = store.begin(batch, sink)
+        try:
+            return _write_shares(sink.second_phase(transaction, batch, reports, writers_max=2), tasks)
+        except Exception as error:
+            store.give_up(batch, error)
+            raise
 
     def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
         """One whole batch: write each output, commit, remember the entry."""
         entry = self.next_entry()
-        writes = [self.write(sink, self.batch(entry), tasks) for sink, tasks in outputs]
+        batch = self.batch(entry)
+        writes = [self.write(sink, batch, tasks) for sink, tasks in outputs]
         self.last = self.store.commit(entry, previous=self.last, writes=writes)
         return self.last
+
+
+def _write_shares(phase: SecondPhase, tasks: Sequence[Sequence[pa.RecordBatch]]) -> list[TaskReport]:
+    """What Spark does: route each task's rows, shuffle them, run one writer on each share."""
+    router, writer = pickle.loads(pickle.dumps((phase.router, phase.writer)))
+    rows = pa.Table.from_batches(routed for task in tasks for routed in router(iter(task)))
+    share_of = np.asarray(rows.column(TARGET)) % phase.writer_count
+    shares = (rows.filter(pa.array(share_of == share)) for share in range(phase.writer_count))
+    return [writer(iter(share.to_batches())) for share in shares]
 
 
 class BrokenSink:

@@ -32,13 +32,13 @@ class KafkaProxy(TcpProxy):
         self.response_bytes = 0
 
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
-        while (request := _receive_frame(client)) is not None:
+        while (request := receive_frame(client)) is not None:
             self.requests[int.from_bytes(request[:2], "big")] += 1
             send(server, len(request).to_bytes(4, "big") + request)
         end(server)
 
     def to_client(self, client: socket.socket, server: socket.socket) -> None:
-        while (response := _receive_frame(server)) is not None:
+        while (response := receive_frame(server)) is not None:
             self.responses += 1
             self.response_bytes += len(response)
             changed = self.change(response)
@@ -71,7 +71,8 @@ def advertise(servers: str, proxy: str) -> Change:
     return lambda response: response.replace(encoded(servers), encoded(proxy))
 
 
-def _receive_frame(sender: socket.socket) -> bytes | None:
+def receive_frame(sender: socket.socket) -> bytes | None:
+    """A request or a response without its length; None when the connection has ended."""
     head = _receive_exactly(sender, 4)
     return _receive_exactly(sender, int.from_bytes(head, "big")) if head else None
 

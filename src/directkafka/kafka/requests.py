@@ -1,0 +1,35 @@
+"""The requests of a transaction's life and of the ledger's topic: kafka-python's schemas, for the client's table.
+
+Beside each the highest version that this library has been written and tested for. Above version 3 of
+AddPartitionsToTxn only brokers talk to each other; EndTxn 5 belongs to KIP-890's second part, in which a broker
+raises the epoch at the end of a transaction by itself. Here the driver does so before each one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.admin.topics import CreateTopicsRequest
+from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.producer import (
+    AddOffsetsToTxnRequest,
+    AddPartitionsToTxnRequest,
+    EndTxnRequest,
+    InitProducerIdRequest,
+    TxnOffsetCommitRequest,
+)
+
+__all__ = ["TRANSACTION_REQUESTS"]
+
+TRANSACTION_REQUESTS: Final[dict[str, tuple[Any, int]]] = {
+    "AddOffsetsToTxn": (AddOffsetsToTxnRequest, 3),
+    "AddPartitionsToTxn": (AddPartitionsToTxnRequest, 3),
+    "CreateTopics": (CreateTopicsRequest, 7),
+    "DescribeConfigs": (DescribeConfigsRequest, 4),
+    "DescribeTransactions": (DescribeTransactionsRequest, 0),
+    "EndTxn": (EndTxnRequest, 3),
+    "InitProducerId": (InitProducerIdRequest, 4),
+    "ListTransactions": (ListTransactionsRequest, 1),
+    "TxnOffsetCommit": (TxnOffsetCommitRequest, 3),
+}

@@ -1,0 +1,240 @@
+"""The ledger in Kafka: a batch's rows and its ledger record in one transaction of the cluster.
+
+The rules are told where they are kept: fresh epochs and two drivers in :mod:`directkafka.stores.kafka_owner`, how the
+ledger is read in :mod:`directkafka.stores.kafka_ledger`, one writer for each partition in
+:mod:`directkafka.stores.kafka_transaction`, which attempt of a task may write in :mod:`directkafka.kafka.claims`.
+
+Names: topic ``directkafka.ledger.<pipeline>``, transactional id ``directkafka.<pipeline>``; an option changes their
+beginning. Rights (ACLs) the user needs: WRITE and DESCRIBE on the transactional id; CREATE, DESCRIBE,
+DESCRIBE_CONFIGS, READ and WRITE on the ledger's topic; DESCRIBE and WRITE on the topics of the rows; READ on a group
+that is committed to.
+
+Brokers must be of 3.6 or later. Older ones take a late produce of a transaction that has ended, and leave a transaction
+hanging that nobody ends (KIP-890); from 3.6 on, a leader asks the coordinator before it takes a transaction's first
+batch (``transaction.partition.verification.enable``, which must stay on).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+from directkafka.errors import FencedError, KafkaError, OffsetMismatchError
+from directkafka.faults import reach
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.metadata import Metadata
+from directkafka.options.transaction import TransactionOptions
+from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.stores.kafka_errors import translate
+from directkafka.stores.kafka_ledger import LedgerRecord
+from directkafka.stores.kafka_owner import PipelineOwner
+from directkafka.stores.kafka_transaction import KafkaTransaction
+from directkafka.stores.ledger import check_count, check_successor, describe_entry, progress_to_json, with_counts
+
+__all__ = ["KafkaStore"]
+
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+
+class KafkaStore:
+    """A Kafka cluster as the place where a pipeline commits; see the module's text.
+
+    Args:
+        kafka_params: Kafka's dotted client names, those of producers included.
+        name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        fence_timeout_s: bound on fencing, in seconds, while another driver does the same.
+        resolve_timeout_s: how long a coordinator is asked again, in seconds, before its answer counts as lost.
+
+    Raises:
+        OptionError: a name that nobody knows, or a value out of bounds.
+    """
+
+    def __init__(
+        self,
+        kafka_params: Mapping[str, object],
+        *,
+        name_prefix: str = "directkafka",
+        fence_timeout_s: float = 30.0,
+        resolve_timeout_s: float = 30.0,
+    ) -> None:
+        self.options = TransactionOptions.from_kafka_params(kafka_params, where="a Kafka sink")
+        self.label = f"kafka {','.join(self.options.client.bootstrap_servers)}"
+        self._name_prefix = name_prefix
+        self._fence_timeout_s = fence_timeout_s
+        self._resolve_timeout_s = resolve_timeout_s
+        self._driver = uuid.uuid4().hex
+        self._owners: dict[str, PipelineOwner] = {}
+        self._client: KafkaClient | None = None
+        self._cluster_id = ""
+
+    def __repr__(self) -> str:
+        return f"KafkaStore({self.label!r})"
+
+    @property
+    def client(self) -> KafkaClient:
+        """The connections; made again after :meth:`close`."""
+        if self._client is None:
+            self._client = KafkaClient(self.options.client)
+            for owner in self._owners.values():
+                owner.connect(self._client)
+        return self._client
+
+    @property
+    def identity(self) -> str:
+        """The cluster's id, and what its names begin with; asked once."""
+        if not self._cluster_id:
+            with translate(self.label):
+                metadata = Metadata(self.client)
+                metadata.topics([])
+                self._cluster_id = metadata.cluster_id
+        return f"kafka/{self._cluster_id}/{self._name_prefix}"
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.stores.base.Store.fence`.
+
+        Raises:
+            FencedError: the ledger already has the generation given, or a higher one.
+            SchemaMismatchError: the ledger's topic is not compacted, or has several partitions.
+            OptionError: ``transaction.timeout.ms`` is more than the brokers allow.
+            StoreAccessError: a right is missing.
+        """
+        with translate(self.label):
+            return self._owner(pipeline).fence(generation)
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.stores.base.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry is of a format newer than this program.
+        """
+        with translate(self.label):
+            return self._owner(pipeline).read().entry
+
+    def begin(self, batch: BatchName, sink: Sink) -> KafkaTransaction:
+        """Open the batch's transaction before its tasks write; see :class:`directkafka.stores.base.EarlyStore`.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+        """
+        with translate(self.label):
+            owner = self._owner(batch.pipeline)
+            transaction = owner.begin(batch.attempt)
+            if transaction.has_writer(sink.name):
+                owner.abandon()
+                transaction = owner.begin(batch.attempt)
+            return transaction
+
+    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+        """Abort the batch's transaction after a failure; see :class:`directkafka.stores.base.EarlyStore`.
+
+        Raises:
+            FencedError: the failure was a newer driver's doing.
+            StoreUnavailableError: the broker gave the transaction up; the batch may be tried again.
+        """
+        with translate(self.label):
+            self._owner(batch.pipeline).give_up(cause)
+            if isinstance(cause, KafkaError):
+                raise cause
+
+    def commit(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[Write] = (),
+    ) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.stores.base.Store.commit`.
+
+        An error before EndTxn was sent is a definite failure; one after it is settled by reading the ledger.
+
+        Raises:
+            TransactionTooSlowError: the rows took longer than the transaction may; rolled back.
+        """
+        check_successor(entry, previous, store=self.label)
+        owner = self._owner(entry.pipeline)
+        with translate(self.label):
+            try:
+                transaction = owner.begin(writes[0][1].attempt if writes else "")
+                reach("commit.begun")
+                self._check_previous(entry, previous, owner)
+                committed = self._write(transaction, entry, previous, writes)
+                record = LedgerRecord(
+                    pipeline=entry.pipeline,
+                    generation=entry.generation,
+                    driver=self._driver,
+                    commit_id=uuid.uuid4().hex,
+                    entry=committed,
+                )
+                owner.commit(transaction, record)
+            except BaseException as error:
+                owner.give_up(error)
+                raise
+        reach("commit.answered")
+        return committed
+
+    def force_durable(self) -> None:
+        """Nothing to do: every write waits for all in-sync replicas. How many there must be is the topics' setting."""
+
+    def close(self) -> None:
+        """Abort what is open and close the connections; the fence stays."""
+        for owner in self._owners.values():
+            owner.abandon()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _owner(self, pipeline: str) -> PipelineOwner:
+        client = self.client
+        if pipeline not in self._owners:
+            self._owners[pipeline] = PipelineOwner(
+                client,
+                self.options,
+                pipeline,
+                name_prefix=self._name_prefix,
+                driver=self._driver,
+                store=self.label,
+                fence_timeout_s=self._fence_timeout_s,
+                patience_ms=round(self._resolve_timeout_s * 1000),
+            )
+        return self._owners[pipeline]
+
+    def _write(
+        self, transaction: KafkaTransaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
+    ) -> LedgerEntry:
+        counts: dict[str, int] = {}
+        for sink, batch, reports in writes:
+            with translate(self.label, sink=sink.name):
+                rows = sink.apply(transaction, batch, reports)
+            reported = sum(report.rows for report in reports)
+            check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
+            counts[sink.name] = counts.get(sink.name, 0) + rows
+            if group := getattr(sink, "offsets_group", None):
+                transaction.commit_offsets(group, entry.ends())
+        reach("commit.rows_moved")
+        return with_counts(entry, previous, counts)
+
+    def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: PipelineOwner) -> None:
+        record = owner.record
+        if record.generation > entry.generation:
+            raise FencedError(store=self.label, pipeline=entry.pipeline, held=entry.generation, found=record.generation)
+        if record.generation == entry.generation and _is_same(previous, record.entry):
+            return
+        found = describe_entry(record.entry)
+        if record.generation < entry.generation:
+            found += f", generation {record.generation} (the ledger's topic was made again, or was restored)"
+        raise OffsetMismatchError(
+            store=self.label,
+            pipeline=entry.pipeline,
+            batch_id=entry.batch_id,
+            expected=describe_entry(previous) + f", generation {entry.generation}",
+            found=found,
+        )
+
+
+def _is_same(previous: LedgerEntry | None, found: LedgerEntry | None) -> bool:
+    if previous is None or found is None:
+        return previous is found
+    return (previous.batch_id, previous.lineage) == (found.batch_id, found.lineage) and progress_to_json(
+        previous.progress
+    ) == progress_to_json(found.progress)

@@ -1,0 +1,164 @@
+"""One Kafka transaction, as the driver holds it: partitions taken in, rows written, one end.
+
+Who may write what. A partition takes a producer's batches by sequence number, so within one transaction each
+partition has one writer: the driver, or one task. Two writers would each begin at sequence 0, and the second one's
+first batch would be answered as a duplicate of the first one's: swallowed, with success. The transaction therefore
+keeps book of who was given which partition, and refuses a second one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.errors import OptionError, RowCountError
+from directkafka.faults import reach
+from directkafka.kafka.encode import ProducerIdentity
+from directkafka.kafka.produce import Producer
+from directkafka.kafka.transactions import Coordinator
+from directkafka.offsets import TopicPartition
+from directkafka.options.transaction import TransactionOptions
+from directkafka.producer_errors import TransactionTooSlowError
+
+__all__ = ["DRIVER", "KafkaTransaction"]
+
+#: Who writes what the driver writes itself, in the book of partitions.
+DRIVER: Final = "the driver"
+
+#: The share of ``transaction.timeout.ms`` after which the driver ends a transaction itself: a little before the broker
+#: would, whose end of it looks like a newer driver's.
+_BUDGET_SHARE: Final = 0.8
+
+Int32s = np.ndarray[Any, np.dtype[np.int32]]
+
+
+class KafkaTransaction:
+    """An open transaction of one pipeline; also what a sink's ``apply`` writes through.
+
+    Args:
+        coordinator: asked to take partitions in.
+        identity: a producer of a fresh epoch.
+        options: connection, sizes, timeout.
+        attempt: which try of which batch it is for.
+        ledger: the ledger's place, taken in with the first other partitions.
+        ledger_end: the ledger's high watermark when the transaction began.
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        coordinator: Coordinator,
+        identity: ProducerIdentity,
+        options: TransactionOptions,
+        *,
+        attempt: str,
+        ledger: TopicPartition,
+        ledger_end: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.identity = identity
+        self.attempt = attempt
+        self.options = options
+        self.ledger = ledger
+        self.ledger_end = ledger_end
+        #: Whether the coordinator may know of it, so that it must be ended.
+        self.is_open = False
+        self._coordinator = coordinator
+        self._writers: dict[TopicPartition, str] = {}
+        self._written: Counter[TopicPartition] = Counter()
+        self._producer: Producer | None = None
+        self._clock = clock
+        self._begun = clock()
+
+    def add(self, partitions: Collection[TopicPartition], *, writer: str = DRIVER) -> None:
+        """Take partitions in, each for one writer.
+
+        Raises:
+            OptionError: another writer has one of them.
+            KafkaError: as :meth:`Coordinator.add_partitions`.
+        """
+        for one in sorted(partitions):
+            if (other := self._writers.get(one, writer)) != writer:
+                raise OptionError(
+                    option="topic",
+                    where="a Kafka sink",
+                    reason=f"two sinks of one pipeline write to {one} ({other}, {writer}), and a partition takes the "
+                    "rows of one writer in a transaction; make one output of the two, with UNION ALL",
+                )
+        new = {one for one in partitions if one not in self._writers}
+        if not new:
+            return
+        is_first, self.is_open = not self.is_open, True
+        self._coordinator.add_partitions(self.identity, new | ({self.ledger} if is_first else set()))
+        self._writers |= dict.fromkeys(new, writer) | {self.ledger: DRIVER}
+        if is_first:
+            reach("transaction.opened")
+
+    def has_writer(self, writer: str) -> bool:
+        """Whether partitions were taken in for this writer."""
+        return writer in self._writers.values()
+
+    def write(self, rows: pa.RecordBatch, targets: Sequence[TopicPartition], target_of: Int32s) -> None:
+        """Write rows from the driver; see :meth:`directkafka.kafka.produce.Producer.write`.
+
+        Raises:
+            KafkaError: see there; also when a partition was not taken in.
+        """
+        if self._producer is None:
+            self._producer = Producer(self.options.client, self.options.producer, self.identity)
+        self._producer.write(rows, targets, target_of)
+        counts = np.bincount(target_of, minlength=len(targets))
+        self._written.update({one: int(count) for one, count in zip(targets, counts, strict=True)})
+
+    def flush(self, *, store: str) -> None:
+        """Wait until everything the driver wrote is acknowledged.
+
+        Raises:
+            RowCountError: the brokers acknowledged other numbers of rows than were written.
+            KafkaError: as :meth:`directkafka.kafka.produce.Producer.flush`.
+        """
+        found: Mapping[TopicPartition, int] = self._producer.flush() if self._producer else {}
+        for one, written in sorted(self._written.items()):
+            if found.get(one, 0) != written:
+                raise RowCountError(store=store, sink=str(one), reported=written, found=found.get(one, 0))
+
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit a group's offsets with the transaction."""
+        self.is_open = True
+        self._coordinator.commit_offsets(self.identity, group, offsets)
+
+    def budget_left_ms(self) -> int:
+        """How long rows may still be written, in milliseconds; negative when the time is over."""
+        elapsed_ms = (self._clock() - self._begun) * 1000
+        return round(self.options.timeout_ms * _BUDGET_SHARE - elapsed_ms)
+
+    def check_budget(self) -> None:
+        """Refuse to go on with a transaction that the broker is about to give up.
+
+        Raises:
+            TransactionTooSlowError: it has used up its share of ``transaction.timeout.ms``.
+        """
+        if (left_ms := self.budget_left_ms()) < 0:
+            budget_ms = round(self.options.timeout_ms * _BUDGET_SHARE)
+            raise TransactionTooSlowError(
+                transactional_id=self.identity.transactional_id or "",
+                elapsed_ms=budget_ms - left_ms,
+                budget_ms=budget_ms,
+                timeout_ms=self.options.timeout_ms,
+            )
+
+    def end(self, *, commit: bool) -> None:
+        """Commit or abort; the answer may be lost, see :meth:`Coordinator.end`."""
+        self.close()
+        self._coordinator.end(self.identity, commit=commit)
+
+    def close(self) -> None:
+        """Stop the driver's own writing; the transaction stays as it is."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None

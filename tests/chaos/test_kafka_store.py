@@ -1,0 +1,208 @@
+"""Drivers of the Kafka store killed and stopped at every step, with a reader that watches all the time.
+
+Each driver is a process of its own (:mod:`tests.chaos.kafka_driver`). After every run the same must hold: the
+committed records are the input, each once; all of a batch are of one try of it; no transaction is open; every
+partition's last stable offset is its high watermark. The reader, under ``read_committed``, has seen nothing that is not
+there at the end.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests.chaos.kafka_driver import BATCH, FENCED, PIPELINE, KafkaDriver, running, value_of
+from tests.contract.kafka_harness import (
+    PARTITIONS,
+    Record,
+    committed_consumer,
+    poll,
+    read_committed,
+    wait_until_stable,
+)
+
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.transactions import open_transactions
+from directkafka.options import ClientOptions
+from directkafka.stores.kafka import KafkaStore
+from directkafka.testing import KafkaBroker
+
+pytestmark = pytest.mark.real
+
+COUNT = 4 * BATCH
+
+#: Every step of a driver of the Kafka store that no task takes, and how often it is passed before the second batch.
+STEPS = {
+    "fence.before": 1,
+    "fence.taken": 1,
+    "fence.done": 1,
+    "ledger.read": 1,
+    "origin.planned": 1,
+    "origin.committed": 1,
+    "batch.planned": 2,
+    # Of the fence, of batch 0, and of batches 1 and 2.
+    "transaction.fresh": 3,
+    "transaction.opened": 4,
+    "batch.written": 2,
+    "commit.begun": 3,
+    "commit.rows_moved": 3,
+    "commit.ledger_produced": 3,
+    "commit.answered": 3,
+    "batch.reported": 2,
+}
+
+
+class Reader:
+    """Reads committed records all the time."""
+
+    def __init__(self, servers: str, topic: str) -> None:
+        self.seen: list[Record] = []
+        self._consumer = committed_consumer(servers, topic)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._read)
+        self._thread.start()
+
+    def _read(self) -> None:
+        while not self._is_over.is_set():
+            if isinstance(found := poll(self._consumer, 0.05), Record):
+                self.seen.append(found)
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+        self._consumer.close()
+
+
+class World:
+    """A topic, a pipeline of its own, and the reader that watches it."""
+
+    def __init__(self, servers: str, topic: str, folder: Path) -> None:
+        self.servers = servers
+        self.topic = topic
+        self.prefix = f"chaos-{uuid.uuid4().hex[:8]}"
+        self.folder = folder
+        self.reader = Reader(servers, topic)
+
+    def driver(self, faults: str = "", *, staged: bool = False, count: int = COUNT) -> KafkaDriver:
+        return KafkaDriver(
+            self.servers, self.prefix, self.topic, count, staged=staged, folder=self.folder, faults=faults
+        )
+
+    def check(self, count: int = COUNT) -> list[Record]:
+        """The rule of this module; the committed records."""
+        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
+            assert open_transactions(client, self.prefix) == []
+        wait_until_stable(self.servers, self.topic)
+        wait_until_stable(self.servers, f"{self.prefix}.ledger.{PIPELINE}")
+        found = sorted(read_committed(self.servers, self.topic))
+        assert sorted(value_of(one)["number"] for one in found) == list(range(count))
+        attempts = defaultdict(set)
+        for one in found:
+            attempts[value_of(one)["batch"]].add(value_of(one)["attempt"])
+        assert {batch: len(some) for batch, some in attempts.items()} == dict.fromkeys(range(1, count // BATCH + 1), 1)
+        assert set(self.reader.seen) <= set(found)
+        return found
+
+
+@pytest.fixture
+def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path) -> Iterator[World]:
+    world = World(kafka_broker.bootstrap_servers, create_topic(PARTITIONS), tmp_path)
+    yield world
+    world.reader.stop()
+
+
+def test_drivers_killed_at_one_step_after_the_other_lose_and_double_nothing(world: World) -> None:
+    """Each goes on where the one before it died; the steps of a new pipeline come first."""
+    first = ["origin.planned", "origin.committed"]
+    steps = [*first, *(point for point in STEPS if point not in first)]
+    count = 2 * BATCH * len(steps)
+    for point in steps:
+        passes = 1 if STEPS[point] == 1 else 2
+        with running(world.driver(f"{point}@{passes}=kill", count=count)) as driver:
+            assert driver.wait() == -signal.SIGKILL, f"{point}: {driver.messages()}"
+    with running(world.driver(count=count)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    world.check(count)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
+@pytest.mark.parametrize("point", STEPS)
+def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(world: World, point: str, staged: bool) -> None:
+    with running(world.driver(f"{point}@{STEPS[point]}=kill", staged=staged)) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    left = len(world.reader.seen)
+    assert left < COUNT, "the kill came after the end, so it proved nothing"
+    with running(world.driver(staged=staged)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    world.check()
+
+
+def test_a_task_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_record(world: World) -> None:
+    with running(world.driver("task.flushed@3=kill", staged=True)) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    with running(world.driver(staged=True)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    world.check()
+
+
+#: The steps at which an older driver stands still while a newer one runs to the end.
+STOPS = [
+    "fence.done",
+    "transaction.fresh",
+    "transaction.opened",
+    "batch.written",
+    "commit.rows_moved",
+    "commit.ledger_produced",
+]
+
+
+@pytest.mark.parametrize(
+    ("point", "staged"),
+    [(point, staged) for point in STOPS for staged in (False, True)] + [("task.flushed", True)],
+)
+@pytest.mark.slow
+def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
+    world: World, point: str, staged: bool
+) -> None:
+    passes = STEPS.get(point, 3)
+    with running(world.driver(f"{point}@{passes}=stop", staged=staged)) as older:
+        older.wait_until_stopped()
+        with running(world.driver()) as newer:
+            assert newer.wait() == 0, newer.messages()
+        done = world.check()
+        older.go_on()
+        # One that has not fenced yet when it stands still is the newer one when it goes on.
+        assert older.wait() == FENCED, older.messages()
+        assert "owned by a newer driver" in older.messages()
+        assert world.check() == done
+
+
+def test_a_driver_stopped_before_endtxn_lands_nothing_and_disturbs_nobody(world: World) -> None:
+    """The newer one has more to do when the older one goes on, and is not stopped by it."""
+    with running(world.driver("commit.ledger_produced@3=stop")) as older:
+        older.wait_until_stopped()
+        with running(world.driver("batch.reported@1=stop")) as newer:
+            newer.wait_until_stopped()
+            older.go_on()
+            assert older.wait() == FENCED, older.messages()
+            newer.go_on()
+            assert newer.wait() == 0, newer.messages()
+            assert "transaction" not in newer.messages()
+    world.check()
+
+
+def test_the_ledger_says_what_the_topic_has(world: World) -> None:
+    with running(world.driver()) as driver:
+        assert driver.wait() == 0, driver.messages()
+    world.check()
+    with closing(KafkaStore({"bootstrap.servers": world.servers}, name_prefix=world.prefix)) as store:
+        entry = store.read(PIPELINE)
+    assert entry is not None
+    assert (entry.batch_id, entry.progress[0].end, entry.total_rows) == (4, COUNT, {world.topic: COUNT})

@@ -1,0 +1,216 @@
+"""Kafka as the contract suite sees it, and the checks that every test of the Kafka sink ends with."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import pyarrow as pa
+from confluent_kafka import Consumer, KafkaError
+from confluent_kafka import TopicPartition as Place
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.transactions import open_transactions
+from directkafka.offsets import TopicPartition
+from directkafka.options import ClientOptions
+from directkafka.sinks.kafka import KafkaSink
+from directkafka.stores.base import BatchName, SecondPhase, TaskReport
+from directkafka.stores.kafka import KafkaStore
+from directkafka.testing.store_driver import SCHEMA
+
+PARTITIONS = 3
+WAIT_S = 20.0
+
+
+class KeyedRows:
+    """A Kafka sink for the suite's rows: the id as key, both columns as JSON in the value."""
+
+    def __init__(self, inner: KafkaSink, table: str) -> None:
+        self._inner = inner
+        self.table = table
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    @property
+    def name(self) -> str:
+        return self._inner.name
+
+    @property
+    def store(self) -> KafkaStore:
+        return self._inner.store
+
+    def check(self, schema: pa.Schema) -> None:
+        self._inner.check(_as_records(pa.Table.from_batches([], schema)).schema if schema == SCHEMA else schema)
+
+    def prepare(self, schema: pa.Schema) -> None:
+        self.check(schema)
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> AsRecords:
+        return AsRecords(self._inner.task_writer(batch, schema, task_count=task_count))
+
+    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+        return self._inner.is_left(reports)
+
+    def second_phase(
+        self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+    ) -> SecondPhase:
+        phase = self._inner.second_phase(transaction, batch, reports, writers_max=writers_max)
+        return SecondPhase(router=AsRecords(phase.router), writer=phase.writer, writer_count=phase.writer_count)
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        return self._inner.apply(transaction, batch, reports)
+
+    def recount(self) -> Any:
+        return self._inner.recount()
+
+
+@dataclass(frozen=True)
+class AsRecords:
+    """What the transform does in a pipeline: the suite's rows made into key and value."""
+
+    inner: Any
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Any:
+        return self.inner(_as_records(pa.table(batch)).to_batches()[0] for batch in batches if batch.num_rows)
+
+
+def _as_records(rows: pa.Table) -> pa.Table:
+    keys = [str(one).encode() for one in rows.column("id").to_pylist()]
+    values = [json.dumps(list(row.values())).encode() for row in rows.to_pylist()]
+    return pa.table({"key": pa.array(keys, pa.binary()), "value": pa.array(values, pa.binary())})
+
+
+@dataclass
+class KafkaHarness:
+    servers: str
+    prefix: str = field(default_factory=lambda: f"test-{uuid.uuid4().hex[:8]}")
+    params: dict[str, object] = field(default_factory=dict)
+    opened: list[KafkaStore] = field(default_factory=list)
+
+    def open_store(self) -> KafkaStore:
+        store = KafkaStore(self.kafka_params(), name_prefix=self.prefix, resolve_timeout_s=10.0)
+        self.opened.append(store)
+        return store
+
+    def close(self) -> None:
+        for store in self.opened:
+            store.close()
+
+    def kafka_params(self) -> dict[str, object]:
+        return {"bootstrap.servers": self.servers, "transaction.timeout.ms": 30_000, **self.params}
+
+    def sink(
+        self,
+        table: str,
+        *,
+        mode: Literal["append", "ignore", "merge"] = "append",
+        staged: bool = False,
+    ) -> KeyedRows:
+        assert mode == "append", "records are only ever appended"
+        topic = self.make_topic(table)
+        sink = KafkaSink(
+            self.kafka_params(), topic, inline_bytes_max=-1 if staged else 1 << 20, name_prefix=self.prefix
+        )
+        self.opened.append(sink.store)
+        return KeyedRows(sink, topic)
+
+    def make_topic(self, table: str) -> str:
+        topic = f"{self.prefix}-{table}"
+        admin = AdminClient({"bootstrap.servers": self.servers})
+        if topic not in admin.list_topics(timeout=WAIT_S).topics:
+            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
+        return topic
+
+    def rows(self, sink: KeyedRows) -> list[tuple[Any, ...]]:
+        wait_until_stable(self.servers, sink.name)
+        return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
+
+    def stable_values(self, sink: KeyedRows) -> list[tuple[Any, ...]]:
+        """What a reader sees now, whatever is open."""
+        return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
+
+    def leftovers(self) -> list[str]:
+        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
+            return [str(one) for one in open_transactions(client, self.prefix)]
+
+
+def wait_until_stable(servers: str, topic: str) -> None:
+    """Until the last stable offset is the high watermark: EndTxn is answered before its markers are written."""
+    with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
+        stable = Metadata(client, isolation_level="read_committed")
+        every = Metadata(client, isolation_level="read_uncommitted")
+        places = [TopicPartition(topic, one) for one in every.topics([topic])[topic].leaders]
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            wanted = dict.fromkeys(places, -1)
+            ends, stable_ends = every.offsets_at(wanted), stable.offsets_at(wanted)
+            if ends == stable_ends:
+                return
+            assert time.monotonic() < deadline, f"last stable offsets {stable_ends} stay below {ends}"
+            time.sleep(0.02)
+
+
+class Record(NamedTuple):
+    """A record as another client sees it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes
+
+
+def committed_consumer(servers: str, topic: str) -> Consumer:
+    """A confluent-kafka consumer of all committed records of a topic, which says where each partition ends."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "oracle",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    partitions = consumer.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
+    consumer.assign([Place(topic, one, 0) for one in partitions])
+    return consumer
+
+
+def poll(consumer: Consumer, timeout_s: float) -> Record | int | None:
+    """The next record; a partition's number at its end; None when nothing came."""
+    message = consumer.poll(timeout_s)
+    if message is None:
+        return None
+    error, partition, offset = message.error(), message.partition(), message.offset()
+    assert partition is not None
+    if error is not None:
+        assert error.code() == KafkaError._PARTITION_EOF, error
+        return partition
+    assert offset is not None
+    key, value = message.key(), message.value()
+    return Record(partition, offset, key if isinstance(key, bytes) else None, bytes(value or b""))  # type: ignore[arg-type]
+
+
+def read_committed(servers: str, topic: str) -> list[Record]:
+    """Every committed record, once no transaction is open in the topic."""
+    with closing(committed_consumer(servers, topic)) as consumer:
+        found: list[Record] = []
+        ended: set[int] = set()
+        deadline = time.monotonic() + WAIT_S
+        while len(ended) < len(consumer.assignment()):
+            assert time.monotonic() < deadline, f"only the ends of {ended} came"
+            match poll(consumer, 0.5):
+                case Record() as record:
+                    found.append(record)
+                case int(partition):
+                    ended.add(partition)
+    return found

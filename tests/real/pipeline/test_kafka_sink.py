@@ -1,0 +1,176 @@
+"""The direct engine from Kafka to Kafka: small batches by the driver, large ones by tasks inside the transaction."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+from tests.chaos.pipelines import PARTITIONS, produce_numbers
+from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.real.sources.test_groups import committed
+
+from directkafka import KafkaSink, Pipeline
+from directkafka.errors import RowRejectedError, SchemaMismatchError
+from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.transactions import open_transactions
+from directkafka.options import ClientOptions
+from directkafka.stores.base import SecondPhase, TaskReport
+from directkafka.testing import KafkaBroker
+
+pytestmark = pytest.mark.real
+
+COUNT = 90
+QUERY = "SELECT value AS key, concat('number ', CAST(value AS STRING)) AS value FROM source"
+
+
+@dataclass(frozen=True)
+class DieOnce:
+    """A writer whose process is killed after its rows were acknowledged, the first time."""
+
+    inner: Any
+    died: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        report: TaskReport = self.inner(batches)
+        if report.rows and not self.died.exists():
+            self.died.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return report
+
+
+class MortalSink(KafkaSink):
+    """A Kafka sink one of whose tasks dies."""
+
+    died = Path()
+
+    def second_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
+        phase = super().second_phase(*arguments, **named)
+        return replace(phase, writer=DieOnce(phase.writer, self.died))
+
+
+class KafkaWorld:
+    """A topic of numbers, a topic for the output, and a pipeline of its own name between them."""
+
+    def __init__(self, servers: str, source: str, target: str) -> None:
+        self.servers = servers
+        self.source = source
+        self.target = target
+        self.name = f"to-{target[-8:]}"
+
+    def sink(self, **options: Any) -> KafkaSink:
+        return KafkaSink({"bootstrap.servers": self.servers}, options.pop("topic", self.target), **options)
+
+    def run(self, transform: Any = QUERY, *, sinks: Any = None, **options: Any) -> None:
+        Pipeline(
+            self.name,
+            source={
+                "kafka.bootstrap.servers": self.servers,
+                "subscribe": self.source,
+                "startingOffsets": "earliest",
+                "maxOffsetsPerTrigger": "30",
+            },
+            transform=transform,
+            sinks=sinks if sinks is not None else self.sink(**options),
+            trigger="available-now",
+            retry_ms_max=10_000,
+        ).run()
+
+    def values(self, topic: str = "") -> list[str]:
+        wait_until_stable(self.servers, topic or self.target)
+        return sorted(one.value.decode() for one in read_committed(self.servers, topic or self.target))
+
+    def open_transactions(self) -> list[Any]:
+        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
+            return open_transactions(client, f"directkafka.{self.name}")
+
+
+@pytest.fixture
+def kafka_world(spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Callable[..., str]) -> KafkaWorld:
+    source, target = create_topic(PARTITIONS), create_topic(PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, source, COUNT)
+    return KafkaWorld(kafka_broker.bootstrap_servers, source, target)
+
+
+EXPECTED = sorted(f"number {number}" for number in range(COUNT))
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
+    kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_record(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """What it wrote lies in an aborted transaction; the batch is done again under another epoch."""
+    sink = MortalSink({"bootstrap.servers": kafka_world.servers}, kafka_world.target, inline_bytes_max=-1)
+    sink.died = tmp_path / "died"
+    kafka_world.run(sinks=sink)
+    assert sink.died.exists(), "nobody died, so it proved nothing"
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_key_goes_to_one_partition_whoever_writes_it(kafka_world: KafkaWorld) -> None:
+    """The same rows by the driver, and then by tasks, under another name: twice in the same partitions."""
+    kafka_world.run()
+    kafka_world.name = f"again-{kafka_world.name}"
+    kafka_world.run(inline_bytes_max=-1)
+    wait_until_stable(kafka_world.servers, kafka_world.target)
+    found = Counter((one.partition, one.key) for one in read_committed(kafka_world.servers, kafka_world.target))
+    assert set(found.values()) == {2}
+    assert len(found) == COUNT
+
+
+@pytest.mark.slow
+def test_rows_name_their_topic_and_partition(kafka_world: KafkaWorld, create_topic: Callable[..., str]) -> None:
+    even, odd = create_topic(2), create_topic(1)
+    query = (
+        f"SELECT value, CASE WHEN CAST(CAST(value AS STRING) AS INT) % 2 = 0 THEN '{even}' ELSE '{odd}' END AS topic, "
+        "CASE WHEN CAST(CAST(value AS STRING) AS INT) % 2 = 0 THEN 1 END AS partition FROM source"
+    )
+    for name in ("one", "two"):
+        kafka_world.name = f"{name}-{even[-8:]}"
+        kafka_world.run(query, topic=None, inline_bytes_max=1 << 20 if name == "one" else -1)
+    assert kafka_world.values(even) == sorted([str(number) for number in range(0, COUNT, 2)] * 2)
+    assert kafka_world.values(odd) == sorted([str(number) for number in range(1, COUNT, 2)] * 2)
+
+
+@pytest.mark.slow
+def test_the_sources_offsets_are_committed_with_the_rows(kafka_world: KafkaWorld) -> None:
+    group = f"group-{kafka_world.target}"
+    kafka_world.run(offsets_group=group)
+    assert sum(committed(kafka_world.servers, group, kafka_world.source, PARTITIONS).values()) == COUNT
+
+
+def test_columns_that_make_no_record_are_named_before_anything_runs(kafka_world: KafkaWorld) -> None:
+    with pytest.raises(SchemaMismatchError, match=r"'number'.*no column 'value'"):
+        kafka_world.run("SELECT CAST(CAST(value AS STRING) AS INT) AS number FROM source")
+    with pytest.raises(SchemaMismatchError, match="there is no topic nowhere"):
+        kafka_world.run(topic="nowhere")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+def test_a_row_for_a_partition_that_is_not_there_stops_the_pipeline(
+    kafka_world: KafkaWorld, inline_bytes_max: int
+) -> None:
+    with pytest.raises(RowRejectedError, match="names partition 7"):
+        kafka_world.run("SELECT value, 7 AS partition FROM source", inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == []
+    assert kafka_world.open_transactions() == []

@@ -1,0 +1,126 @@
+"""What the coordinator's answers lead to, with a client that answers from a script."""
+
+from __future__ import annotations
+
+from collections import deque
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.encode import ProducerIdentity
+from directkafka.kafka.transactions import Coordinator, Meaning, meaning_of
+from directkafka.offsets import TopicPartition
+from directkafka.options import ClientOptions
+from directkafka.producer_errors import TransactionFencedError, TransactionStateError
+
+OWNER = ProducerIdentity(producer_id=7, epoch=3, transactional_id="directkafka.flights")
+LOST = BrokerUnreachableError(addresses=("one:9092",), timeout_ms=1, cause="no answer")
+
+
+class Client:
+    """Stands for ``KafkaClient``: of each scripted item, an exception is raised, a number is the answer's code."""
+
+    def __init__(self, *script: Any) -> None:
+        self.options = ClientOptions(bootstrap_servers=("one:9092",))
+        self.script = deque(script)
+        self.asked: list[str] = []
+        self.values: list[dict[str, Any]] = []
+
+    def call(self, api: str, node_id: int | None = None, *, version_min: int = 0, **values: Any) -> Any:
+        if api == "Metadata":
+            return SimpleNamespace(brokers=[])
+        self.asked.append(api)
+        if api == "FindCoordinator":
+            return SimpleNamespace(error_code=0, node_id=1)
+        said = self.script.popleft()
+        if isinstance(said, Exception):
+            raise said
+        self.values.append(values)
+        codes = said if isinstance(said, tuple) else (said,)
+        partitions = [SimpleNamespace(partition_error_code=code) for code in codes]
+        return SimpleNamespace(
+            error_code=codes[0],
+            producer_id=7,
+            producer_epoch=4,
+            results_by_topic_v3_and_below=[SimpleNamespace(results_by_partition=partitions)],
+            topics=[SimpleNamespace(partitions=[SimpleNamespace(error_code=code) for code in codes])],
+        )
+
+
+def coordinator(client: Client, patience_ms: int = 2_000) -> Coordinator:
+    return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, patience_ms=patience_ms)
+
+
+@pytest.mark.parametrize("code", [3, 7, 14, 19, 20, 51])
+def test_what_may_pass_is_asked_again_at_the_same_place(code: int) -> None:
+    client = Client(code, code, 0)
+    coordinator(client).end(OWNER, commit=True)
+    assert client.asked == ["FindCoordinator", "EndTxn", "EndTxn", "EndTxn"]
+
+
+@pytest.mark.parametrize("moved", [15, 16, LOST], ids=str)
+def test_a_coordinator_that_moved_is_found_again(moved: Any) -> None:
+    client = Client(moved, 0)
+    coordinator(client).end(OWNER, commit=True)
+    assert client.asked == ["FindCoordinator", "EndTxn", "FindCoordinator", "EndTxn"]
+
+
+def test_what_is_sent_again_is_the_same_question() -> None:
+    client = Client(LOST, 0)
+    assert coordinator(client).bump(OWNER).epoch == 4
+    assert (client.values[-1]["producer_id"], client.values[-1]["producer_epoch"]) == (7, 3)
+
+
+@pytest.mark.parametrize("code", [47, 49, 52, 90])
+def test_another_owner_ends_the_tries_at_once(code: int) -> None:
+    client = Client(code)
+    with pytest.raises(TransactionFencedError, match=f"epoch 3 with error {code}"):
+        coordinator(client).end(OWNER, commit=True)
+
+
+def test_another_state_is_no_other_owner() -> None:
+    with pytest.raises(TransactionStateError, match="48"):
+        coordinator(Client(48)).end(OWNER, commit=True)
+
+
+def test_a_missing_right_names_user_and_right() -> None:
+    with pytest.raises(BrokerResponseError) as caught:
+        coordinator(Client(53)).take_over()
+    assert not caught.value.retriable
+    assert "DESCRIBE and WRITE on the transactional id" in str(caught.value)
+
+
+@pytest.mark.parametrize(("last", "error"), [(51, BrokerResponseError), (LOST, BrokerUnreachableError)], ids=str)
+def test_what_does_not_pass_in_time_says_what_was_met_last(last: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        coordinator(Client(*[last] * 100), patience_ms=50).end(OWNER, commit=True)
+
+
+def test_of_several_partitions_the_one_that_cannot_pass_decides() -> None:
+    """55 says that a partition was not tried because of another one."""
+    with pytest.raises(BrokerResponseError) as caught:
+        coordinator(Client((55, 3, 29, 55))).add_partitions(OWNER, [TopicPartition("flights", 0)])
+    assert caught.value.code == 29
+    assert "DESCRIBE and WRITE on the topic" in str(caught.value)
+
+
+def test_a_take_over_names_no_producer() -> None:
+    client = Client(0)
+    assert coordinator(client).take_over() == ProducerIdentity(
+        producer_id=7, epoch=4, transactional_id="directkafka.flights"
+    )
+    assert (client.values[0]["producer_id"], client.values[0]["producer_epoch"]) == (-1, -1)
+
+
+def test_offsets_go_to_the_groups_own_coordinator() -> None:
+    client = Client(0, 0)
+    coordinator(client).commit_offsets(OWNER, "lag", {TopicPartition("flights", 1): 30})
+    assert client.asked == ["FindCoordinator", "AddOffsetsToTxn", "FindCoordinator", "TxnOffsetCommit"]
+    (topic,) = client.values[1]["topics"]
+    assert topic["partitions"][0]["committed_offset"] == 30
+
+
+def test_a_code_that_nobody_knows_is_a_refusal() -> None:
+    assert meaning_of(4711) is Meaning.REFUSED
