@@ -142,7 +142,7 @@ class KafkaHarness:
 
 
 def still_open(servers: str, prefix: str) -> list[str]:
-    """Transactions that stay open; one that is being ended, as after an EndTxn that was just answered, is waited for."""
+    """Transactions that stay open; one that is being ended, as after an EndTxn just answered, is waited for."""
     with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
         deadline = time.monotonic() + WAIT_S
         while True:
