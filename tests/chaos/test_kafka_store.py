@@ -24,12 +24,10 @@ from tests.contract.kafka_harness import (
     committed_consumer,
     poll,
     read_committed,
+    still_open,
     wait_until_stable,
 )
 
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.transactions import open_transactions
-from directkafka.options import ClientOptions
 from directkafka.stores.kafka import KafkaStore
 from directkafka.testing import KafkaBroker
 
@@ -96,8 +94,7 @@ class World:
 
     def check(self, count: int = COUNT) -> list[Record]:
         """The rule of this module; the committed records."""
-        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
-            assert open_transactions(client, self.prefix) == []
+        assert still_open(self.servers, self.prefix) == []
         wait_until_stable(self.servers, self.topic)
         wait_until_stable(self.servers, f"{self.prefix}.ledger.{PIPELINE}")
         found = sorted(read_committed(self.servers, self.topic))

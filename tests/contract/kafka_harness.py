@@ -138,8 +138,18 @@ class KafkaHarness:
         return sorted(tuple(json.loads(record.value)) for record in read_committed(self.servers, sink.name))
 
     def leftovers(self) -> list[str]:
-        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
-            return [str(one) for one in open_transactions(client, self.prefix)]
+        return still_open(self.servers, self.prefix)
+
+
+def still_open(servers: str, prefix: str) -> list[str]:
+    """Transactions that stay open; one that is being ended, as after an EndTxn just answered, is waited for."""
+    with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            found = open_transactions(client, prefix)
+            if all(one.state == "Ongoing" for one in found) or time.monotonic() > deadline:
+                return [str(one) for one in found]
+            time.sleep(0.02)
 
 
 def wait_until_stable(servers: str, topic: str) -> None:

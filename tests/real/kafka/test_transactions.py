@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.real.kafka.logs import options
+from tests.real.kafka.logs import options, until
 
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.encode import ProducerIdentity
@@ -46,13 +46,17 @@ class Place:
     def states(self) -> list[str]:
         return [one.state for one in open_transactions(self.client, self.name)]
 
+    def wait_until_ended(self) -> None:
+        """EndTxn is answered while the transaction is still being ended."""
+        until(lambda: self.states() == [], "a transaction stays open")
+
 
 @pytest.fixture
 def place(servers: str, create_topic: Callable[..., str]) -> Iterator[Place]:
     with closing(KafkaClient(options(servers))) as client:
         place = Place(servers, create_topic(), client)
         yield place
-        assert place.states() == []
+        place.wait_until_ended()
 
 
 def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(place: Place) -> None:
@@ -68,7 +72,7 @@ def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(place: Place)
     )
     newer = place.coordinator.take_over()
     assert newer.epoch > older.epoch
-    assert place.states() == []
+    place.wait_until_ended()
     with pytest.raises(ProducerFencedError):
         place.write(older)
     for step in (
@@ -99,7 +103,7 @@ def test_an_older_owners_bump_aborts_the_newer_ones_transaction(place: Place) ->
     place.coordinator.add_partitions(newer, [place.partition])
     with pytest.raises(TransactionFencedError):
         place.coordinator.bump(older)
-    assert place.states() == []
+    place.wait_until_ended()
     with pytest.raises(TransactionFencedError):
         place.coordinator.end(newer, commit=True)
 
@@ -122,7 +126,7 @@ def test_a_second_transaction_of_one_epoch_is_ended_by_a_late_end_of_the_first(p
     place.coordinator.add_partitions(identity, [place.partition])
     assert place.states() == ["Ongoing"]
     place.coordinator.end(identity, commit=True)
-    assert place.states() == []
+    place.wait_until_ended()
 
 
 def test_a_late_produce_is_refused(place: Place) -> None:

@@ -6,7 +6,6 @@ import os
 import signal
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
-from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
 from tests.real.sources.test_groups import committed
 
 from directkafka import KafkaSink, Pipeline
 from directkafka.errors import RowRejectedError, SchemaMismatchError
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.transactions import open_transactions
-from directkafka.options import ClientOptions
 from directkafka.stores.base import SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
@@ -88,9 +84,8 @@ class KafkaWorld:
         wait_until_stable(self.servers, topic or self.target)
         return sorted(one.value.decode() for one in read_committed(self.servers, topic or self.target))
 
-    def open_transactions(self) -> list[Any]:
-        with closing(KafkaClient(ClientOptions(bootstrap_servers=(self.servers,)))) as client:
-            return open_transactions(client, f"directkafka.{self.name}")
+    def open_transactions(self) -> list[str]:
+        return still_open(self.servers, f"directkafka.{self.name}")
 
 
 @pytest.fixture
