@@ -34,6 +34,7 @@ def test_every_type_comes_back_as_it_was(spark: SparkSession, tmp_path: Path) ->
     assert back.orderBy("id").collect() == frame.orderBy("id").collect()
 
 
+@pytest.mark.slow
 def test_a_pipeline_makes_the_table_and_goes_on_where_it_ended(
     spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -64,7 +64,7 @@ def test_every_type_comes_back_as_it_was(format: Format, job: Job, spark: SparkS
     assert back.orderBy("id").collect() == frame.orderBy("id").collect()
 
 
-@pytest.mark.parametrize("compression", ["none", "gzip"])
+@pytest.mark.parametrize("compression", ["none", pytest.param("gzip", marks=pytest.mark.slow)])
 def test_lines_of_text_come_back_as_they_were(compression: Any, job: Job, spark: SparkSession, tmp_path: Path) -> None:
     lines = ["first", "", " spaced ", "naïve"]
     sink = dk.ParquetSink(tmp_path / "data", format="text", compression=compression)
