@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -38,6 +39,8 @@ log = logging.getLogger("directkafka.pipeline")
 _LOOK_S = 0.2
 #: How often an idle driver asks whether a newer one has taken its pipeline, in seconds.
 _FENCE_LOOK_S = 5.0
+
+_OURS = re.compile(r"^directkafka\.[\w.]+: (.+)$", re.MULTILINE)
 
 #: Spark's number for "earliest" in startingOffsets.
 _EARLIEST = -2
@@ -207,8 +210,10 @@ def _failure_of(error: StreamingQueryException) -> Exception:
     if (cause := cause_of(error)) is not None or spark_is_gone(error):
         return cause or from_executor(error)
     said = str(error).partition("\n=== Streaming Query ===")[0]
+    # Of an error of ours in the source, whose process tells Spark no fields, the line that a traceback ends with.
+    ours = _OURS.findall(said)
     lines = [line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
-    return TransformError(source="of the query", cause=lines[-1] if lines else type(error).__name__)
+    return TransformError(source="of the query", cause=[*lines, *ours][-1] if lines else type(error).__name__)
 
 
 def _every_partition(
