@@ -25,6 +25,7 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import OptionError, RangeNotReadError, TransformError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.nested import arrow_schema, wanted_schema, with_json_texts
 from directkafka.pipeline.second_phase import check_speculation, write_shares
 from directkafka.pipeline.transform import Transform, apply_transform, remarks
 from directkafka.pipeline.write_task import ProofUnion, WriteTask
@@ -107,7 +108,7 @@ class BatchWriter:
         check_speculation(self._session, [binding.sink for binding in self._bindings])
         outputs = self._outputs(())
         notes = remarks(outputs, store_count=len({binding.sink.store.identity for binding in self._bindings}))
-        self._schemas = tuple(_arrow_schema(outputs[binding.output]) for binding in self._bindings)
+        self._schemas = tuple(wanted_schema(binding.sink, outputs[binding.output]) for binding in self._bindings)
         for binding, schema in zip(self._bindings, self._schemas, strict=True):
             binding.sink.check(schema)
         return notes
@@ -225,7 +226,8 @@ class BatchWriter:
     def _write_one(
         self, output: DataFrame, binding: Binding, schema: pa.Schema, name: BatchName, range_count: int
     ) -> tuple[TaskReport, ...]:
-        if _columns(found := _arrow_schema(output)) != _columns(schema):
+        output = with_json_texts(output, schema)
+        if _columns(found := arrow_schema(output)) != _columns(schema):
             raise TransformError(
                 source=f"output {binding.output!r}",
                 cause=f"it gives other columns than when the pipeline started: [{_named(found)}], not "
@@ -251,12 +253,6 @@ def _unpersist(frame: DataFrame) -> None:
     """Free the blocks; a Spark that is gone has none, and must not hide why it is."""
     with suppress(Py4JError):
         frame.unpersist()
-
-
-def _arrow_schema(frame: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

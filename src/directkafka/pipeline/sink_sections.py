@@ -5,11 +5,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from directkafka.stores.base import Sink
 
 __all__ = ["SINK_SECTIONS", "AnySinkSection", "Section", "SinkSection"]
+
+
+#: Names of Kafka's own settings in a section.
+_CLIENT = "kafka."
 
 
 class Section(BaseModel):
@@ -106,11 +110,112 @@ class DuckDBSection(FileSection):
         return DuckDBSink(self.path, self.table, **self._options("staging"))
 
 
+class KafkaSection(SinkSection):
+    """Records into Kafka topics; `"kafka.bootstrap.servers"` and other producer settings stand beside these names."""
+
+    type: Literal["kafka"]
+    topic: str | None = Field(
+        default=None, min_length=1, description="Where all rows go; without it the column `topic` says."
+    )
+    inline_bytes_max: int = Field(
+        default=16 * 1024 * 1024, ge=0, description="Bytes of a batch that the driver writes; more is written by tasks."
+    )
+    tasks_max: int | None = Field(default=None, ge=1, description="How many tasks write a large batch.")
+    offsets_group: str | None = Field(
+        default=None, min_length=1, description="Group that gets the source's offsets in the same transaction."
+    )
+    client: dict[str, str | int | bool] = Field(
+        alias="kafka",
+        repr=False,
+        description='The producer\'s settings, each under its own name in quotes: "kafka.bootstrap.servers" = "...".',
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_client_settings(cls, section: Any) -> Any:
+        if not isinstance(section, dict):
+            return section
+        settings = {name: value for name, value in section.items() if name.startswith(_CLIENT)}
+        rest = {name: value for name, value in section.items() if name not in settings}
+        gathered = {name.removeprefix(_CLIENT): value for name, value in settings.items()}
+        return rest | ({"kafka": gathered} if gathered else {})
+
+    def build(self) -> Sink:
+        """A :class:`~directkafka.sinks.kafka.KafkaSink`."""
+        from directkafka.sinks.kafka import KafkaSink
+
+        return KafkaSink(
+            self.client,
+            self.topic,
+            inline_bytes_max=self.inline_bytes_max,
+            tasks_max=self.tasks_max,
+            offsets_group=self.offsets_group,
+        )
+
+
+class DirectorySection(SinkSection):
+    """What the sinks into files have."""
+
+    path: str = Field(min_length=1, description="The directory; made when it does not exist.")
+    mode: Literal["append"] = Field(default="append", description="Files are only ever added.")
+    schema_policy: Literal["fail", "add-columns"] = Field(
+        default="fail", description="What to do with a column that the table lacks."
+    )
+    durable: bool = Field(default=True, description="Sync files before a commit counts.")
+    row_group_bytes: int = Field(default=64 * 1024 * 1024, ge=1, description="Size of a Parquet row group in memory.")
+
+
+class ParquetSection(DirectorySection):
+    """Files of one directory, of Parquet, JSON or text; `directkafka.read_parquet` reads what is committed."""
+
+    type: Literal["parquet"]
+    table: str | None = Field(
+        default=None, min_length=1, description="A sub-folder, so that several tables change together."
+    )
+    format: Literal["parquet", "json", "text"] = Field(default="parquet", description="The files' form.")
+    compression: Literal["zstd", "snappy", "lz4", "gzip", "none"] | None = Field(
+        default=None, description="Of the files; zstd for Parquet and none for lines by default."
+    )
+
+    def build(self) -> Sink:
+        """A :class:`~directkafka.sinks.parquet.ParquetSink`."""
+        from directkafka.sinks.parquet import ParquetSink
+
+        return ParquetSink(
+            self.path, self.mode, table=self.table, format=self.format, compression=self.compression,
+            row_group_bytes=self.row_group_bytes, schema_policy=self.schema_policy, durable=self.durable,
+        )  # fmt: skip
+
+
+class DeltaSection(DirectorySection):
+    """One Delta table."""
+
+    type: Literal["delta"]
+    compression: Literal["zstd", "snappy", "lz4", "gzip", "none"] = Field(
+        default="zstd", description="Of the table's files."
+    )
+
+    def build(self) -> Sink:
+        """A :class:`~directkafka.sinks.delta.DeltaSink`."""
+        from directkafka.sinks.delta import DeltaSink
+
+        return DeltaSink(
+            self.path, self.mode, compression=self.compression, row_group_bytes=self.row_group_bytes,
+            schema_policy=self.schema_policy, durable=self.durable,
+        )  # fmt: skip
+
+
 #: Type of store to its section, in the order of the documentation.
 SINK_SECTIONS: dict[str, type[SinkSection]] = {
     "postgres": PostgresSection,
     "sqlite": SQLiteSection,
     "duckdb": DuckDBSection,
+    "kafka": KafkaSection,
+    "parquet": ParquetSection,
+    "delta": DeltaSection,
 }
 
-AnySinkSection = Annotated[PostgresSection | SQLiteSection | DuckDBSection, Field(discriminator="type")]
+AnySinkSection = Annotated[
+    PostgresSection | SQLiteSection | DuckDBSection | KafkaSection | ParquetSection | DeltaSection,
+    Field(discriminator="type"),
+]

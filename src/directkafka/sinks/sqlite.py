@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+
 from directkafka.sinks.embedded import EmbeddedSink, SchemaPolicy
 from directkafka.sinks.modes import Mode, RowMode
 from directkafka.sinks.sqlite_dialect import SQLiteDialect
@@ -61,3 +63,7 @@ class SQLiteSink(EmbeddedSink):
             staging=staging,
             schema_policy=schema_policy,
         )
+
+    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Columns that the sink wants as JSON texts: all nested ones."""
+        return tuple(field.name for field in schema if pa.types.is_nested(field.type))

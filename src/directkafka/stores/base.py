@@ -30,6 +30,7 @@ __all__ = [
     "TARGET",
     "BatchName",
     "EarlyStore",
+    "JsonSink",
     "LedgerEntry",
     "PartitionProgress",
     "SecondPhase",
@@ -269,6 +270,15 @@ class Sink(Protocol):
 
     def recount(self) -> TableCount:
         """What the table has now, outside any batch."""
+        ...
+
+
+@runtime_checkable
+class JsonSink(Sink, Protocol):
+    """A sink whose store has no types for some nested columns, and wants them as JSON texts."""
+
+    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Names of these columns; they come as texts then, marked in the schema."""
         ...
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from directkafka.errors import OptionError
+from directkafka.pipeline.sink_sections import KafkaSection
 from directkafka.pipeline.spec import load, parse_duration_ms, parse_trigger
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval
 
@@ -296,6 +297,46 @@ def test_a_section_stands_for_a_sink_of_its_type(tmp_path: Path, section: str, e
     ],
 )
 def test_a_sink_s_mistakes_are_those_of_its_type(tmp_path: Path, section: str, option: str, reason: str) -> None:
+    with pytest.raises(OptionError) as caught:
+        load(sink_file(tmp_path, section), ENVIRONMENT)
+    assert caught.value.option == option
+    assert reason in caught.value.reason
+
+
+def test_a_kafka_sink_s_client_settings_stand_beside_its_own_names(tmp_path: Path) -> None:
+    section = (
+        'type = "kafka"\ntopic = "late"\n"kafka.bootstrap.servers" = "broker:9092"\n"kafka.linger.ms" = 5\n'
+        '"kafka.ssl.key.password" = "${PASSWORD}"'
+    )
+    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    assert isinstance(found, KafkaSection)
+    assert found.client == {"bootstrap.servers": "broker:9092", "linger.ms": 5, "ssl.key.password": "hunter2"}
+    assert "hunter2" not in repr(found)
+
+
+@pytest.mark.parametrize(
+    ("section", "expected"),
+    [
+        ('type = "kafka"\n"kafka.bootstrap.servers" = "b:1"\ntopic = "t"', "KafkaSink('kafka b:1', 't')"),
+        ('type = "parquet"\npath = "/data"\nformat = "json"', "ParquetSink('/data', table='.', format='json')"),
+        ('type = "delta"\npath = "/data"\ncompression = "snappy"', "DeltaSink('/data')"),
+    ],
+)
+def test_topics_and_files_have_sections_too(tmp_path: Path, section: str, expected: str) -> None:
+    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    assert repr(found.build()) == expected
+
+
+@pytest.mark.parametrize(
+    ("section", "option", "reason"),
+    [
+        ('type = "kafka"\ntopic = "t"', "sink.0.kafka", "this name is missing"),
+        ('type = "kafka"\n"kafka.bootstrap.servers" = "b:1"\ntopc = "t"', "sink.0.topc", "did you mean 'topic'"),
+        ('type = "parquet"\npath = "/d"\nmode = "merge"', "sink.0.mode", "'append'"),
+        ('type = "delta"\npath = "/d"\ntable = "t"', "sink.0.table", "no such name"),
+    ],
+)
+def test_their_mistakes_are_named_as_well(tmp_path: Path, section: str, option: str, reason: str) -> None:
     with pytest.raises(OptionError) as caught:
         load(sink_file(tmp_path, section), ENVIRONMENT)
     assert caught.value.option == option

@@ -1,0 +1,31 @@
+"""Columns as a sink wants them: nested ones that its store has no types for become JSON, written by Spark's JVM."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from directkafka.sinks.json_fields import is_json, with_json
+from directkafka.stores.base import JsonSink, Sink
+
+__all__ = ["arrow_schema", "wanted_schema", "with_json_texts"]
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """A frame's columns as its rows come to Python."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
+    """The columns that the sink is to be given, with a mark on those that are JSON texts."""
+    schema = arrow_schema(frame)
+    return with_json(schema, sink.json_columns(schema)) if isinstance(sink, JsonSink) else schema
+
+
+def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:
+    """The frame with JSON in the place of the columns that :func:`wanted_schema` has marked."""
+    names = [field.name for field in schema if is_json(field)]
+    return frame.withColumns({name: f.to_json(f.col(f"`{name.replace('`', '``')}`")) for name in names})
