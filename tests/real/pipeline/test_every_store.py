@@ -1,0 +1,76 @@
+"""One pipeline into every kind of store at once: six commits a batch, each store exactly once by itself."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from tests.chaos.pipelines import PARTITIONS
+from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.real.pipeline.conftest import COUNT, World
+
+from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink, read_parquet
+
+pytestmark = pytest.mark.real
+
+
+def numbers(source: DataFrame) -> Mapping[str, DataFrame]:
+    """Numbers with what is nested in them, plain ones for the files, and records for Kafka."""
+    number = f.col("value").cast("string").cast("long")
+    plain = source.select("topic", "partition", "offset", number.alias("number"))
+    nested = plain.select(
+        "number",
+        f.array(f.col("number"), f.lit(None).cast("long")).alias("pair"),
+        f.struct(f.col("number").alias("n"), f.array("number").alias("many")).alias("whole"),
+        f.create_map(f.lit("n"), f.col("number")).alias("named"),
+    )
+    latest = plain.groupBy("partition").agg(f.max("offset").alias("offset"), f.max("number").alias("number"))
+    return {"nested": nested, "plain": plain, "latest": latest, "records": source.select("key", "value")}
+
+
+@pytest.fixture
+def target(create_topic: Callable[..., str]) -> str:
+    return create_topic(PARTITIONS)
+
+
+def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
+    world: World, spark: SparkSession, tmp_path: Path, target: str
+) -> None:
+    sinks: dict[str, Any] = {
+        "nested": [
+            PostgresSink(world.dsn, "nested"),
+            SQLiteSink(tmp_path / "air.sqlite", "nested"),
+            DuckDBSink(tmp_path / "air.duckdb", "nested"),
+        ],
+        "plain": [ParquetSink(tmp_path / "files"), DeltaSink(tmp_path / "delta")],
+        "latest": [PostgresSink(world.dsn, "latest", "upsert", ["partition"], order=["offset"])],
+        "records": KafkaSink({"bootstrap.servers": world.kafka}, target),
+    }
+    for _ in range(2):  # the second run finds nothing to do
+        world.pipeline(numbers, sinks=sinks).run()
+    whole = {"n": 5, "many": [5]}
+    assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5})]
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        rows = connection.execute("SELECT * FROM nested ORDER BY number").fetchall()
+    assert [row[0] for row in rows] == list(range(COUNT))
+    assert [json.loads(text) for text in rows[5][1:]] == [[5, None], whole, {"n": 5}]
+    with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
+        assert connection.execute("SELECT * FROM nested WHERE number = 5").fetchall() == [
+            (5, [5, None], whole, {"n": 5})
+        ]
+        assert connection.execute("SELECT count(*), sum(number) FROM nested").fetchone() == (COUNT, sum(range(COUNT)))
+    assert sorted(row.number for row in read_parquet(spark, tmp_path / "files").collect()) == list(range(COUNT))
+    assert sorted(DeltaTable(tmp_path / "delta").to_pyarrow_table()["number"].to_pylist()) == list(range(COUNT))
+    latest = {partition: max(range(partition, COUNT, PARTITIONS)) for partition in range(PARTITIONS)}
+    assert dict(world.query("SELECT partition, number FROM latest")) == latest
+    wait_until_stable(world.kafka, target)
+    assert sorted(int(one.value) for one in read_committed(world.kafka, target)) == list(range(COUNT))
