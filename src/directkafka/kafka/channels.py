@@ -8,6 +8,7 @@ questions, is kept likewise.
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import time
@@ -137,4 +138,15 @@ def _forget_parents_channels() -> None:
     _clients.clear()
 
 
+def _close_idle() -> None:
+    """At the end of the process, so that brokers are told, and no socket is left to the garbage collector."""
+    with _lock:
+        channels, clients = [channel for _, channel in _idle], [client for _, client in _clients]
+        _idle.clear()
+        _clients.clear()
+    for one in (*channels, *clients):
+        one.close()
+
+
 os.register_at_fork(after_in_child=_forget_parents_channels)
+atexit.register(_close_idle)

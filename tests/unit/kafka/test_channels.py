@@ -110,6 +110,16 @@ def test_a_full_pool_lets_the_oldest_go(
     assert made[0].socket.fileno() == -1
 
 
+def test_the_end_of_the_process_closes_what_is_idle(
+    make: Callable[..., Channel], pool: list[tuple[ClientOptions, Channel]]
+) -> None:
+    channel = make()
+    channels.give_back(OPTIONS, channel)
+    channels._close_idle()
+    assert pool == []
+    assert channel.socket.fileno() == -1
+
+
 def test_buffers_come_back_with_their_size_and_the_rest_is_empty(pool: object) -> None:
     channels.give_back_buffers([bytearray(100), bytearray(), bytearray(200)])
     assert sorted(map(len, channels.borrow_buffers(3))) == [0, 100, 200]
