@@ -141,11 +141,13 @@ def _forget_parents_channels() -> None:
 def _close_idle() -> None:
     """At the end of the process, so that brokers are told, and no socket is left to the garbage collector."""
     with _lock:
-        channels, clients = [channel for _, channel in _idle], [client for _, client in _clients]
+        channels, clients = _idle.copy(), _clients.copy()
         _idle.clear()
         _clients.clear()
-    for one in (*channels, *clients):
-        one.close()
+    for _, channel in channels:
+        channel.close()
+    for _, client in clients:
+        client.close()
 
 
 os.register_at_fork(after_in_child=_forget_parents_channels)
