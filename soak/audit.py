@@ -13,10 +13,11 @@ from typing import Self
 
 import duckdb
 import psycopg
+from tests.contract.kafka_harness import still_open, wait_until_stable
 
 from soak.driver import PIPELINE
 from soak.history import History
-from soak.world import TOPIC, World, read_topic
+from soak.world import COPIES, TOPIC, World, read_topic
 
 __all__ = ["Finding", "Watcher", "audit", "batch_id"]
 
@@ -55,6 +56,7 @@ def audit(world: World) -> list[Finding]:
     )
     return [
         _compare("postgres", expected, _postgres(world), _staging_tables(world)),
+        _compare("kafka", expected, _kafka(world), _open_transactions(world)),
         _compare("duckdb", expected, _duckdb(world)),
         _compare("sqlite", expected, _sqlite(world), tuple(str(one) for one in world.folder.glob("*-staging/*"))),
         _compare_totals(world, expected),
@@ -100,6 +102,18 @@ def _staging_tables(world: World) -> tuple[str, ...]:
     with psycopg.connect(world.dsn) as connection:
         rows = connection.execute("SELECT relname::text FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
         return tuple(name for (name,) in rows)
+
+
+def _kafka(world: World) -> Iterator[Record]:
+    for _, _, value in read_topic(world.kafka.bootstrap_servers, COPIES):
+        partition, offset, number = map(int, value.split(b","))
+        yield partition, offset, number
+
+
+def _open_transactions(world: World) -> tuple[str, ...]:
+    """Transactions that nobody ended (KIP-664); the last stable offsets reach the ends, or it is an error."""
+    wait_until_stable(world.kafka.bootstrap_servers, COPIES)
+    return tuple(still_open(world.kafka.bootstrap_servers, ""))
 
 
 def _duckdb(world: World) -> Iterator[Record]:

@@ -15,14 +15,14 @@ from typing import Any
 
 import psutil
 
-from soak.world import TOPIC, World
+from soak.world import COPIES, TOPIC, World
 
 __all__ = ["PIPELINE", "STORES", "Driver", "write_pipeline"]
 
 PIPELINE = "soak"
 
 #: The stores of the pipeline, in the order in which they commit, as the audit names them.
-STORES = ("postgres", "duckdb", "sqlite")
+STORES = ("postgres", "kafka", "duckdb", "sqlite")
 
 _FILE = """
 [pipeline]
@@ -67,6 +67,13 @@ add = ["records", "numbers"]
 from = "totals"
 
 [[sink]]
+type = "kafka"
+"kafka.bootstrap.servers" = "{servers}"
+topic = "{copies}"
+from = "copies"
+inline_bytes_max = {inline_bytes_max}
+
+[[sink]]
 type = "duckdb"
 path = "{folder}/soak.duckdb"
 table = "records"
@@ -88,7 +95,8 @@ def transform(source):
         "topic", "partition", "offset", f.col("value").cast("string").cast("long").alias("number")
     )
     totals = records.groupBy("partition").agg(f.count("*").alias("records"), f.sum("number").alias("numbers"))
-    return {"records": records, "totals": totals}
+    text = f.concat_ws(",", "partition", "offset", "number").alias("value")
+    return {"records": records, "totals": totals, "copies": records.select(text)}
 """
 
 #: Forked by Spark for Python code: their parent is one of these.
@@ -109,8 +117,8 @@ def write_pipeline(world: World, *, name: str, **values: object) -> Path:
     path = world.folder / f"{name}.toml"
     path.write_text(
         _FILE.format(
-            pipeline=PIPELINE, topic=TOPIC, servers=world.kafka.bootstrap_servers, dsn=world.dsn, folder=world.folder,
-            **(usual | values),
+            pipeline=PIPELINE, topic=TOPIC, copies=COPIES, servers=world.kafka.bootstrap_servers,
+            dsn=world.dsn, folder=world.folder, **(usual | values),
         )
     )  # fmt: skip
     return path

@@ -14,11 +14,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
-__all__ = ["BROKERS", "PARTITIONS", "TOPIC", "NumberProducer", "World", "read_topic"]
+__all__ = ["BROKERS", "COPIES", "PARTITIONS", "TOPIC", "NumberProducer", "World", "read_topic"]
 
 BROKERS = 3
 PARTITIONS = 4
 TOPIC = "numbers"
+#: Where the pipeline writes them.
+COPIES = "copies"
 
 #: Everything that is acknowledged survives the loss of one broker.
 _SAFE = {
@@ -57,7 +59,8 @@ class World:
         """Start all servers; they end with the block."""
         with KafkaBroker(BROKERS, config=_SAFE) as kafka, EmbeddedPostgres() as postgres:
             admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-            for future in admin.create_topics([NewTopic(TOPIC, PARTITIONS, BROKERS)]).values():
+            topics = [NewTopic(name, PARTITIONS, BROKERS) for name in (TOPIC, COPIES)]
+            for future in admin.create_topics(topics).values():
                 future.result(60)
             yield cls(kafka, postgres, postgres.create_database("soak"), folder)
 

@@ -210,6 +210,11 @@ def pipeline_file() -> Iterator[str]:
         yield f'## `[[sink]]` of `type = "{name}"`'
         yield _filled(_prose(model.__doc__ or ""))
         yield _items((label, text) for label, text in _model_items(model) if not label.startswith("`type`"))
+    yield "## `[dead_letters]`"
+    yield _filled(
+        "Where records go that the transform rejects: the names of a `[[sink]]` without `from`. Optional. The columns "
+        "are `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers` if the source has them, and `reason`."
+    )
 
 
 def _model_items(model: Any) -> Iterator[tuple[str, str]]:

@@ -175,6 +175,7 @@ class Record(NamedTuple):
     offset: int
     key: bytes | None
     value: bytes
+    headers: tuple[tuple[str, bytes], ...] = ()
 
 
 def committed_consumer(servers: str, topic: str) -> Consumer:
@@ -207,7 +208,8 @@ def poll(consumer: Consumer, timeout_s: float) -> Record | int | None:
         return partition
     assert offset is not None
     key, value = message.key(), message.value()
-    return Record(partition, offset, key if isinstance(key, bytes) else None, bytes(value or b""))  # type: ignore[arg-type]
+    headers = tuple(message.headers() or ())
+    return Record(partition, offset, key if isinstance(key, bytes) else None, bytes(value or b""), headers)  # type: ignore[arg-type]
 
 
 def read_committed(servers: str, topic: str) -> list[Record]:

@@ -22,26 +22,21 @@ from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import OptionError, RangeNotReadError, TransformError
+from directkafka.errors import RangeNotReadError, TransformError
 from directkafka.kafka.range_task import RangeTask
+from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.nested import arrow_schema, wanted_schema, with_json_texts
+from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.second_phase import check_speculation, write_shares
-from directkafka.pipeline.transform import Transform, apply_transform, remarks
+from directkafka.pipeline.transform import Transform, remarks
 from directkafka.pipeline.write_task import ProofUnion, WriteTask
 from directkafka.sources.frame import records_frame
 from directkafka.stores.base import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
 from directkafka.stores.ledger import check_count
 
-__all__ = ["BatchWriter", "Binding", "Written"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
-    """One of the transform's outputs, by name, into one sink."""
-
-    output: str
-    sink: Sink
+__all__ = ["BatchWriter", "Written"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +102,8 @@ class BatchWriter:
         """
         check_speculation(self._session, [binding.sink for binding in self._bindings])
         outputs = self._outputs(())
-        notes = remarks(outputs, store_count=len({binding.sink.store.identity for binding in self._bindings}))
+        own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
+        notes = remarks(own, store_count=len({binding.sink.store.identity for binding in self._bindings}))
         self._schemas = tuple(wanted_schema(binding.sink, outputs[binding.output]) for binding in self._bindings)
         for binding, schema in zip(self._bindings, self._schemas, strict=True):
             binding.sink.check(schema)
@@ -204,13 +200,8 @@ class BatchWriter:
         used = [binding.output for binding in self._bindings]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)
-        outputs = apply_transform(self._transform, source, self._session)
+        outputs = outputs_of(self._transform, source, self._session, self._bindings)
         for output in sorted(set(used)):
-            if output not in outputs:
-                raise OptionError(
-                    option="sink.from",
-                    reason=f"the transform has no output {output!r}; it has {', '.join(sorted(outputs))}",
-                )
             if persisted is not None and (used.count(output) > 1 or output in self._large):
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.transform import DEFAULT_OUTPUT
 from directkafka.stores.base import Sink
 
-__all__ = ["Sinks", "bind"]
+__all__ = ["Binding", "Sinks", "bind"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
 
 
-def bind(sinks: Sinks) -> tuple[Binding, ...]:
-    """Outputs and sinks, in the order given.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """One of the transform's outputs, by name, into one sink."""
+
+    output: str
+    sink: Sink
+
+
+def bind(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Binding, ...]:
+    """Outputs and sinks, in the order given; rejected records come last.
 
     Raises:
         OptionError: there is none.
@@ -25,7 +34,9 @@ def bind(sinks: Sinks) -> tuple[Binding, ...]:
     bindings = tuple(Binding(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
     if not bindings:
         raise OptionError(option="sinks", reason="a pipeline needs at least one sink")
-    return bindings
+    if any(binding.output == DEAD_LETTERS for binding in bindings):
+        raise OptionError(option="sinks", reason=f"the sink of {DEAD_LETTERS!r} is given by itself: dead_letters = ...")
+    return bindings if dead_letters is None else (*bindings, Binding(output=DEAD_LETTERS, sink=dead_letters))
 
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from directkafka.errors import OptionError
 from directkafka.faults import reach
-from directkafka.pipeline.batch import Binding, Written
+from directkafka.pipeline.batch import Written
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
 from directkafka.stores.base import LedgerEntry, Store
 

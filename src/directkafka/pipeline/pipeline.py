@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
-from directkafka.pipeline.batch import BatchWriter, Binding
-from directkafka.pipeline.bindings import Sinks, bind
+from directkafka.pipeline.batch import BatchWriter
+from directkafka.pipeline.bindings import Binding, Sinks, bind
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
@@ -45,6 +45,7 @@ class Pipeline:
         source: options of the format ``directkafka``, for example ``subscribe``.
         transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
+        dead_letters: where records go that the transform rejects, see :mod:`directkafka.pipeline.dead_letters`.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``.
         engine: ``"direct"``: the ledger is the checkpoint. ``"structured"``: a query of Structured Streaming with a
             checkpoint beside the ledger, for windows, deduplication and other state across batches.
@@ -66,6 +67,7 @@ class Pipeline:
         source: Mapping[str, str],
         transform: str | Callable[[DataFrame], Any] | FunctionReference,
         sinks: Sinks,
+        dead_letters: Sink | None = None,
         trigger: str | Mapping[str, Any] = "1s",
         engine: str = "direct",
         checkpoint: str | None = None,
@@ -83,7 +85,7 @@ class Pipeline:
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
         self._source_given = _with_defaults(source)
         self._transform = transform
-        self._bindings = bind(sinks)
+        self._bindings = bind(sinks, dead_letters)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = checkpoint
@@ -111,6 +113,7 @@ class Pipeline:
                 source=spec.source_options(),
                 transform=_transform_of(spec),
                 sinks=_sinks_of(spec),
+                dead_letters=spec.dead_letters.build() if spec.dead_letters is not None else None,
                 trigger=spec.pipeline.trigger,
                 engine=spec.pipeline.engine,
                 checkpoint=spec.pipeline.checkpoint,

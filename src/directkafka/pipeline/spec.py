@@ -85,6 +85,7 @@ class PipelineSpec(Section):
     transform: TransformSection
     sink: list[AnySinkSection] = Field(min_length=1)
     spark: SparkSection = SparkSection()
+    dead_letters: AnySinkSection | None = None
     _path: Path = PrivateAttr(default=Path())
 
     @property
@@ -266,11 +267,13 @@ def _dotted(value: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _names_at(location: tuple[int | str, ...], place: tuple[str, ...]) -> list[str]:
     """The names that a section may have, by its place in the file; a sink's by its type."""
+    sink = next((SINK_SECTIONS[str(part)] for part in location if part in SINK_SECTIONS), SinkSection)
     sections: dict[str, type[BaseModel]] = {
         "pipeline": PipelineSection,
         "spark": SparkSection,
         "transform": TransformSection,
-        "sink": next((SINK_SECTIONS[str(part)] for part in location if part in SINK_SECTIONS), SinkSection),
+        "sink": sink,
+        "dead_letters": sink,
     }
     model = sections[place[0]] if place else PipelineSpec
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -14,8 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from directkafka.error_notes import from_note, with_note
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
-from directkafka.pipeline.batch import Binding
-from directkafka.pipeline.bindings import Sinks, bind
+from directkafka.pipeline.bindings import Binding, Sinks, bind
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import Patience, StopAsked

@@ -17,7 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options import SourceOptions
-from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch, decide

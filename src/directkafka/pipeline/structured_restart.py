@@ -24,8 +24,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import LineageError, OptionError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.pipeline.batch import Binding
-from directkafka.pipeline.bindings import Sinks, bind
+from directkafka.pipeline.bindings import Binding, Sinks, bind
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import describe_position
 from directkafka.pipeline.recover import OPEN_LINEAGE

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame
 
 from directkafka.kafka.range_task import RangeTask
-from directkafka.pipeline.batch import BatchWriter, Binding, Written
+from directkafka.pipeline.batch import BatchWriter, Written
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.transform import PythonTransform, Transform
 from directkafka.stores.base import BatchName

@@ -21,10 +21,11 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
-from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.pipeline import Pipeline
-from directkafka.pipeline.transform import apply_transform, is_per_batch
+from directkafka.pipeline.transform import is_per_batch
 from directkafka.sources.frame import records_frame
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import LedgerEntry, TableCount
@@ -150,7 +151,7 @@ def _output_again(
     ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
     tasks = cluster.tasks([one for one in ranges if one.count()], view)
     source = records_frame(session, tasks, pipeline.source_options.columns)
-    output = apply_transform(pipeline.transform(session), source, session)[binding.output]
+    output = outputs_of(pipeline.transform(session), source, session, pipeline.bindings)[binding.output]
     if is_per_batch(output) and not is_folded:
         return None, "the transform groups within each batch, so its rows are not comparable over all of them"
     return output, ""

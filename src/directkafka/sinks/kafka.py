@@ -73,6 +73,9 @@ class KafkaSink:
         self._tasks_max = tasks_max
         self.offsets_group = offsets_group
 
+    #: Its rows are records: bytes and headers, not columns of a table.
+    takes_records = True
+
     def __repr__(self) -> str:
         return f"KafkaSink({self._store.label!r}, {self.name!r})"
 

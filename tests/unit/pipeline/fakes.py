@@ -14,7 +14,8 @@ from directkafka.errors import FencedError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
-from directkafka.pipeline.batch import Binding, Written
+from directkafka.pipeline.batch import Written
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import Patience

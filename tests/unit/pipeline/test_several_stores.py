@@ -14,7 +14,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     TransformError,
 )
-from directkafka.pipeline.batch import Binding
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.stores.base import LedgerEntry
 

@@ -10,7 +10,8 @@ import pytest
 from tests.unit.pipeline.fakes import NAME, PLACE, Clock, FakeSink, FakeStop, FakeStore, World
 
 from directkafka.errors import FencedError, LineageError, RowCountError, StoreUnavailableError
-from directkafka.pipeline.batch import Binding, Written
+from directkafka.pipeline.batch import Written
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch
 from directkafka.pipeline.progress import BatchReport

@@ -1,0 +1,34 @@
+"""The transform's outputs as the sinks get them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, SparkSession
+
+from directkafka.errors import OptionError
+from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, divert
+from directkafka.pipeline.transform import Transform, apply_transform
+
+__all__ = ["outputs_of"]
+
+
+def outputs_of(
+    transform: Transform, source: DataFrame, session: SparkSession, bindings: Sequence[Binding]
+) -> dict[str, DataFrame]:
+    """Apply the transform, take out what it rejects, and see that every sink has its output. Nothing runs yet.
+
+    Raises:
+        TransformError: see :func:`~directkafka.pipeline.transform.apply_transform`; or rejected rows have no place.
+        OptionError: a sink asks for an output that the transform does not give.
+    """
+    sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
+    outputs = divert(apply_transform(transform, source, session), source, sink)
+    for output in sorted({one.output for one in bindings}):
+        if output not in outputs:
+            raise OptionError(
+                option="sink.from",
+                reason=f"the transform has no output {output!r}; it has {', '.join(sorted(outputs))}",
+            )
+    return outputs
