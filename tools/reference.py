@@ -212,8 +212,8 @@ def pipeline_file() -> Iterator[str]:
         yield _items((label, text) for label, text in _model_items(model) if not label.startswith("`type`"))
     yield "## `[dead_letters]`"
     yield _filled(
-        "Where records go that the transform rejects: the names of a `[[sink]]` without `from`. Optional. The columns "
-        "are `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers` if the source has them, and `reason`."
+        "Where records go that the transform rejects: the names of a `[[sink]]` without `from`. Optional. Its columns "
+        "are `topic`, `partition`, `offset`, `timestamp`, `key`, `value`, `headers` if it has them, and `reason`."
     )
 
 
