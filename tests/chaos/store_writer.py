@@ -15,11 +15,13 @@ import pyarrow as pa
 from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.pipeline.retry import may_pass
 from directkafka.sinks.delta import DeltaSink
+from directkafka.sinks.duckdb import DuckDBSink
 from directkafka.sinks.parquet import ParquetSink
+from directkafka.sinks.sqlite import SQLiteSink
 from directkafka.stores import files_log
 from directkafka.testing.store_driver import SCHEMA, Job
 
-Kind = Literal["files", "delta"]
+Kind = Literal["files", "delta", "sqlite", "duckdb"]
 
 ROWS = 10
 FENCED = 3
@@ -27,8 +29,15 @@ FENCED = 3
 #: Slots of a log's group here, so that a few batches pass checkpoints. It is a part of the format.
 GROUP = 4
 
+#: How long an embedded database's file is waited for.
+LOCK_TIMEOUT_S = 1.0
+
 
 def open_sink(kind: Kind, folder: Path) -> Any:
+    if kind in ("sqlite", "duckdb"):
+        make = SQLiteSink if kind == "sqlite" else DuckDBSink
+        folder.mkdir(exist_ok=True)
+        return make(folder / f"flights.{kind}", "flights", inline_bytes_max=0, lock_timeout_s=LOCK_TIMEOUT_S)
     files_log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
     return ParquetSink(folder, durable=False) if kind == "files" else DeltaSink(folder, durable=False)
 

@@ -31,6 +31,7 @@ from directkafka.errors import (
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.slow
 def test_a_broker_that_is_not_there_is_an_error_within_bounded_time(world: World) -> None:
     began = time.monotonic()
     nobody = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.socket.connection.setup.timeout.ms": "1000"}
@@ -138,6 +139,7 @@ def make_again(admin: AdminClient, topic: str) -> None:
                 raise
 
 
+@pytest.mark.slow
 def test_a_wrong_python_for_the_executors_is_named_with_the_remedy(world: World, tmp_path: Path) -> None:
     job = Job(folder=tmp_path, name="numbers", kafka=world.kafka, dsn=world.dsn, topic=world.topic)
     environment = {**os.environ, "KAFKA": world.kafka, "DSN": world.dsn, "PYSPARK_PYTHON": "/nowhere/python"}

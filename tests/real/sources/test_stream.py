@@ -135,6 +135,7 @@ def test_the_start_is_in_the_offset_log_before_anything_is_read(
     assert not output.batches.get(0)
 
 
+@pytest.mark.slow
 def test_a_query_on_latest_that_is_killed_in_its_first_batch_loses_nothing(
     session: SparkSession, servers: str, tmp_path: Path, hundred: str
 ) -> None:

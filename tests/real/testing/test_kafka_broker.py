@@ -52,6 +52,7 @@ def _write(broker: KafkaBroker, topic: str) -> None:
     assert failed == [None]
 
 
+@pytest.mark.slow
 def test_one_node_comes_back_after_sigkill_with_its_port_and_its_records() -> None:
     with KafkaBroker() as broker:
         address, [pid] = broker.bootstrap_servers, broker.pids.values()
@@ -78,6 +79,7 @@ def test_three_nodes_see_each_other_and_a_topic_has_three_replicas(three: KafkaB
     assert sorted(seen.topics["replicated"].partitions[0].replicas) == [1, 2, 3]
 
 
+@pytest.mark.slow
 def test_a_cluster_of_three_goes_on_without_one_and_takes_it_back(three: KafkaBroker) -> None:
     admin = _admin(three)
     topic = "survivor"
@@ -113,6 +115,7 @@ def test_listeners_and_settings_are_the_callers() -> None:
         assert settings["message.max.bytes"].value == "2000000"
 
 
+@pytest.mark.slow
 def test_a_folder_of_the_callers_is_kept_and_used_again(tmp_path: Path) -> None:
     with KafkaBroker(folder=tmp_path) as broker:
         _create_topic(broker, "kept")

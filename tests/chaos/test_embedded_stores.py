@@ -1,0 +1,151 @@
+"""Drivers that write into database files, killed and stopped at every step of their commits.
+
+No Spark and no Kafka: a driver is a process that commits batch after batch through the store and its sink. Crash point
+25 of the exactly-once systems' list: killed in the middle of COMMIT, and a file that another process keeps locked.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+from tests.chaos import store_writer
+from tests.chaos.pipelines import PATIENCE_S, _waitpid
+from tests.chaos.store_writer import FENCED, ROWS, Kind, expected, open_sink
+
+from directkafka.errors import StoreUnavailableError
+
+UNTIL = 8
+
+#: Once in the first batch, and in a later one.
+POINTS = [
+    f"{point}@{number}"
+    for point in ("commit.begun", "commit.ledger_updated", "commit.rows_moved", "commit.answered", "task.staged")
+    for number in (1, 4)
+]
+
+#: Where the file is locked by the transaction: from the first statement on; with DuckDB from its opening.
+LOCKED = {
+    "sqlite": ("commit.ledger_updated", "commit.rows_moved"),
+    "duckdb": ("commit.begun", "commit.ledger_updated", "commit.rows_moved"),
+}
+
+EVERYWHERE = [(kind, point) for kind in ("sqlite", "duckdb") for point in POINTS]
+KILLS = [
+    pytest.param(kind, point, marks=() if point.endswith("@4") else pytest.mark.slow) for kind, point in EVERYWHERE
+]
+OPEN = [(kind, point) for kind, point in EVERYWHERE if point.partition("@")[0] not in LOCKED[kind]]
+SHUT = [(kind, point) for kind, point in EVERYWHERE if (kind, point) not in OPEN]
+
+
+@contextmanager
+def writer(kind: Kind, folder: Path, faults: str) -> Iterator[subprocess.Popen[bytes]]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", store_writer.__name__, kind, str(folder), str(UNTIL)],
+        env={**os.environ, "DIRECTKAFKA_FAULTS": faults, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        stderr=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def stopped(kind: Kind, folder: Path, point: str) -> Iterator[subprocess.Popen[bytes]]:
+    with writer(kind, folder, f"{point}=stop") as driver:
+        _, status = _waitpid(driver.pid, os.WUNTRACED, PATIENCE_S)
+        assert os.WIFSTOPPED(status)
+        yield driver
+
+
+def ids(kind: Kind, folder: Path) -> list[int]:
+    """What a reader sees; nothing where there is no table."""
+    path = folder / f"flights.{kind}"
+    if not path.exists():
+        return []
+    with closing(sqlite3.connect(path) if kind == "sqlite" else duckdb.connect(str(path))) as connection:
+        if not connection.execute("SELECT name FROM sqlite_master WHERE name = 'flights'").fetchall():
+            return []
+        return sorted(one for (one,) in connection.execute("SELECT id FROM flights").fetchall())
+
+
+def check_ledger(kind: Kind, folder: Path) -> None:
+    """The rows are those of the batches that the ledger says are done."""
+    entry = open_sink(kind, folder).store.read("flights")
+    assert ids(kind, folder) == expected(range(entry.batch_id + 1) if entry else ())
+
+
+def check_end(kind: Kind, folder: Path, until: int = UNTIL) -> None:
+    assert ids(kind, folder) == expected(range(until + 1))
+    check_ledger(kind, folder)
+    assert list(folder.glob("*-staging")) == []
+
+
+@pytest.mark.parametrize(("kind", "point"), KILLS)
+def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(kind: Kind, point: str, tmp_path: Path) -> None:
+    with writer(kind, tmp_path, f"{point}=kill") as driver:
+        assert driver.wait(PATIENCE_S) == -signal.SIGKILL
+    check_ledger(kind, tmp_path)
+    assert len(ids(kind, tmp_path)) < ROWS * (UNTIL + 1), "the kill came after the end, so it proved nothing"
+    store_writer.run(open_sink(kind, tmp_path), UNTIL)
+    check_end(kind, tmp_path)
+
+
+def test_a_reader_of_sqlite_sees_whole_batches(tmp_path: Path) -> None:
+    """Beside drivers that are killed again and again."""
+    enough, problems = threading.Event(), []
+
+    def look() -> None:
+        while not enough.is_set():
+            found = ids("sqlite", tmp_path)
+            if found != expected(range(len(found) // ROWS)):
+                problems.append(found)
+
+    reader = threading.Thread(target=look)
+    reader.start()
+    try:
+        for _ in range(3):
+            with writer("sqlite", tmp_path, "commit.rows_moved@3=kill") as driver:
+                driver.wait(PATIENCE_S)
+    finally:
+        enough.set()
+        reader.join()
+    assert problems == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "point"), OPEN)
+def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, point: str, tmp_path: Path) -> None:
+    with stopped(kind, tmp_path, point) as older:
+        store_writer.run(open_sink(kind, tmp_path), UNTIL)
+        older.send_signal(signal.SIGCONT)
+        _, said = older.communicate(timeout=PATIENCE_S)
+    assert (older.returncode, b"owned by a newer driver" in said) == (FENCED, True), said.decode()
+    assert ids(kind, tmp_path) == expected(range(UNTIL + 1))
+    # What it had staged, or still staged when it went on, belongs to nothing and goes with the next driver.
+    store_writer.run(open_sink(kind, tmp_path), UNTIL + 1)
+    check_end(kind, tmp_path, UNTIL + 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "point"), SHUT)
+def test_a_newer_driver_is_told_which_process_keeps_the_file(kind: Kind, point: str, tmp_path: Path) -> None:
+    """And once that goes on, it ends its batch, and the newer one takes over behind it."""
+    with stopped(kind, tmp_path, point) as older:
+        with pytest.raises(StoreUnavailableError, match=rf"process {older.pid} \(python"):
+            open_sink(kind, tmp_path).store.fence("flights")
+        older.send_signal(signal.SIGCONT)
+        assert older.wait(PATIENCE_S) == 0
+    store_writer.run(open_sink(kind, tmp_path), UNTIL)
+    check_end(kind, tmp_path)
