@@ -200,7 +200,11 @@ class BatchWriter:
         used = [binding.output for binding in self._bindings]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)
-        outputs = outputs_of(self._transform, source, self._session, self._bindings)
+
+        def keep(frame: DataFrame) -> DataFrame:
+            return frame if persisted is None else _persist(frame, persisted)
+
+        outputs = outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
         for output in sorted(set(used)):
             if persisted is not None and (used.count(output) > 1 or output in self._large):
                 outputs[output] = _persist(outputs[output], persisted)

@@ -12,7 +12,7 @@ they go into the same store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Final
 
@@ -22,13 +22,19 @@ from pyspark.sql import functions as f
 from directkafka.errors import TransformError
 from directkafka.stores.base import Sink
 
-__all__ = ["DEAD_LETTERS", "REASON", "divert"]
+__all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "divert"]
 
 #: The output of rejected records, and the name of the section in the pipeline file.
 DEAD_LETTERS: Final = "dead_letters"
 
 #: The column that says why a row's record is rejected; null for all others.
 REASON: Final = "dead_letter_reason"
+
+#: What is said of records that are rejected in a pipeline without a place for them.
+NO_PLACE: Final = (
+    "it rejects records, and the pipeline has no place for them: add the section [dead_letters], or the argument "
+    "dead_letters"
+)
 
 #: What names a record.
 _RECORD: Final = ("topic", "partition", "offset")
@@ -42,13 +48,20 @@ _HEADER: Final = "directkafka."
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
 
-def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | None) -> dict[str, DataFrame]:
+def divert(
+    outputs: Mapping[str, DataFrame],
+    source: DataFrame,
+    sink: Sink | None,
+    keep: Callable[[DataFrame], DataFrame],
+) -> dict[str, DataFrame]:
     """The outputs without what is rejected, and that as an output ``dead_letters`` if there is a sink for it.
 
     Args:
         outputs: the transform's, by name.
         source: what the transform was given.
         sink: where rejected records go; None for a pipeline without ``[dead_letters]``.
+        keep: persists a frame, so that it is computed once. An output is cut in two by its reasons; were it computed
+            for each half, a reason that depends on the clock could put a record into neither.
 
     Raises:
         TransformError: rows are rejected and nobody takes them, or do not say which record they stand for.
@@ -61,13 +74,13 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
         if rejecting:
             raise TransformError(
                 source=f"output {next(iter(rejecting))!r}",
-                cause="it rejects records, and the pipeline has no place for them: add the section [dead_letters], "
-                "or the argument dead_letters",
+                cause=NO_PLACE,
             )
         return kept
+    rejecting = {name: keep(frame) for name, frame in rejecting.items()}
     rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
     for name in rejecting.keys() & kept.keys():
-        kept[name] = kept[name].where(f.col(REASON).isNull()).drop(REASON)
+        kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
     kept[DEAD_LETTERS] = _letters(source, rejected, sink)
     return kept
 
@@ -97,12 +110,27 @@ def _letters(source: DataFrame, rejected: list[DataFrame], sink: Sink) -> DataFr
         if rejected
         else source.where(f.lit(False)).select(*_RECORD, f.lit("").alias("reason"))
     )
-    letters = source.select(*columns).join(f.broadcast(reasons), on=list(_RECORD), how="inner")
+    # One letter for each record, however many rows or outputs rejected it.
+    told = f.array_join(f.sort_array(f.collect_set("reason")), "; ").alias("reason")
+    reasons = reasons.groupBy(*_RECORD).agg(told)
+    found = source.select(*columns).join(f.broadcast(reasons), on=list(_RECORD))
+    # A row that names no record of the batch would be lost here, row and record alike.
+    strangers = reasons.join(source.select(*_RECORD), on=list(_RECORD), how="left_anti")
+    letters = found.unionByName(
+        strangers.withColumn("reason", f.raise_error(_unknown()).cast("string")), allowMissingColumns=True
+    )
     return (
         letters.select(*_record(columns))
         if getattr(sink, "takes_records", False)
         else letters.select(*columns, "reason")
     )
+
+
+def _unknown() -> Column:
+    """What to say of a rejected row whose topic, partition and offset are those of no record."""
+    told = [f.concat(f.lit(f"{name} "), f.coalesce(f.col(name).cast("string"), f.lit("null"))) for name in _RECORD]
+    place = f.concat_ws(", ", *told)
+    return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), place)
 
 
 def _record(columns: Sequence[str]) -> list[Column]:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from directkafka.errors import OptionError
+from directkafka.errors import FencedError, OptionError
 from directkafka.faults import reach
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
@@ -114,9 +114,24 @@ class Ledgers:
         first, *others = self._ledgers
         if first.generation is None:
             first.generation = self._fence_first(first.store, [ledger.store for ledger in others])
-        for ledger in others:
-            if ledger.generation is None:
-                ledger.generation = ledger.store.fence(self._pipeline, generation=first.generation)
+        # Each store can raise the generation once; more than that is another driver's doing.
+        fenced: FencedError | None = None
+        for _ in self._ledgers:
+            try:
+                for ledger in others:
+                    if ledger.generation is None:
+                        ledger.generation = ledger.store.fence(self._pipeline, generation=first.generation)
+                return
+            except FencedError as error:
+                fenced = error
+                # A store may have seen higher generations than the first one: that was made anew, restored, or put
+                # before it. Only if nobody else owns the first one, since then a newer driver is at work.
+                first.store.read(self._pipeline)
+                first.generation = first.store.fence(self._pipeline, generation=error.found + 1)
+                for ledger in others:
+                    ledger.generation = None
+        assert fenced is not None, "a round without an error returns"
+        raise fenced
 
     def _fence_first(self, first: Store, others: Sequence[Store]) -> int:
         """A generation above what every store has seen, even if the first one is new to the pipeline."""

@@ -11,6 +11,13 @@ from directkafka.stores.base import JsonSink, Sink
 
 __all__ = ["arrow_schema", "wanted_schema", "with_json_texts"]
 
+#: Spark would leave null fields out, and cut timestamps off at milliseconds.
+_OPTIONS = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]xxx",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+
 
 def arrow_schema(frame: DataFrame) -> pa.Schema:
     """A frame's columns as its rows come to Python."""
@@ -28,4 +35,4 @@ def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
 def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     """The frame with JSON in the place of the columns that :func:`wanted_schema` has marked."""
     names = [field.name for field in schema if is_json(field)]
-    return frame.withColumns({name: f.to_json(f.col(f"`{name.replace('`', '``')}`")) for name in names})
+    return frame.withColumns({name: f.to_json(f.col(f"`{name.replace('`', '``')}`"), _OPTIONS) for name in names})

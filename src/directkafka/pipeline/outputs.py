@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -15,16 +15,26 @@ __all__ = ["outputs_of"]
 
 
 def outputs_of(
-    transform: Transform, source: DataFrame, session: SparkSession, bindings: Sequence[Binding]
+    transform: Transform,
+    source: DataFrame,
+    session: SparkSession,
+    bindings: Sequence[Binding],
+    *,
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
 ) -> dict[str, DataFrame]:
     """Apply the transform, take out what it rejects, and see that every sink has its output. Nothing runs yet.
+
+    Args:
+        transform, source, session: as for :func:`~directkafka.pipeline.transform.apply_transform`.
+        bindings: which outputs are wanted.
+        keep: persists a frame that is used twice; by default, for a look at the plans, nothing does.
 
     Raises:
         TransformError: see :func:`~directkafka.pipeline.transform.apply_transform`; or rejected rows have no place.
         OptionError: a sink asks for an output that the transform does not give.
     """
     sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
-    outputs = divert(apply_transform(transform, source, session), source, sink)
+    outputs = divert(apply_transform(transform, source, session), source, sink, keep)
     for output in sorted({one.output for one in bindings}):
         if output not in outputs:
             raise OptionError(

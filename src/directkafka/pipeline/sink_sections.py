@@ -138,6 +138,8 @@ class KafkaSection(SinkSection):
         settings = {name: value for name, value in section.items() if name.startswith(_CLIENT)}
         rest = {name: value for name, value in section.items() if name not in settings}
         gathered = {name.removeprefix(_CLIENT): value for name, value in settings.items()}
+        if gathered and "kafka" in rest:
+            raise ValueError('settings are written as "kafka.NAME" = ..., in quotes, or as a table, and not as both')
         return rest | ({"kafka": gathered} if gathered else {})
 
     def build(self) -> Sink:

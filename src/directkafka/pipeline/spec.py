@@ -57,7 +57,9 @@ class SparkSection(Section):
     """``[spark]``: used only when no session exists yet."""
 
     master: str = Field(default="local[*]", description="Spark's master URL.")
-    conf: dict[str, str | int | float | bool] = Field(default_factory=dict, description="Spark settings by name.")
+    conf: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, repr=False, description="Spark settings by name."
+    )
 
 
 class TransformSection(Section):

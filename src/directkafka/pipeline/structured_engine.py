@@ -18,6 +18,7 @@ from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options import SourceOptions
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch, decide
@@ -167,6 +168,8 @@ class StructuredEngine:
                 option="sink.from",
                 reason=f"the transform has no output {DEFAULT_OUTPUT!r}; it has {', '.join(sorted(outputs))}",
             )
+        if DEAD_LETTERS in outputs:
+            raise TransformError(source=f"output {DEAD_LETTERS!r}", cause=NO_PLACE)
         return outputs[DEFAULT_OUTPUT], AS_IT_IS
 
     def _continued_offsets(self) -> dict[str, str]:

@@ -52,6 +52,10 @@ class DuckDBDialect:
         name = _name_of(kind)
         return name is not None and (name == column.type_sql or _widens(name, column.type_sql))
 
+    def compares(self, kind: pa.DataType) -> bool:
+        """DuckDB keeps every type as it is."""
+        return True
+
     def is_number(self, column: FileColumn) -> bool:
         """By the type's name."""
         name = column.type_sql

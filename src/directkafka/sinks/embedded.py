@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
-from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems
+from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.table_name import parse_name
@@ -189,6 +189,7 @@ class EmbeddedSink:
         found = self._dialect.read_table(connection, self._target)
         assert found is not None, "the transaction has made it"
         problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
+        problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
         problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
         convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from directkafka.stores.embedded_file import FileConnection
 
-__all__ = ["Dialect", "FileColumn", "FileTable", "column_problems", "key_problems"]
+__all__ = ["Dialect", "FileColumn", "FileTable", "column_problems", "key_problems", "value_problems"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,10 @@ class Dialect(Protocol):
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
         """Whether the values go into a column unchanged."""
+        ...
+
+    def compares(self, kind: pa.DataType) -> bool:
+        """Whether values of a type are compared and added up by their value, where they are kept as they are."""
         ...
 
     def is_number(self, column: FileColumn) -> bool:
@@ -102,6 +106,17 @@ def _field_problem(field: pa.Field, known: dict[str, FileColumn], dialect: Diale
         declared = column.type_sql or "a column without a type"
         return f"column {field.name!r} of type {field.type} does not go into {declared} unchanged: {advice}"
     return ""
+
+
+def value_problems(schema: pa.Schema, names: Sequence[str], dialect: Dialect) -> list[str]:
+    """Columns of ``order`` and ``add`` that the database would compare or add up otherwise than by their values."""
+    fields = [schema.field(name) for name in names if name in schema.names]
+    return [
+        f"column {field.name!r} of type {field.type} is kept as a text, which has another order and no sum: cast it "
+        "to a whole number or a double in the transform"
+        for field in fields
+        if not dialect.compares(field.type)
+    ]
 
 
 def key_problems(name: str, key: Sequence[str], add: Sequence[str], table: FileTable, dialect: Dialect) -> list[str]:

@@ -241,8 +241,19 @@ def wire_of(kind: pa.DataType, column: TableColumn) -> Wire | None:
         return Wire.UUID if _is_text(kind) or kind == pa.binary(16) else None
     if column.is_enum:
         return Wire.TEXT if _is_text(kind) else None
+    return _plain_wire(kind, column)
+
+
+def _plain_wire(kind: pa.DataType, column: TableColumn) -> Wire | None:
+    if column.base_type in _TIMES and column.typmod not in _WHOLE_MICROSECONDS:
+        return None
     return _PLAIN_WIRES.get((_plain_kind(kind), column.base_type))
 
+
+#: Types that a precision rounds, and the modifiers that keep microseconds: none, and six places (for an interval with
+#: all of its fields).
+_TIMES: Final = frozenset({"timestamp", "timestamptz", "time", "interval"})
+_WHOLE_MICROSECONDS: Final = (-1, 6, 0x7FFF << 16 | 6)
 
 _PLAIN_WIRES: Final = {
     ("bool", "bool"): Wire.BOOL,

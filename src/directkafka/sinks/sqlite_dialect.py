@@ -49,7 +49,7 @@ def _is_time(kind: pa.DataType) -> bool:
 
 
 def _affinity(type_sql: str) -> str:
-    """By the rules of section 3.1 of "Datatypes In SQLite"."""
+    """By the rules of section 3.1 of "Datatypes In SQLite"; ``ANY`` is what a STRICT table says for none."""
     declared = type_sql.upper()
     if "INT" in declared:
         return "INTEGER"
@@ -103,6 +103,10 @@ class SQLiteDialect:
             return self.creation_type(kind) is not None and (column.type_sql.upper() != "BLOB" or _is_bytes(kind))
         return any(fits and affinity in affinities for fits, affinities in _affinities(kind))
 
+    def compares(self, kind: pa.DataType) -> bool:
+        """Decimals are texts; dates and timestamps too, but in an order that is theirs."""
+        return not pa.types.is_decimal(kind)
+
     def is_number(self, column: FileColumn) -> bool:
         """A text or a blob would be added to as zero."""
         return _affinity(column.type_sql) in ("INTEGER", "REAL", "NUMERIC")
@@ -121,7 +125,11 @@ class SQLiteDialect:
     def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
         """From the pragmas, which are tables as well."""
         (table,) = name
-        found = connection.rows("SELECT type FROM sqlite_master WHERE lower(name) = lower($1)", (table,))
+        found = connection.rows(
+            "SELECT master.type, list.strict FROM sqlite_master AS master, pragma_table_list($1) AS list "
+            "WHERE lower(master.name) = lower($1) AND list.schema = 'main'",
+            (table,),
+        )
         if not found:
             return None
         columns = connection.rows(
@@ -139,7 +147,8 @@ class SQLiteDialect:
             columns=tuple(
                 FileColumn(
                     name=row[0],
-                    type_sql=row[1],
+                    # Outside of STRICT tables ANY is a name like any other, and means a number.
+                    type_sql="NUMERIC" if row[1].upper() == "ANY" and not found[0][1] else row[1],
                     not_null=bool(row[2]),
                     has_default=bool(row[3]) or (is_row_number and bool(row[4])),
                     is_generated=row[5] in (2, 3),

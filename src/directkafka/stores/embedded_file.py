@@ -108,8 +108,11 @@ def resolved(path: str | Path, *, kind: str) -> Path:
     """
     text = str(path)
     if not text or text.startswith((":", "file:", "md:")) or "://" in text:
+        # Not repeated: what looks like an address may hold a password.
         raise OptionError(
-            option="path", where=f"a {kind} sink", reason=f"expected the path of a file on this machine, found {text!r}"
+            option="path",
+            where=f"a {kind} sink",
+            reason="expected the path of a file on this machine, found nothing, an address or a database in memory",
         )
     return Path(os.path.realpath(text))
 

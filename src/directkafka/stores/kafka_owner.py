@@ -25,12 +25,14 @@ from typing import Final
 import numpy as np
 
 from directkafka.errors import (
+    BrokerAccessError,
     BrokerResponseError,
     BrokerUnreachableError,
     CommitUnknownError,
     FencedError,
     FetchTimeoutError,
     KafkaError,
+    OptionError,
     SchemaMismatchError,
     StoreUnavailableError,
 )
@@ -97,6 +99,8 @@ class PipelineOwner:
         self.connect(client)
         #: The generation held; 0 before the fence.
         self.held = 0
+        #: The generation of a fence that was sent and not answered.
+        self._attempted: int | None = None
         #: The ledger as last read while nothing was undecided, or as last written.
         self.record = NO_RECORD
         self._read_until = -1
@@ -127,11 +131,14 @@ class PipelineOwner:
             KafkaError: untranslated.
         """
         deadline = time.monotonic() + self._fence_timeout_s
+        # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
+        generation = self._attempted if generation is None else generation
         while True:
             self._check_free(self._ledger.newest_standing(), generation)
             self._ledger.ensure()
             try:
                 self.held = self._fence_once(generation)
+                self._attempted = None
                 return self.held
             except REFUSED_AS_OLD as error:
                 log.info("pipeline %s: another driver fences at the same time: %s", self._pipeline, error)
@@ -151,6 +158,7 @@ class PipelineOwner:
             return self.record.generation
         wanted = self.record.generation + 1 if generation is None else generation
         record = replace(self.record, pipeline=self._pipeline, generation=wanted, driver=self._driver)
+        self._attempted = wanted
         transaction = self._open("fence")
         self._write(transaction, record)
         transaction.end(commit=True)
@@ -236,7 +244,8 @@ class PipelineOwner:
         reach("commit.ledger_produced")
         try:
             transaction.end(commit=True)
-        except (*REFUSED_AS_OLD, *_UNANSWERED) as error:
+        except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
+            # The last two: it was sent, the connection broke, and the new one was refused.
             self._settle(record, error)
         self._committed(transaction, record)
 
@@ -266,7 +275,7 @@ class PipelineOwner:
         if transaction.is_open:
             try:
                 transaction.end(commit=False)
-            except KafkaError as error:
+            except (KafkaError, OptionError) as error:
                 log.info("pipeline %s: its transaction could not be aborted: %s", self._pipeline, error)
 
     def _open(self, attempt: str) -> KafkaTransaction:
@@ -327,7 +336,7 @@ class PipelineOwner:
 
     # The third outcome.
 
-    def _settle(self, record: LedgerRecord, cause: KafkaError) -> None:
+    def _settle(self, record: LedgerRecord, cause: Exception) -> None:
         """Decide what became of a transaction whose EndTxn was not answered with success; return if it is committed.
 
         Whoever takes the transactional id over has waited for the end of what was open, so the ledger is final then: it
@@ -339,7 +348,7 @@ class PipelineOwner:
                 self._win_back()
                 if self.record.commit_id != record.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
-        except KafkaError as error:
+        except (KafkaError, OptionError) as error:
             assert record.entry is not None, "only a batch is settled"
             raise CommitUnknownError(
                 store=self._store,

@@ -69,7 +69,10 @@ class KafkaTransaction:
         #: Whether the coordinator may know of it, so that it must be ended.
         self.is_open = False
         self._coordinator = coordinator
-        self._writers: dict[TopicPartition, str] = {}
+        #: Who writes where. The ledger's partition is the driver's before it is taken in, so that nobody else gets it.
+        self._writers: dict[TopicPartition, str] = {ledger: DRIVER}
+        #: What the coordinator was told of.
+        self._taken: set[TopicPartition] = set()
         self._written: Counter[TopicPartition] = Counter()
         self._producer: Producer | None = None
         self._clock = clock
@@ -90,12 +93,14 @@ class KafkaTransaction:
                     reason=f"two sinks of one pipeline write to {one} ({other}, {writer}), and a partition takes the "
                     "rows of one writer in a transaction; make one output of the two, with UNION ALL",
                 )
-        new = {one for one in partitions if one not in self._writers}
-        if not new:
+        if self._taken.issuperset(partitions):
             return
-        is_first, self.is_open = not self.is_open, True
-        self._coordinator.add_partitions(self.identity, new | ({self.ledger} if is_first else set()))
-        self._writers |= dict.fromkeys(new, writer) | {self.ledger: DRIVER}
+        # The ledger's partition goes with the first ones; a group's offsets may have opened the transaction before.
+        is_first, self.is_open = not self._taken, True
+        new = {*partitions, self.ledger} - self._taken
+        self._coordinator.add_partitions(self.identity, new)
+        self._taken |= new
+        self._writers |= dict.fromkeys(new - {self.ledger}, writer)
         if is_first:
             reach("transaction.opened")
 

@@ -14,7 +14,7 @@ from tests.contract.kafka_harness import read_committed, wait_until_stable
 from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
-from directkafka.errors import SchemaMismatchError, TransformError
+from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
 
 pytestmark = pytest.mark.real
 
@@ -98,6 +98,33 @@ def test_a_topic_of_dead_letters_has_the_bytes_and_headers_that_tell(
     assert headers["directkafka.topic"] == world.topic.encode()
     assert headers["directkafka.reason"] == b"10 is round"
     assert {"directkafka.partition", "directkafka.offset"} <= headers.keys()
+
+
+def test_a_reason_that_is_another_each_time_still_puts_each_record_in_one_place(world: World) -> None:
+    """The transform runs once, and its rows are cut in two."""
+    query = QUERY.replace(f"{NUMBER} % 10 = 0", "rand() < 0.5")
+    world.pipeline(query, dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    letters = [number for number, _ in rejected(world)]
+    assert sorted(world.numbers() + letters) == list(range(COUNT))
+    assert letters
+
+
+def test_a_rejected_row_that_names_no_record_stops_the_pipeline(world: World) -> None:
+    """It would be in neither place."""
+    query = QUERY.replace("topic, partition, offset", "topic, partition + 100 AS partition, offset")
+    with pytest.raises(DirectKafkaError, match=r"a rejected row names no record of the batch: topic .*, partition 10"):
+        world.pipeline(query, dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    assert rejected(world) == []
+
+
+def test_a_record_that_is_rejected_twice_is_one_letter_with_both_reasons(world: World) -> None:
+    def twice(source: DataFrame) -> dict[str, DataFrame]:
+        records = source.select("topic", "partition", "offset")
+        letters = [records.withColumn("reason", f.lit(reason)) for reason in ("too round", "too late")]
+        return {"default": records, "dead_letters": letters[0].unionByName(letters[1])}
+
+    world.pipeline(twice, dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    assert world.query("SELECT reason, count(*) FROM rejected GROUP BY 1") == [("too late; too round", COUNT)]
 
 
 def test_rejecting_without_a_place_is_refused_before_the_first_batch(world: World) -> None:

@@ -26,11 +26,12 @@ pytestmark = pytest.mark.real
 def numbers(source: DataFrame) -> Mapping[str, DataFrame]:
     """Numbers with what is nested in them, plain ones for the files, and records for Kafka."""
     number = f.col("value").cast("string").cast("long")
+    none = f.lit(None).cast("int")
     plain = source.select("topic", "partition", "offset", number.alias("number"))
     nested = plain.select(
         "number",
         f.array(f.col("number"), f.lit(None).cast("long")).alias("pair"),
-        f.struct(f.col("number").alias("n"), f.array("number").alias("many")).alias("whole"),
+        f.struct(f.col("number").alias("n"), f.array("number").alias("many"), none.alias("none")).alias("whole"),
         f.create_map(f.lit("n"), f.col("number")).alias("named"),
     )
     latest = plain.groupBy("partition").agg(f.max("offset").alias("offset"), f.max("number").alias("number"))
@@ -57,7 +58,7 @@ def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
     }
     for _ in range(2):  # the second run finds nothing to do
         world.pipeline(numbers, sinks=sinks).run()
-    whole = {"n": 5, "many": [5]}
+    whole = {"n": 5, "many": [5], "none": None}
     assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5})]
     with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
         rows = connection.execute("SELECT * FROM nested ORDER BY number").fetchall()

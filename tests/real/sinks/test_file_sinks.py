@@ -291,6 +291,25 @@ def test_a_sum_that_leaves_the_type_is_refused_not_wrapped(file: File, job: Job)
     assert file.execute("SELECT id, n FROM flights") == [(1, 2**62)]
 
 
+def test_sqlite_neither_orders_nor_adds_decimals_which_it_keeps_as_texts(tmp_path: Path) -> None:
+    """'9.50' is behind '10.00' there, and a sum of texts is a floating-point number."""
+    fare = {"id": pa.int64(), "fare": pa.decimal128(9, 2)}
+    file = File("sqlite", tmp_path / "flights.db")
+    file.execute("CREATE TABLE flights (id bigint UNIQUE, fare NUMERIC)")
+    for mode, options in (("upsert", {"order": ["fare"]}), ("merge", {"add": ["fare"]})):
+        assert "has another order and no sum" in problems_of(file.sink("flights", mode, ["id"], **options), **fare)
+
+
+def test_sqlite_s_any_is_a_number_outside_of_strict_tables(tmp_path: Path) -> None:
+    """'007' would become 7."""
+    file = File("sqlite", tmp_path / "flights.db")
+    file.execute("CREATE TABLE loose (code ANY)")
+    file.execute("CREATE TABLE exact (code ANY) STRICT")
+    assert "'code'" in problems_of(file.sink("loose"), code=pa.string())
+    run(Job(file.sink("exact").store).start(), file.sink("exact"), pa.table({"code": ["007"]}))
+    assert file.execute("SELECT code FROM exact") == [("007",)]
+
+
 # Files.
 
 
