@@ -90,7 +90,8 @@ def test_a_topic_of_dead_letters_has_the_bytes_and_headers_that_tell(
     world: World, create_topic: Callable[..., str]
 ) -> None:
     topic = create_topic(1)
-    world.pipeline(QUERY, dead_letters=KafkaSink({"bootstrap.servers": world.kafka}, topic)).run()
+    sink = KafkaSink({"bootstrap.servers": world.kafka}, topic)
+    world.pipeline(QUERY, dead_letters=sink, name=f"letters-{topic[-8:]}").run()
     wait_until_stable(world.kafka, topic)
     found = sorted(read_committed(world.kafka, topic), key=lambda one: int(one.value))
     assert [int(one.value) for one in found] == ROUND

@@ -57,7 +57,8 @@ def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
         "records": KafkaSink({"bootstrap.servers": world.kafka}, target),
     }
     for _ in range(2):  # the second run finds nothing to do
-        world.pipeline(numbers, sinks=sinks).run()
+        # The broker is shared by all tests, and so are the names of ledgers in it.
+        world.pipeline(numbers, sinks=sinks, name=f"every-{target[-8:]}").run()
     whole = {"n": 5, "many": [5], "none": None}
     assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5})]
     with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
