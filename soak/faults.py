@@ -109,16 +109,16 @@ class Storm:
         if self.chance.random() < 0.5:
             return ""
         point = self.chance.choice(_DRIVER_POINTS)
-        return f"{point}@{1 if point in _ONCE else self.chance.randint(1, 9)}=kill"
+        return f"{point}@{1 if point in _ONCE else self.chance.randint(1, 4)}=kill"
 
     def _harass(self, driver: Driver, until: float) -> None:
         """Faults from the start on; the life ends a few seconds after its first batch."""
         latest = time.monotonic() + _PATIENCE_S
         ends = None
         while driver.is_running and time.monotonic() < min(latest, ends or latest, until):
-            time.sleep(self.chance.uniform(0.2, 1.5))
+            time.sleep(self.chance.uniform(0.1, 0.8))
             if ends is None and driver.batches:
-                ends = time.monotonic() + self.chance.uniform(1.0, 9.0)
+                ends = time.monotonic() + self.chance.uniform(0.3, 5.0)
             # A driver that starts is met now and then; met all the time it would never read anything.
             if driver.is_running and (driver.batches or self.chance.random() < _EARLY):
                 self._some_fault(driver)
