@@ -16,6 +16,7 @@
     ├── DataLossError               records of the plan are no longer in Kafka
     ├── TransformError              the user's SQL or Python failed
     ├── RangeNotReadError           a task ended before the end of its range
+    ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
     ├── WorkerLostError             a Python worker or an executor died under a task
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
@@ -53,6 +54,7 @@ __all__ = [
     "KafkaError",
     "LineageError",
     "MalformedBatchError",
+    "NonConsecutiveOffsetsError",
     "OffsetMismatchError",
     "OptionError",
     "RangeNotReadError",
@@ -263,6 +265,24 @@ class RangeNotReadError(DirectKafkaError):
     template = (
         "the batch ended before {ranges} was read to the end. A transform that stops early (LIMIT, a filter that "
         "Spark proves empty) would drop records without a trace; remove it. Nothing was committed."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class NonConsecutiveOffsetsError(DirectKafkaError):
+    """A range has offsets without a record, and the program's settings say that there are none.
+
+    Attributes:
+        range: the range as text.
+        records: how many it has.
+    """
+
+    range: str
+    records: int
+    template = (
+        "{range} has {records} records, fewer than offsets. Compaction and transactions leave such gaps, and they are "
+        "no loss; but spark.streaming.kafka.allowNonConsecutiveOffsets = false says that there are none, and counts "
+        "were taken from the ranges. Set it to true."
     )
 
 

@@ -1,0 +1,164 @@
+"""How fast a direct stream may read: rates by partition, and the feedback that sets the rate of all.
+
+The names, constants and numbers are those of Spark's direct stream (``DirectKafkaInputDStream``,
+``PIDRateEstimator``), so that settings mean here what they mean there. Everything is a pure function over values; the
+settings are read in :mod:`directkafka.options.rates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from directkafka.offsets import TopicPartition
+
+__all__ = ["BatchTimes", "Feedback", "FeedbackPolicy", "PartitionRates", "RatePolicy", "observe", "rated_ends"]
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedbackPolicy:
+    """The constants of the PID controller.
+
+    Attributes:
+        proportional: weight of the difference between the last rate and the one that was reached.
+        integral: weight of the records that have piled up in batches that wait.
+        derivative: weight of how that difference changes.
+        rate_min: no rate below this comes out, in records a second.
+    """
+
+    proportional: float = 1.0
+    integral: float = 0.2
+    derivative: float = 0.0
+    rate_min: float = 100.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RatePolicy:
+    """What the user decides about rates, all in records a second.
+
+    Attributes:
+        rate_max: of each partition; 0 for no bound.
+        rate_min: of each partition that is limited at all, in records a *batch*, as in Spark.
+        feedback: the controller's constants; None when there is no backpressure.
+        initial_rate: of all partitions together, until the controller has one; 0 for none.
+    """
+
+    rate_max: int = 0
+    rate_min: int = 1
+    feedback: FeedbackPolicy | None = None
+    initial_rate: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRates:
+    """The bounds of single partitions, where they are others than the policy's.
+
+    Attributes:
+        maxima: records a second; 0 for no bound.
+        minima: records a batch.
+    """
+
+    maxima: Mapping[TopicPartition, int] = field(default_factory=dict)
+    minima: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchTimes:
+    """What is known of a batch that is done. Times are in milliseconds.
+
+    Attributes:
+        ended_ms: when its processing ended, since 1970.
+        records: how many it had.
+        processing_ms: how long they took.
+        scheduling_ms: how long it waited for the batches before it.
+    """
+
+    ended_ms: int
+    records: int
+    processing_ms: int
+    scheduling_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feedback:
+    """What the controller remembers.
+
+    Attributes:
+        rate: for the next batches, of all partitions together, in records a second; None until two batches are done.
+        latest_rate, latest_error: of the last batch that counted, in records a second.
+        latest_ms: when it ended; None before the first.
+    """
+
+    rate: float | None = None
+    latest_rate: float = 0.0
+    latest_error: float = 0.0
+    latest_ms: int | None = None
+
+
+def observe(before: Feedback, batch: BatchTimes, *, interval_ms: int, policy: FeedbackPolicy) -> Feedback:
+    """What the controller makes of a batch: the one of Spark's ``PIDRateEstimator``.
+
+    The first batch only says how fast records are processed. A batch without records or without a time that can be
+    measured, or one that ended before the last one, says nothing.
+
+    Args:
+        before: what is remembered.
+        batch: the batch that is done.
+        interval_ms: between the starts of two batches.
+        policy: the constants.
+    """
+    is_late = before.latest_ms is not None and batch.ended_ms <= before.latest_ms
+    if is_late or batch.records <= 0 or batch.processing_ms <= 0:
+        return before
+    reached = batch.records / batch.processing_ms * 1000
+    if before.latest_ms is None:
+        return Feedback(latest_rate=reached, latest_ms=batch.ended_ms)
+    error = before.latest_rate - reached
+    waiting = batch.scheduling_ms * reached / interval_ms
+    change = (error - before.latest_error) / ((batch.ended_ms - before.latest_ms) / 1000)
+    correction = policy.proportional * error + policy.integral * waiting + policy.derivative * change
+    rate = max(before.latest_rate - correction, policy.rate_min)
+    return replace(before, rate=rate, latest_rate=rate, latest_error=error, latest_ms=batch.ended_ms)
+
+
+def rated_ends(
+    starts: Offsets,
+    latest: Offsets,
+    policy: RatePolicy,
+    *,
+    interval_ms: int,
+    rate: float | None = None,
+    partitions: PartitionRates | None = None,
+) -> dict[TopicPartition, int]:
+    """The end of each partition's range.
+
+    With a rate for all, a partition's part of it follows its share of the lag, within the partition's own maximum;
+    without one, the maximum alone counts. When nothing limits anything, all goes to the latest offset. Where
+    something does, each partition gets at least its minimum. (So a partition without a maximum stands at its minimum
+    beside one that has one, as in Spark.)
+
+    Args:
+        starts: where the batch starts in each partition.
+        latest: one past the last offset of each of these partitions; one below its start stands for no lag.
+        policy: the user's bounds.
+        interval_ms: length of a batch; rates are records a second.
+        rate: what the controller says for all partitions together; None or 0 until it says anything.
+        partitions: bounds of single partitions.
+    """
+    own = partitions or PartitionRates()
+    lags = {one: max(latest[one] - start, 0) for one, start in starts.items()}
+    maxima = {one: float(own.maxima.get(one, policy.rate_max)) for one in starts}
+    total = 0.0 if policy.feedback is None else rate or float(policy.initial_rate)
+    rates = _shared(lags, total, maxima) if total > 0 else maxima
+    if sum(rates.values()) <= 0:
+        return {one: start + lags[one] for one, start in starts.items()}
+    counts = {one: max(int(interval_ms / 1000 * rates[one]), own.minima.get(one, policy.rate_min), 0) for one in starts}
+    return {one: start + min(counts[one], lags[one]) for one, start in starts.items()}
+
+
+def _shared(lags: Offsets, rate: float, maxima: Mapping[TopicPartition, float]) -> dict[TopicPartition, float]:
+    total = sum(lags.values())
+    shares = {one: lag / total * rate if total else 0.0 for one, lag in lags.items()}
+    return {one: min(share, maxima[one]) if maxima[one] > 0 else share for one, share in shares.items()}

@@ -1,0 +1,263 @@
+"""Exact offset ranges as an RDD: partition ``i`` is range ``i``, and computing it again gives the same records.
+
+Spark had this for Scala only (``KafkaUtils.createRDD``, SPARK-16534).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from pyspark import RDD, SparkContext
+from pyspark.core.rdd import PipelinedRDD
+from pyspark.serializers import CPickleSerializer
+
+from directkafka.errors import OptionError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.options.columns import HEADERS, RECORD_COLUMNS
+from directkafka.planning.explicit import check_overlaps, losses_of_ranges
+from directkafka.planning.loss import raise_for
+from directkafka.planning.placement import LocationStrategy, PreferConsistent, place
+from directkafka.sources.cluster import Cluster
+from directkafka.sources.executors import executors, placed_rdd
+from directkafka.sources.range_tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
+from directkafka.sources.source_cluster import task_of
+from directkafka.view import ClusterView
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+__all__ = [
+    "RECORD_FIELDS",
+    "KafkaRDD",
+    "create_rdd",
+    "forget_ranges",
+    "is_strict",
+    "located",
+    "offset_ranges",
+    "remember_ranges",
+]
+
+log = logging.getLogger("directkafka.source")
+
+#: What a record of the direct API has.
+RECORD_FIELDS = (*RECORD_COLUMNS, HEADERS)
+
+_ALLOW_GAPS = "spark.streaming.kafka.allowNonConsecutiveOffsets"
+
+#: What a few records may take in a fetch, at least and for each.
+_TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
+
+#: Ranges of RDDs that only the JVM still knows, by its number of the RDD.
+_RANGES_OF_JVM_RDDS: dict[int, tuple[OffsetRange, ...]] = {}
+
+
+class KafkaRDD(PipelinedRDD[Any, Any]):
+    """The records of offset ranges; made by :func:`create_rdd` and by direct streams.
+
+    Args:
+        sc: where it lives.
+        tasks: the ranges, in the order of the RDD's partitions.
+        read: what a task makes of its range.
+        locations: where each task prefers to run, as Spark writes it.
+
+    Attributes:
+        offset_ranges: range ``i`` is partition ``i``.
+    """
+
+    def __init__(
+        self, sc: SparkContext, tasks: Sequence[RangeTask], read: ReadRecords, locations: Sequence[str | None] = ()
+    ) -> None:
+        ranges = RDD[RangeTask](placed_rdd(sc, tasks, locations or [None] * len(tasks)), sc, CPickleSerializer())
+        super().__init__(ranges, read)
+        self._tasks, self._read, self._locations = tuple(tasks), read, tuple(locations)
+        self.offset_ranges = tuple(task.range for task in tasks)
+
+    def isEmpty(self) -> bool:  # noqa: N802 - Spark's name
+        """Whether there is no record; nothing is read where the ranges say so."""
+        has_offsets = any(one.count() for one in self.offset_ranges)
+        if self._read.arrow_handler is None and (self._read.is_strict or not has_offsets):
+            return not has_offsets
+        return super().isEmpty()
+
+    def count(self) -> int:
+        """The number of items.
+
+        Ranges may have gaps, so records are read and counted, on executors; only where the program says that there
+        are none (``spark.streaming.kafka.allowNonConsecutiveOffsets = false``) the ranges are believed.
+        """
+        if self._read.arrow_handler is not None:
+            return super().count()
+        if self._read.is_strict:
+            return total_count(self.offset_ranges)
+        tasks = [replace(task, columns=("offset",)) for task in self._tasks if task.range.count()]
+        if not tasks:
+            return 0
+        counting = KafkaRDD(self.ctx, tasks, self._read, self._locations_of(tasks))
+        counts: RDD[int] = PipelinedRDD(counting.prev, CountRecords(self._read.is_strict))
+        return sum(counts.collect())
+
+    def take(self, num: int) -> list[Any]:
+        """The first items: ranges are read one after the other, a little of each, until there are enough.
+
+        Args:
+            num: how many at most.
+        """
+        found: list[Any] = []
+        waiting = [task for task in self._tasks if task.range.count()]
+        step = 1
+        while waiting and len(found) < num:
+            chosen, waiting = waiting[:step], waiting[step:]
+            missing = num - len(found)
+            few = [_with_small_fetches(task, missing) for task in chosen]
+            part = KafkaRDD(self.ctx, few, self._read, self._locations_of(chosen))
+            found += part.mapPartitions(lambda items, most=missing: islice(items, most)).collect()
+            step *= 4
+        return found[:num]
+
+    def _locations_of(self, tasks: Sequence[RangeTask]) -> list[str | None]:
+        by_range = dict(zip(self.offset_ranges, self._locations, strict=False))
+        return [by_range.get(task.range) for task in tasks]
+
+
+def create_rdd(
+    sc: SparkContext,
+    kafka_params: Mapping[str, object],
+    offset_ranges: Sequence[OffsetRange],
+    location_strategy: LocationStrategy | None = None,
+    *,
+    leaders: Mapping[TopicPartition, str] | None = None,
+    message_handler: MessageHandler | None = None,
+    arrow_handler: ArrowHandler | None = None,
+) -> KafkaRDD:
+    """Exactly these ranges as an RDD: every action on it reads the same records.
+
+    Nothing is read before an action; only the cluster is asked whether the ranges are in its logs. A retried task
+    reads its range again. ``count``, ``isEmpty``, ``take`` and ``first`` read no more than they need.
+
+    Args:
+        sc: an existing SparkContext.
+        kafka_params: Kafka's dotted client names, as for a consumer.
+        offset_ranges: what to read; partition ``i`` of the RDD is ``offset_ranges[i]``.
+        location_strategy: where tasks run if they may choose; :class:`PreferConsistent` when not given.
+        leaders: ``host:port`` of leaders that are known already. A task that finds another one there asks the cluster.
+        message_handler: makes an item of each :class:`ConsumerRecord`, on executors; without it the records are the
+            items.
+        arrow_handler: makes any number of items of each Arrow batch of records, in place of ``message_handler``, and
+            several times faster. Columns: key, value, topic, partition, offset, timestamp, timestampType, headers.
+
+    Returns:
+        The RDD; its ranges are :func:`offset_ranges` of it.
+
+    Raises:
+        OptionError: ranges that overlap, two handlers, or a client setting that is wrong.
+        DataLossError: a range that is not, or not as a whole, in its log; names it with the log's own bounds.
+        TopicNotFoundError: a topic that is not there.
+    """
+    _check(sc, message_handler, arrow_handler)
+    ranges = list(offset_ranges)
+    check_overlaps(ranges, option="offset_ranges")
+    with Cluster(kafka_params) as cluster:
+        view = cluster.view({one.topic_partition for one in ranges})
+    raise_for(losses_of_ranges(ranges, view))
+    tasks = [_led(task_of(one, view, cluster.options, columns=RECORD_FIELDS), leaders or {}) for one in ranges]
+    read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc))
+    return KafkaRDD(sc, tasks, read, located(sc, tasks, location_strategy or PreferConsistent(), view))
+
+
+def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
+    """The ranges of an RDD that comes from Kafka: range ``i`` is what partition ``i`` was read from.
+
+    That holds for the RDD itself and for what is made of it partition by partition (``map``, ``filter``,
+    ``mapPartitions``, ...). A shuffle deals the records out anew: ask before it.
+
+    Raises:
+        OptionError: the RDD is not, or not any more, partitioned as Kafka is.
+    """
+    while isinstance(rdd, PipelinedRDD):
+        if isinstance(rdd, KafkaRDD):
+            return rdd.offset_ranges
+        rdd = rdd.prev
+    lineage = rdd._jrdd.rdd()
+    while lineage.id() not in _RANGES_OF_JVM_RDDS:
+        parents = lineage.dependencies()
+        names = [parents.apply(number).getClass().getSimpleName() for number in range(parents.size())]
+        if names != ["OneToOneDependency"]:
+            raise OptionError(option="rdd", reason=_why_lost(lineage, names))
+        lineage = parents.apply(0).rdd()
+    return _RANGES_OF_JVM_RDDS[lineage.id()]
+
+
+def remember_ranges(rdd: KafkaRDD) -> int:
+    """Let :func:`offset_ranges` find the ranges of an RDD that is handed to the JVM and comes back as another object.
+
+    Returns:
+        The JVM's number of the RDD, for :func:`forget_ranges`.
+    """
+    number = rdd.id()
+    _RANGES_OF_JVM_RDDS[number] = rdd.offset_ranges
+    return number
+
+
+def forget_ranges(number: int) -> None:
+    """The RDD of this number is not used any more."""
+    _RANGES_OF_JVM_RDDS.pop(number, None)
+
+
+def is_strict(sc: SparkContext) -> bool:
+    """Whether the program says that its ranges have no gaps."""
+    return (sc.getConf().get(_ALLOW_GAPS) or "").lower() == "false"
+
+
+def located(
+    sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, view: ClusterView
+) -> tuple[str | None, ...]:
+    """Where each task prefers to run; a host without executors is told, and its tasks run anywhere."""
+    leader_hosts = {one: seen.leader_host for one, seen in view.partitions.items()}
+    placement = place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
+    if placement.hosts_without_executors:
+        log.warning(
+            "no executor on %s, which %s asks for: those partitions are read anywhere",
+            ", ".join(placement.hosts_without_executors),
+            type(strategy).__name__,
+        )
+    return placement.locations
+
+
+def _check(sc: object, message_handler: object, arrow_handler: object) -> None:
+    if not isinstance(sc, SparkContext):
+        reason = f"must be a SparkContext, found {type(sc).__name__}; Spark Connect has no RDDs: use create_dataframe"
+        raise OptionError(option="sc", reason=reason)
+    if message_handler is not None and arrow_handler is not None:
+        raise OptionError(option="arrow_handler", reason="takes the place of message_handler: give one of them")
+
+
+def _led(task: RangeTask, leaders: Mapping[TopicPartition, str]) -> RangeTask:
+    address = leaders.get(task.range.topic_partition)
+    if address is None:
+        return task
+    host, _, port = address.rpartition(":")
+    if not (host and port.isdecimal()):
+        raise OptionError(option="leaders", reason=f"expected host:port, found {address!r}")
+    return replace(task, host=host, port=int(port))
+
+
+def _with_small_fetches(task: RangeTask, records: int) -> RangeTask:
+    """The same range, read with fetches that are just large enough for a few records."""
+    most = min(task.client.max_partition_fetch_bytes, max(_TAKEN_BYTES_MIN, records * _TAKEN_BYTES_EACH))
+    return replace(task, client=replace(task.client, max_partition_fetch_bytes=most))
+
+
+def _why_lost(lineage: JavaObject, dependencies: Sequence[str]) -> str:
+    what = lineage.toString()
+    if not dependencies:
+        return f"has no offset ranges: {what} does not come from create_rdd or a direct stream"
+    kinds = ", ".join(sorted(set(dependencies)))
+    return (
+        f"has no offset ranges any more: {what} ({kinds}) deals records out anew, so that its partitions are no "
+        "ranges. Ask for them before: in the first transform or foreachRDD of the stream, or on the RDD of create_rdd"
+    )
