@@ -19,7 +19,7 @@ from directkafka.options.durations import duration_ms
 
 __all__ = ["Given", "OptionSpec", "Secret", "option", "read_json", "specs_of"]
 
-Kind = Literal["integer", "duration", "boolean", "text", "list", "choice", "secret", "json"]
+Kind = Literal["integer", "number", "duration", "boolean", "text", "list", "choice", "secret", "json"]
 Scope = Literal["streaming and batch", "streaming", "batch"]
 
 #: Java's Integer.MAX_VALUE and Long.MAX_VALUE: the bounds that Spark's and Kafka's own parsers
@@ -28,6 +28,7 @@ INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
 _WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
+_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,7 @@ class OptionSpec:
 
 
 _EXPECTED: Final[dict[Kind, str]] = {
+    "number": "a number from 0, such as 0.2",
     "duration": "a duration such as 500ms, 10s, 5 minutes or 2h",
     "boolean": "true or false",
     "list": "a comma-separated list",
@@ -163,8 +165,8 @@ class Given:
         """
         text = self.text(spec) if self.has(spec) else spec.default
         match spec.kind:
-            case "integer":
-                return self._integer(spec, text)
+            case "integer" | "number":
+                return self._number(spec, text)
             case "duration":
                 return self._duration(spec, text)
             case "boolean" | "choice":
@@ -180,10 +182,12 @@ class Given:
         """An error about this option, to be raised by the caller."""
         return error_type(option=self.prefix + name, reason=reason, where=self.where)
 
-    def _integer(self, spec: OptionSpec, text: str) -> int:
+    def _number(self, spec: OptionSpec, text: str) -> int | float:
+        if spec.kind == "number" and _NUMBER.fullmatch(text):
+            return float(text)
         # Not int(text): that takes "1_000" and digits of other scripts, which neither Kafka nor
         # Spark does.
-        if _WHOLE_NUMBER.fullmatch(text) and spec.minimum <= int(text) <= spec.maximum:
+        if spec.kind == "integer" and _WHOLE_NUMBER.fullmatch(text) and spec.minimum <= int(text) <= spec.maximum:
             return int(text)
         raise self._unexpected(spec, text)
 

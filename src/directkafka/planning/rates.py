@@ -11,44 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from directkafka.offsets import TopicPartition
+from directkafka.options.rates import FeedbackPolicy, RatePolicy
 
-__all__ = ["BatchTimes", "Feedback", "FeedbackPolicy", "PartitionRates", "RatePolicy", "observe", "rated_ends"]
+__all__ = ["BatchTimes", "Feedback", "PartitionRates", "observe", "rated_ends"]
 
 Offsets = Mapping[TopicPartition, int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FeedbackPolicy:
-    """The constants of the PID controller.
-
-    Attributes:
-        proportional: weight of the difference between the last rate and the one that was reached.
-        integral: weight of the records that have piled up in batches that wait.
-        derivative: weight of how that difference changes.
-        rate_min: no rate below this comes out, in records a second.
-    """
-
-    proportional: float = 1.0
-    integral: float = 0.2
-    derivative: float = 0.0
-    rate_min: float = 100.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatePolicy:
-    """What the user decides about rates, all in records a second.
-
-    Attributes:
-        rate_max: of each partition; 0 for no bound.
-        rate_min: of each partition that is limited at all, in records a *batch*, as in Spark.
-        feedback: the controller's constants; None when there is no backpressure.
-        initial_rate: of all partitions together, until the controller has one; 0 for none.
-    """
-
-    rate_max: int = 0
-    rate_min: int = 1
-    feedback: FeedbackPolicy | None = None
-    initial_rate: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,9 @@ Spark had this for Scala only (``KafkaUtils.createRDD``, SPARK-16534).
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -115,13 +116,17 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
             missing = num - len(found)
             few = [_with_small_fetches(task, missing) for task in chosen]
             part = KafkaRDD(self.ctx, few, self._read, self._locations_of(chosen))
-            found += part.mapPartitions(lambda items, most=missing: islice(items, most)).collect()
+            found += part.mapPartitions(partial(_first, missing)).collect()
             step *= 4
         return found[:num]
 
     def _locations_of(self, tasks: Sequence[RangeTask]) -> list[str | None]:
         by_range = dict(zip(self.offset_ranges, self._locations, strict=False))
         return [by_range.get(task.range) for task in tasks]
+
+
+def _first(count: int, items: Iterable[Any]) -> Iterator[Any]:
+    return islice(items, count)
 
 
 def create_rdd(

@@ -1,0 +1,152 @@
+"""What a direct stream reads: the consumer strategies of Spark's direct API (``ConsumerStrategies``)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final, assert_never
+
+from directkafka.errors import OptionError
+from directkafka.offsets import Committed, Earliest, Latest, Position, TopicPartition
+from directkafka.options.client import ClientOptions
+from directkafka.options.source import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.spec import Given, OptionSpec
+
+__all__ = ["Assign", "ConsumerOptions", "ConsumerStrategy", "Subscribe", "SubscribePattern", "consumer_specs"]
+
+GROUP_ID: Final = OptionSpec(
+    name="group.id",
+    kind="text",
+    doc="The consumer group whose committed offsets a stream starts from, and to which commit_async commits.",
+)
+OFFSET_RESET: Final = OptionSpec(
+    name="auto.offset.reset",
+    kind="choice",
+    choices=("earliest", "latest", "none", "smallest", "largest"),
+    default="latest",
+    doc="Where a stream starts in a partition for which neither an offset is given nor the group has one; none makes "
+    "that an error.",
+)
+
+Offsets = Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    """All partitions of these topics, and those they get later.
+
+    Attributes:
+        topics: a topic's name, or several.
+        kafka_params: Kafka's dotted client names, ``group.id`` and ``auto.offset.reset`` among them.
+        offsets: where to start in some partitions.
+    """
+
+    topics: str | Iterable[str]
+    kafka_params: Mapping[str, object] = field(repr=False)
+    offsets: Offsets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SubscribePattern:
+    """All partitions of the topics in whose name a regular expression is found, and those that come later.
+
+    Attributes:
+        pattern: searched for in the names.
+        kafka_params, offsets: as for :class:`Subscribe`.
+    """
+
+    pattern: str
+    kafka_params: Mapping[str, object] = field(repr=False)
+    offsets: Offsets | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """These partitions and no others.
+
+    Attributes:
+        partitions: which.
+        kafka_params, offsets: as for :class:`Subscribe`.
+    """
+
+    partitions: Iterable[TopicPartition]
+    kafka_params: Mapping[str, object] = field(repr=False)
+    offsets: Offsets | None = None
+
+
+ConsumerStrategy = Subscribe | SubscribePattern | Assign
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions:
+    """A consumer strategy, read and checked.
+
+    Attributes:
+        strategy: which partitions are read.
+        offsets: where to start in the partitions that the program names.
+        otherwise: where to start in the others, and in those that come later; None: it is an error not to know.
+        group_id: to commit to; None when none is given.
+        client: the connection.
+    """
+
+    strategy: Strategy
+    offsets: Offsets
+    otherwise: Position | None
+    group_id: str | None
+    client: ClientOptions
+
+    @classmethod
+    def read(cls, strategy: ConsumerStrategy) -> ConsumerOptions:
+        """Read what the program gives.
+
+        Raises:
+            OptionError: a client setting that is wrong, no topic, a pattern that is none, a negative offset.
+        """
+        given = Given.read(strategy.kafka_params, where="kafka_params")
+        names = (GROUP_ID.name, OFFSET_RESET.name)
+        for one, offset in (strategy.offsets or {}).items():
+            if offset < 0:
+                raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {one}")
+        group_id = given.text(GROUP_ID) or None
+        return cls(
+            strategy=_read_strategy(strategy),
+            offsets=dict(strategy.offsets or {}),
+            otherwise=_otherwise(group_id, given.value(OFFSET_RESET)),
+            group_id=group_id,
+            client=ClientOptions.from_kafka_params(strategy.kafka_params, where="kafka_params", used_elsewhere=names),
+        )
+
+
+def consumer_specs() -> tuple[OptionSpec, ...]:
+    """The settings of a consumer that count beside the client's."""
+    return (GROUP_ID, OFFSET_RESET)
+
+
+def _otherwise(group_id: str | None, reset: str) -> Position | None:
+    positions: dict[str, Earliest | Latest] = {
+        "earliest": Earliest(), "smallest": Earliest(), "latest": Latest(), "largest": Latest()
+    }  # fmt: skip
+    position = positions.get(reset)
+    return position if group_id is None else Committed(group_id, position)
+
+
+def _read_strategy(given: ConsumerStrategy) -> Strategy:
+    match given:
+        case Subscribe(topics):
+            names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+            if not all(names) or not names:
+                raise OptionError(option="topics", reason="names no topic to subscribe to")
+            return TopicNames(names)
+        case SubscribePattern(pattern):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise OptionError(option="pattern", reason=f"{pattern!r} is no regular expression: {error}") from error
+            return TopicPattern(pattern)
+        case Assign(partitions):
+            chosen = tuple(dict.fromkeys(partitions))
+            if not chosen:
+                raise OptionError(option="partitions", reason="names no partition to read")
+            return AssignedPartitions(chosen)
+    assert_never(given)

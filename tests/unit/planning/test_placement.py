@@ -1,0 +1,55 @@
+"""Which executor a range prefers."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.planning.placement import Executor, PreferBrokers, PreferConsistent, PreferFixed, place
+
+RANGES = [OffsetRange("flights", number, 0, 10) for number in range(8)]
+EXECUTORS = [Executor(host, number) for host, number in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"))]
+LEADERS = {one.topic_partition: "ab"[one.partition % 2] for one in RANGES}
+
+
+def test_partitions_are_dealt_evenly_and_stay_where_they_are() -> None:
+    first = place(RANGES, PreferConsistent(), EXECUTORS, {}).locations
+    assert Counter(first) == dict.fromkeys((one.location for one in EXECUTORS), 2)
+    assert place(RANGES, PreferConsistent(), reversed(EXECUTORS), {}).locations == first
+    # What else is in the batch, and which offsets, changes nothing.
+    later = [OffsetRange(one.topic, one.partition, 10, 30) for one in RANGES[3:]]
+    assert place(later, PreferConsistent(), EXECUTORS, {}).locations == first[3:]
+
+
+def test_an_executor_is_written_as_spark_does() -> None:
+    assert Executor("10.0.0.7", "12").location == "executor_10.0.0.7_12"
+
+
+def test_brokers_are_preferred_by_host_and_all_their_executors_are_used() -> None:
+    found = place(RANGES, PreferBrokers(), EXECUTORS, LEADERS)
+    assert found.hosts_without_executors == ()
+    on_a = {one.location for one in EXECUTORS if one.host == "a"}
+    assert {found.locations[number] in on_a for number in (0, 2, 4, 6)} == {True}
+    assert {found.locations[number] in on_a for number in (1, 3, 5, 7)} == {False}
+
+
+def test_a_fixed_host_counts_and_partitions_without_one_go_anywhere() -> None:
+    strategy = PreferFixed({TopicPartition("flights", 0): "b"})
+    found = place(RANGES, strategy, EXECUTORS, LEADERS).locations
+    assert found[0] in {one.location for one in EXECUTORS if one.host == "b"}
+    assert found[1:] == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations[1:]
+
+
+def test_a_host_without_executors_is_told_and_its_partitions_go_anywhere() -> None:
+    found = place(RANGES, PreferFixed({TopicPartition("flights", 0): "nowhere"}), EXECUTORS, LEADERS)
+    assert found.hosts_without_executors == ("nowhere",)
+    assert found.locations == place(RANGES, PreferConsistent(), EXECUTORS, {}).locations
+
+
+def test_a_host_of_a_partition_that_is_not_read_is_not_told() -> None:
+    strategy = PreferFixed({TopicPartition("flights", 99): "nowhere"})
+    assert place(RANGES, strategy, EXECUTORS, {}).hosts_without_executors == ()
+
+
+def test_without_executors_there_is_no_preference() -> None:
+    assert place(RANGES, PreferBrokers(), [], LEADERS).locations == (None,) * len(RANGES)
