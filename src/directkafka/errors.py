@@ -17,6 +17,7 @@
     ├── TransformError              the user's SQL or Python failed
     ├── RangeNotReadError           a task ended before the end of its range
     ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
+    ├── BatchFailedError            a batch of a direct stream failed, and nothing runs after it
     ├── WorkerLostError             a Python worker or an executor died under a task
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
@@ -42,6 +43,7 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyRunningError",
+    "BatchFailedError",
     "BrokerAccessError",
     "BrokerResponseError",
     "BrokerUnreachableError",
@@ -283,6 +285,24 @@ class NonConsecutiveOffsetsError(DirectKafkaError):
         "{range} has {records} records, fewer than offsets. Compaction and transactions leave such gaps, and they are "
         "no loss; but spark.streaming.kafka.allowNonConsecutiveOffsets = false says that there are none, and counts "
         "were taken from the ranges. Set it to true."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchFailedError(DirectKafkaError):
+    """A batch of a direct stream has failed: no later one is planned, and no later offset is committed.
+
+    Attributes:
+        batch_ms: the batch's time, in milliseconds since 1970.
+        cause: what failed.
+    """
+
+    batch_ms: int
+    cause: str
+    template = (
+        "the batch of {batch_ms} ms failed, and the stream stands still: nothing after it is read or committed. Stop "
+        "the context and start again, from the checkpoint or from the offsets that were stored last. It failed with: "
+        "{cause}"
     )
 
 

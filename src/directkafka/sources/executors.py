@@ -44,9 +44,11 @@ def placed_rdd(sc: SparkContext, values: Sequence[Any], locations: Sequence[str 
         locations: where the task of each partition prefers to run, as Spark writes it; None for anywhere.
     """
     jvm: Any = sc._jvm
+    if not values:
+        return sc._jsc.emptyRDD()
     pickled = [pickle.dumps(value, pickle.HIGHEST_PROTOCOL) for value in values]
     if not any(locations):
-        return sc._jsc.parallelize(pickled, max(1, len(pickled)))
+        return sc._jsc.parallelize(pickled, len(pickled))
     preferences = {one: jvm.PythonUtils.toSeq([one] if one else []) for one in set(locations)}
     placed = [jvm.scala.Tuple2(one, preferences[at]) for one, at in zip(pickled, locations, strict=True)]
     tag = jvm.org.apache.spark.api.java.JavaSparkContext.fakeClassTag()

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD_FIELDS",
     "KafkaRDD",
+    "check_handlers",
     "create_rdd",
     "forget_ranges",
     "is_strict",
@@ -53,7 +54,7 @@ _ALLOW_GAPS = "spark.streaming.kafka.allowNonConsecutiveOffsets"
 #: What a few records may take in a fetch, at least and for each.
 _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
 
-#: Ranges of RDDs that only the JVM still knows, by its number of the RDD.
+#: Ranges of RDDs that only the JVM still knows, by its number of the RDD that holds them.
 _RANGES_OF_JVM_RDDS: dict[int, tuple[OffsetRange, ...]] = {}
 
 
@@ -163,7 +164,8 @@ def create_rdd(
         DataLossError: a range that is not, or not as a whole, in its log; names it with the log's own bounds.
         TopicNotFoundError: a topic that is not there.
     """
-    _check(sc, message_handler, arrow_handler)
+    _check_context(sc)
+    check_handlers(message_handler, arrow_handler)
     ranges = list(offset_ranges)
     check_overlaps(ranges, option="offset_ranges")
     with Cluster(kafka_params) as cluster:
@@ -198,12 +200,13 @@ def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
 
 
 def remember_ranges(rdd: KafkaRDD) -> int:
-    """Let :func:`offset_ranges` find the ranges of an RDD that is handed to the JVM and comes back as another object.
+    """Let :func:`offset_ranges` find the ranges of what is made of an RDD in the JVM.
 
     Returns:
-        The JVM's number of the RDD, for :func:`forget_ranges`.
+        The JVM's number of the RDD of ranges, for :func:`forget_ranges`. PySpark makes one RDD of this one and of the
+        functions that follow, so that the RDD of ranges is the only one which the lineage is sure to have.
     """
-    number = rdd.id()
+    number = rdd.prev.id()
     _RANGES_OF_JVM_RDDS[number] = rdd.offset_ranges
     return number
 
@@ -233,12 +236,23 @@ def located(
     return placement.locations
 
 
-def _check(sc: object, message_handler: object, arrow_handler: object) -> None:
+def check_handlers(message_handler: object, arrow_handler: object) -> None:
+    """Refuse two handlers, or one that cannot be called.
+
+    Raises:
+        OptionError: says which.
+    """
+    for option, handler in (("message_handler", message_handler), ("arrow_handler", arrow_handler)):
+        if handler is not None and not callable(handler):
+            raise OptionError(option=option, reason=f"expected a function, found {type(handler).__name__}")
+    if message_handler is not None and arrow_handler is not None:
+        raise OptionError(option="arrow_handler", reason="takes the place of message_handler: give one of them")
+
+
+def _check_context(sc: object) -> None:
     if not isinstance(sc, SparkContext):
         reason = f"must be a SparkContext, found {type(sc).__name__}; Spark Connect has no RDDs: use create_dataframe"
         raise OptionError(option="sc", reason=reason)
-    if message_handler is not None and arrow_handler is not None:
-        raise OptionError(option="arrow_handler", reason="takes the place of message_handler: give one of them")
 
 
 def _led(task: RangeTask, leaders: Mapping[TopicPartition, str]) -> RangeTask:

@@ -18,9 +18,12 @@ from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.view import ClusterView
 
-__all__ = ["SourceCluster", "task_of"]
+__all__ = ["SECOND_LOOK_S", "SourceCluster", "task_of"]
 
 log = logging.getLogger("directkafka.source")
+
+#: After so long, a loss of records that was seen is looked at again, in seconds.
+SECOND_LOOK_S = 0.5
 
 
 class SourceCluster:
@@ -98,6 +101,14 @@ class SourceCluster:
         if self._view_before is not None and self._last_view is not None:
             for near in near_losses(ends, self._view_before, self._last_view):
                 log.warning("%s", near)
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets to a consumer group.
+
+        Raises:
+            BrokerResponseError: the group has active members, or this user has no right to.
+        """
+        self._metadata.commit(group, offsets)
 
     def tasks(self, ranges: Iterable[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
         """What executors need to read the ranges, each with its leader as of the view."""

@@ -42,7 +42,7 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
 from directkafka.view import ClusterView
 
 __all__ = ["BatchReader", "StreamReader"]
@@ -50,8 +50,6 @@ __all__ = ["BatchReader", "StreamReader"]
 log = logging.getLogger("directkafka.source")
 
 Nested = dict[str, dict[str, int]]
-
-_SECOND_LOOK_S = 0.5
 
 
 @dataclass
@@ -192,7 +190,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
             # (KAFKA-7703): a loss is believed when a second look shows it too.
             log.warning("looking again, since it may pass: %s", loss)
-            time.sleep(_SECOND_LOOK_S)
+            time.sleep(SECOND_LOOK_S)
             view = self._view(fresh=True)
             batch = plan(previous, view, policy)
         self._remember(view)

@@ -1,0 +1,115 @@
+"""The plan of a direct stream's batch: where partitions start, and which ranges a batch of a DStream has.
+
+Pure functions over values, as in :mod:`directkafka.planning.plan`, whose rules on losses and topics hold here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+
+from directkafka.errors import OptionError
+from directkafka.offsets import Committed, Exact, OffsetRange, PartitionProgress, Position, Positions, TopicPartition
+from directkafka.options import OffsetLimits
+from directkafka.options.consumer import ConsumerOptions
+from directkafka.options.rates import RatePolicy
+from directkafka.planning.plan import PlanPolicy, plan, plan_origin
+from directkafka.planning.rates import PartitionRates, rated_ends
+from directkafka.planning.starts import Found
+from directkafka.view import ClusterView
+
+__all__ = ["DirectBatch", "Progress", "added_partitions", "plan_direct", "start_positions"]
+
+Progress = Mapping[TopicPartition, PartitionProgress]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectBatch:
+    """What a batch reads, and where the stream is after it.
+
+    Attributes:
+        ranges: one for each partition that has something to read, and an empty one for each that is new, so that
+            who stores the offsets of each batch has them all; sorted.
+        progress: of every partition that the stream has ever read.
+        added: the partitions that are new.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    progress: Progress
+    added: tuple[TopicPartition, ...] = ()
+
+    def start_of(self, added: TopicPartition) -> int:
+        """Where an added partition starts."""
+        return self.progress[added].origin
+
+
+def added_partitions(progress: Progress, view: ClusterView) -> tuple[TopicPartition, ...]:
+    """The partitions that the stream has not read yet, sorted."""
+    return tuple(sorted(view.partitions.keys() - progress.keys()))
+
+
+def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartition]) -> Positions:
+    """Where to start in partitions that are new: at the program's offset, at the group's, or where the reset says.
+
+    Raises:
+        OptionError: none of the three says it.
+    """
+    positions: dict[TopicPartition, Position] = {}
+    for one in partitions:
+        position = Exact(options.offsets[one]) if one in options.offsets else options.otherwise
+        if position is None:
+            raise _no_start(one)
+        positions[one] = position
+    return Positions(partitions=positions, option="offsets")
+
+
+def plan_direct(
+    progress: Progress,
+    view: ClusterView,
+    *,
+    starts: Positions,
+    found: Found,
+    rates: RatePolicy,
+    interval_ms: int,
+    rate: float | None = None,
+    partition_rates: PartitionRates | None = None,
+) -> DirectBatch:
+    """The next batch; one without ranges when there is nothing to read.
+
+    Args:
+        progress: where the stream is.
+        view: the partitions that are read, as the cluster has them now.
+        starts: where the added partitions start.
+        found: answers to :func:`~directkafka.planning.starts.needed_lookups` of these.
+        rates, interval_ms, rate, partition_rates: see :func:`~directkafka.planning.rates.rated_ends`.
+
+    Raises:
+        OptionError: a partition for which the group has no offset, and ``auto.offset.reset`` is none.
+        DataLossError: records that the stream would read are gone, or a start is not in the log.
+    """
+    added = tuple(sorted(starts.partitions))
+    for one, position in starts.partitions.items():
+        if isinstance(position, Committed) and position.otherwise is None and found.get(one) is None:
+            raise _no_start(one)
+    new = replace(view, partitions={one: view.partitions[one] for one in added})
+    policy = PlanPolicy()
+    origin = plan_origin(starts, new, found, policy) if added else None
+    known = dict(progress) | {one.topic_partition: one for one in (origin.progress if origin else ())}
+    ends, latest = {one: here.end for one, here in known.items()}, view.latest()
+    readable = {one: end for one, end in ends.items() if one in latest}
+    rated = rated_ends(readable, latest, rates, interval_ms=interval_ms, rate=rate, partitions=partition_rates)
+    limits = OffsetLimits(partitions={one: end - readable[one] for one, end in rated.items()})
+    batch = plan(known, view, replace(policy, limits=limits))
+    ranges = batch.ranges if batch else ()
+    read = {one.topic_partition for one in ranges}
+    empty = [OffsetRange(one.topic, one.partition, ends[one], ends[one]) for one in added if one not in read]
+    after = {one.topic_partition: one for one in batch.progress} if batch else known
+    return DirectBatch(tuple(sorted([*ranges, *empty])), after, added)
+
+
+def _no_start(one: TopicPartition) -> OptionError:
+    return OptionError(
+        option="auto.offset.reset",
+        reason=f"is none, and nothing says where to start in {one}: give it in offsets, commit an offset to the group, "
+        "or set it to earliest or latest",
+    )

@@ -1,0 +1,243 @@
+"""The driver's part of a direct stream: from the time of a batch to its RDD.
+
+Spark calls the planner once for each output of each batch, pickles it with every checkpoint, and calls the pickled
+copies after a restart. So three things hold:
+
+- **A time has its ranges once.** The first call of a time plans, every other one gets the same RDD. After a crash,
+  Spark runs the batches again that had begun; their ranges are in the checkpoint, and stay what they were.
+- **A stream has one planner**, however many copies the checkpoint holds: unpickling gives the planner of that stream
+  which is there already, unless that one has run, in an earlier life of this process.
+- **Nothing is planned past a failure.** Once a batch has failed, the next one is an error, whatever is left to read.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from pyspark import RDD, SparkContext
+
+from directkafka.errors import BatchFailedError, DataLossError, EnvironmentFaultError
+from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
+from directkafka.options import SourceOptions
+from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
+from directkafka.planning.explicit import losses_of_ranges
+from directkafka.planning.loss import raise_for
+from directkafka.planning.rates import BatchTimes, observe
+from directkafka.sources.group_commits import GroupCommits
+from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, located, remember_ranges
+from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
+from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
+from directkafka.sources.streaming_jvm import StreamingJVM
+from directkafka.view import ClusterView
+
+__all__ = ["DirectPlanner", "batch_ms", "planner_of"]
+
+log = logging.getLogger("directkafka.source")
+
+#: The streams of this process, by their identifier.
+_planners: dict[str, DirectPlanner] = {}
+
+
+class DirectPlanner:
+    """Gives the RDD of each batch; a function for ``DStream.transform``.
+
+    Args:
+        plan: what the program decides.
+        state: where the stream is.
+    """
+
+    def __init__(self, plan: StreamPlan, state: StreamState) -> None:
+        self.plan = plan
+        self.jvm: StreamingJVM | None = None
+        self.has_run = False
+        self._state = state
+        self._lock = threading.RLock()
+        self._cluster: SourceCluster | None = None
+        self._rdds: dict[int, KafkaRDD] = {}
+        self._failure: BatchFailedError | None = None
+        self.commits = GroupCommits(self._commit, self._is_done)
+        _planners[plan.stream_id] = self
+
+    def __call__(self, when: datetime, tick: RDD[Any]) -> KafkaRDD:
+        """The RDD of a batch.
+
+        Args:
+            when: the batch's time, as Spark gives it.
+            tick: an empty RDD that says which context this is.
+
+        Raises:
+            BatchFailedError: a batch before it has failed.
+            DataLossError: records that should be read are gone.
+        """
+        with self._lock:
+            ms, self.has_run = batch_ms(when), True
+            if self.jvm is None:
+                # After a restart nobody has handed it over; while the first batches are made, it is not there yet.
+                self.jvm = StreamingJVM.active(tick.ctx, self)
+            if ms not in self._rdds:
+                self._rdds = {ms: self._rdd(ms, tick.ctx)}
+            return self._rdds[ms]
+
+    def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
+        """The time of the youngest batch that reads up to one of these offsets; None when none does."""
+        wanted = set(ends.items())
+        with self._lock:
+            batches = self._state.ranges.items()
+            found = [ms for ms, read in batches if wanted & {(one.topic_partition, one.until_offset) for one in read}]
+        return max(found, default=None)
+
+    def check(self, ms: int) -> None:
+        """See that no batch before this one has failed.
+
+        Raises:
+            BatchFailedError: one has.
+        """
+        failure = self._failure
+        if failure is not None and ms >= failure.batch_ms:
+            raise failure
+
+    def fail(self, ms: int, cause: str) -> None:
+        """A batch has failed: from it on, nothing is planned, run or committed."""
+        with self._lock:
+            if self._failure is None or ms < self._failure.batch_ms:
+                self._failure = BatchFailedError(batch_ms=ms, cause=cause)
+
+    def observe(self, ms: int, times: BatchTimes) -> None:
+        """Tell the rate controller of a batch that is done; how many records it had follows from its ranges."""
+        policy = self.plan.rates.feedback
+        if policy is None:
+            return
+        with self._lock:
+            state = self._state
+            known = replace(times, records=total_count(state.ranges.get(ms, ())))
+            state.feedback = observe(state.feedback, known, interval_ms=self.plan.interval_ms, policy=policy)
+
+    def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        assert self.plan.options.group_id is not None, "commit_async has refused it"
+        self.cluster().commit(self.plan.options.group_id, offsets)
+
+    def _is_done(self, ms: int) -> bool:
+        self.check(ms)
+        return self.jvm is None or ms not in self.jvm.pending()
+
+    def cluster(self) -> SourceCluster:
+        """The connections, made when they are first needed."""
+        with self._lock:
+            if self._cluster is None:
+                given = self.plan.options
+                self._cluster = SourceCluster(
+                    SourceOptions(
+                        strategy=given.strategy,
+                        starting=Positions(),
+                        ending=None,
+                        client=given.client,
+                        group_id=given.group_id,
+                        columns=RECORD_FIELDS,
+                    )
+                )
+            return self._cluster
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._lock:
+            return _restored, (self.plan, replace(self._state, ranges=dict(self._state.ranges)))
+
+    def _rdd(self, ms: int, sc: SparkContext) -> KafkaRDD:
+        known = self._state.ranges.get(ms)
+        if known is None:
+            self.check(ms)
+            view, ranges = self._planned(ms)
+        else:
+            view, ranges = self.cluster().view(must_exist=True), known
+            raise_for(losses_of_ranges(ranges, view))
+        tasks = self.cluster().tasks(ranges, view)
+        rdd = KafkaRDD(sc, tasks, self.plan.read, located(sc, tasks, self.plan.location, view))
+        remember_ranges(rdd)
+        if self.jvm is not None:
+            self.jvm.report(ms, ranges)
+        return rdd
+
+    def _planned(self, ms: int) -> tuple[ClusterView, tuple[OffsetRange, ...]]:
+        state = self._state
+        if state.ranges and ms <= max(state.ranges):
+            raise EnvironmentFaultError(
+                what=f"Spark asks for the batch of {_shown(ms)} again, and its ranges are forgotten",
+                remedy="Let the context remember batches for longer: ssc.remember(seconds).",
+            )
+        is_first = not state.progress
+        view = self.cluster().view(must_exist=is_first)
+        if self._is_queue_full():
+            log.warning("the batch of %s is empty: %s batches wait", _shown(ms), self.plan.waiting_batches_max)
+            state.ranges[ms] = ()
+            return view, ()
+        view, batch = self._decided(view)
+        if batch.added and not is_first:
+            starts = {
+                one.topic_partition: one.from_offset for one in batch.ranges if one.topic_partition in batch.added
+            }
+            log.warning("partitions added: %s", ", ".join(f"{one} at {start}" for one, start in starts.items()))
+        state.progress, state.ranges[ms] = batch.progress, batch.ranges
+        if self.jvm is not None:
+            state.forget(ms - self.jvm.remembered_ms())
+        return view, batch.ranges
+
+    def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:
+        try:
+            return view, self._decide(view)
+        except DataLossError as loss:
+            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
+            # (KAFKA-7703): a loss is believed when a second look shows it too.
+            log.warning("looking again, since it may pass: %s", loss)
+            time.sleep(SECOND_LOOK_S)
+            again = self.cluster().view(fresh=True)
+            return again, self._decide(again)
+
+    def _decide(self, view: ClusterView) -> DirectBatch:
+        given, state = self.plan, self._state
+        starts = start_positions(given.options, added_partitions(state.progress, view))
+        new = replace(view, partitions={one: view.partitions[one] for one in starts.partitions})
+        return plan_direct(
+            state.progress,
+            view,
+            starts=starts,
+            found=self.cluster().lookups(starts, new),
+            rates=given.rates,
+            interval_ms=given.interval_ms,
+            rate=state.feedback.rate,
+            partition_rates=rates_of(given.partition_config, view.partitions),
+        )
+
+    def _is_queue_full(self) -> bool:
+        most = self.plan.waiting_batches_max
+        return most is not None and self.jvm is not None and len(self.jvm.pending()) >= most
+
+
+def planner_of(stream_id: str) -> DirectPlanner:
+    """The planner of a stream of this process."""
+    return _planners[stream_id]
+
+
+def batch_ms(when: datetime) -> int:
+    """A batch's time as Spark has it, in milliseconds since 1970; right also in the hour that a clock goes back."""
+    return round(when.timestamp() * 1000)
+
+
+def _restored(plan: StreamPlan, state: StreamState) -> DirectPlanner:
+    """What unpickling a planner gives."""
+    known = _planners.get(plan.stream_id)
+    if known is not None and not known.has_run:
+        return known
+    plan.program.warn_if_changed()
+    # Spark looks there each interval, and a machine that was started anew may have emptied its temporary folder.
+    tick_folder()
+    log.info("the stream goes on from its checkpoint, with %d batches that may run again", len(state.ranges))
+    return DirectPlanner(plan, state)
+
+
+def _shown(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")

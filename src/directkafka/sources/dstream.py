@@ -1,0 +1,170 @@
+"""A direct stream: each interval the driver asks for the latest offsets, and a batch is an RDD of exact ranges.
+
+Spark had this for Scala only (``KafkaUtils.createDirectStream``, SPARK-16534). Without a receiver and without a
+write-ahead log, records are read once, by executors, from Kafka.
+"""
+
+from __future__ import annotations
+
+import functools
+import uuid
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any
+
+from pyspark import RDD
+from pyspark.streaming import DStream, StreamingContext
+from pyspark.streaming.dstream import TransformedDStream
+
+from directkafka.errors import OptionError
+from directkafka.offsets import OffsetRange
+from directkafka.options.consumer import ConsumerOptions, ConsumerStrategy
+from directkafka.options.rates import RatePolicy
+from directkafka.planning.placement import LocationStrategy, PreferConsistent
+from directkafka.sources.direct_planner import DirectPlanner, batch_ms, planner_of
+from directkafka.sources.group_commits import CommitCallback, Queued
+from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
+from directkafka.sources.rdd import check_handlers, is_strict
+from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
+from directkafka.sources.streaming_jvm import StreamingJVM
+
+__all__ = ["DirectStream", "create_direct_stream"]
+
+
+class DirectStream(DStream[Any]):
+    """The stream that :func:`create_direct_stream` gives: a DStream whose RDDs have offset ranges.
+
+    It may be used inside the functions that are given to it: a checkpoint keeps the stream's name, not the stream.
+    """
+
+    def __init__(self, source: TransformedDStream[Any], planner: DirectPlanner) -> None:
+        super().__init__(source._jdstream, source._ssc, source._jrdd_deserializer)
+        self._source, self._planner = source, planner
+
+    def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:  # type: ignore[override]
+        """Apply a function to each RDD, whose :func:`directkafka.offset_ranges` are still to be had there."""
+        # The plain DStream folds functions into one pass over the records; Spark does that for no subclass.
+        return super().transform(func) if self.is_cached or self.is_checkpointed else self._source.transform(func)
+
+    def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
+        """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
+        takes_time = func.__code__.co_argcount == 2
+        planner = self._planner
+
+        def guarded(when: datetime, rdd: RDD[Any]) -> None:
+            planner.check(batch_ms(when))
+            try:
+                func(when, rdd) if takes_time else func(rdd)
+            except BaseException as error:
+                # Told here too: the next batch may begin before Spark's event says it.
+                planner.fail(batch_ms(when), f"{type(error).__name__}: {error}")
+                raise
+
+        super().foreachRDD(guarded)
+
+    def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
+        """Commit the ends of these ranges to the stream's group, once the batch that they are of has succeeded.
+
+        Args:
+            offset_ranges: of the batch, as :func:`directkafka.offset_ranges` gives them.
+            callback: called with the offsets by partition, and with None or the error that came of it.
+
+        Raises:
+            OptionError: the stream has no ``group.id``.
+        """
+        commit(self._planner.plan.stream_id, offset_ranges, callback)
+
+    def waiting_batches(self) -> int:
+        """How many batches wait or run: more than one means that batches take longer than the interval."""
+        jvm = self._planner.jvm
+        return len(jvm.pending()) if jvm is not None else 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Committer, (self._planner.plan.stream_id,)
+
+
+class _Committer:
+    """What is left of a stream in a function that a checkpoint has kept."""
+
+    def __init__(self, stream_id: str) -> None:
+        self._stream_id = stream_id
+
+    def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
+        commit(self._stream_id, offset_ranges, callback)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Committer, (self._stream_id,)
+
+
+def create_direct_stream(
+    ssc: StreamingContext,
+    consumer_strategy: ConsumerStrategy,
+    location_strategy: LocationStrategy | None = None,
+    *,
+    per_partition_config: PerPartitionConfig | None = None,
+    message_handler: MessageHandler | None = None,
+    arrow_handler: ArrowHandler | None = None,
+    waiting_batches_max: int | None = None,
+) -> DirectStream:
+    """A DStream of Kafka records whose batches are exact offset ranges.
+
+    It starts at the strategy's offsets, else at those that its group has committed, else where ``auto.offset.reset``
+    says. Rates follow Spark's settings: ``spark.streaming.kafka.maxRatePerPartition``,
+    ``spark.streaming.backpressure.enabled`` and so on.
+
+    Args:
+        ssc: a context that has not started.
+        consumer_strategy: what is read, and Kafka's settings.
+        location_strategy: where tasks run if they may choose; :class:`PreferConsistent` when not given.
+        per_partition_config: rates of single partitions.
+        message_handler: makes an item of each :class:`ConsumerRecord`, on executors.
+        arrow_handler: makes items of each Arrow batch of records, in place of the other, and several times faster.
+        waiting_batches_max: when so many batches wait or run, the next one is empty and leaves its records to a later
+            one. None: batches queue up, as in Spark.
+
+    Raises:
+        OptionError: a setting that is wrong.
+    """
+    check_handlers(message_handler, arrow_handler)
+    if waiting_batches_max is not None and waiting_batches_max < 1:
+        raise OptionError(option="waiting_batches_max", reason=f"expected a number from 1, found {waiting_batches_max}")
+    sc = ssc.sparkContext
+    plan = StreamPlan(
+        stream_id=uuid.uuid4().hex,
+        options=ConsumerOptions.read(consumer_strategy),
+        rates=RatePolicy.from_spark_conf(dict(sc.getConf().getAll())),
+        partition_config=per_partition_config,
+        location=location_strategy or PreferConsistent(),
+        read=ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc)),
+        interval_ms=ssc._jssc.ssc().graph().batchDuration().milliseconds(),
+        waiting_batches_max=waiting_batches_max,
+        program=Program.running(),
+    )
+    planner = DirectPlanner(plan, StreamState())
+    planner.jvm = StreamingJVM(sc, ssc._jssc.ssc(), planner)
+    _flush_at_stop(ssc, planner)
+    return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), planner)
+
+
+def commit(stream_id: str, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None) -> None:
+    """Queue offsets of a stream; see :meth:`DirectStream.commit_async`."""
+    planner = planner_of(stream_id)
+    if planner.plan.options.group_id is None:
+        raise OptionError(option="group.id", reason="is needed in kafka_params for offsets to be committed")
+    ends: dict[Any, int] = {}
+    for one in offset_ranges:
+        ends[one.topic_partition] = max(one.until_offset, ends.get(one.topic_partition, 0))
+    if ends:
+        planner.commits.add(Queued(ends, callback, planner.batch_of(ends)))
+
+
+def _flush_at_stop(ssc: StreamingContext, planner: DirectPlanner) -> None:
+    stop = ssc.stop
+
+    @functools.wraps(stop)
+    def stop_and_flush(*args: Any, **options: Any) -> None:
+        stop(*args, **options)
+        planner.commits.flush()
+        planner.cluster().close()
+
+    ssc.stop = stop_and_flush  # type: ignore[method-assign]

@@ -1,0 +1,109 @@
+"""Offsets of a direct stream on their way to its consumer group.
+
+In Spark, ``commitAsync`` only fills a queue that the *next* batch empties, so that the last batch of every run is never
+committed. Here a thread commits as soon as the batch that the offsets are of has succeeded, with all its outputs, and
+what is queued is flushed when the context stops.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from directkafka.errors import DirectKafkaError
+from directkafka.offsets import TopicPartition
+
+__all__ = ["CommitCallback", "GroupCommits", "Queued"]
+
+log = logging.getLogger("directkafka.source")
+
+Offsets = Mapping[TopicPartition, int]
+CommitCallback = Callable[[dict[TopicPartition, int], DirectKafkaError | None], None]
+
+#: How often batches that still run are looked at, in seconds.
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Queued:
+    """One call of ``commit_async``.
+
+    Attributes:
+        offsets: the next offset to read, by partition.
+        callback: told what became of it.
+        batch_ms: time of the batch that the offsets are of; None when they are of none.
+    """
+
+    offsets: Offsets
+    callback: CommitCallback | None
+    batch_ms: int | None
+
+
+class GroupCommits:
+    """Commits offsets in the order in which they were queued.
+
+    Args:
+        commit: sends offsets to the group.
+        is_done: whether a batch has succeeded; raises when it has failed.
+    """
+
+    def __init__(self, commit: Callable[[Offsets], None], is_done: Callable[[int], bool]) -> None:
+        self._commit, self._is_done = commit, is_done
+        self._queue: list[Queued] = []
+        self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def add(self, queued: Queued) -> None:
+        """Commit these offsets when their batch has succeeded."""
+        with self._changed:
+            self._queue.append(queued)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="directkafka commits", daemon=True)
+                self._thread.start()
+                atexit.register(self.flush)
+            self._changed.notify_all()
+
+    def flush(self, timeout_s: float = 10.0) -> bool:
+        """Wait until all that is queued is committed or refused.
+
+        Args:
+            timeout_s: how long at most, in seconds.
+
+        Returns:
+            Whether nothing is left.
+        """
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._queue, timeout_s)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._queue)
+                first = self._queue[0]
+            error = None
+            try:
+                if first.batch_ms is not None and not self._is_done(first.batch_ms):
+                    time.sleep(_LOOK_S)
+                    continue
+                self._commit(first.offsets)
+            except DirectKafkaError as failure:
+                error = failure
+            _answer(first, error)
+            with self._changed:
+                self._queue.pop(0)
+                self._changed.notify_all()
+
+
+def _answer(queued: Queued, error: DirectKafkaError | None) -> None:
+    if queued.callback is None:
+        if error is not None:
+            log.warning("offsets were not committed to the group; the stream goes on: %s", error)
+        return
+    try:
+        queued.callback(dict(queued.offsets), error)
+    except Exception:
+        log.exception("the callback of commit_async failed")

@@ -1,0 +1,137 @@
+"""What a direct stream is and where it stands: the two values that its checkpoint holds."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.consumer import ConsumerOptions
+from directkafka.options.rates import RatePolicy
+from directkafka.planning.direct import Progress
+from directkafka.planning.placement import LocationStrategy
+from directkafka.planning.rates import Feedback, PartitionRates
+from directkafka.sources.range_tasks import ReadRecords
+
+__all__ = ["PerPartitionConfig", "Program", "StreamPlan", "StreamState", "rates_of", "tick_folder"]
+
+log = logging.getLogger("directkafka.source")
+
+
+class PerPartitionConfig:
+    """Rates of single partitions: a base class. None leaves a partition to the settings."""
+
+    def max_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
+        """Most records a second; 0 for no bound."""
+        return None
+
+    def min_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
+        """Fewest records a batch of a partition that has so many."""
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The main file of a program, to tell whether a checkpoint was made by the one that runs now.
+
+    Attributes:
+        path: the file; empty where there is none (a notebook, a shell).
+        digest: SHA-256 of its text.
+    """
+
+    path: str
+    digest: str
+
+    @classmethod
+    def running(cls) -> Program:
+        """The program of this process."""
+        path = getattr(sys.modules.get("__main__"), "__file__", None) or ""
+        try:
+            text = Path(path).read_bytes() if path else b""
+        except OSError:
+            path, text = "", b""
+        return cls(path, hashlib.sha256(text).hexdigest())
+
+    def warn_if_changed(self) -> None:
+        """Say that a restored stream runs its old code, when the program has another now."""
+        now = Program.running()
+        if self.digest != now.digest:
+            log.warning(
+                "this stream comes from a checkpoint that another version of the program made (%s, %.8s; now %s, "
+                "%.8s). Spark runs the functions that are in the checkpoint, not those of the program. To run the new "
+                "ones, start without the checkpoint, at the offsets that the group or your own store has.",
+                self.path or "no file", self.digest, now.path or "no file", now.digest,
+            )  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamPlan:
+    """What a program decides about a stream.
+
+    Attributes:
+        stream_id: names the stream, also after a restart from its checkpoint.
+        options: what is read, and where it starts.
+        rates, partition_config: how fast.
+        location: where tasks run if they may choose.
+        read: what tasks make of records.
+        interval_ms: between two batches.
+        waiting_batches_max: when so many batches wait or run, the next one is empty; None for no bound.
+        program: what made the stream.
+    """
+
+    stream_id: str
+    options: ConsumerOptions
+    rates: RatePolicy
+    partition_config: PerPartitionConfig | None
+    location: LocationStrategy
+    read: ReadRecords
+    interval_ms: int
+    waiting_batches_max: int | None
+    program: Program
+
+
+@dataclass(kw_only=True)
+class StreamState:
+    """Where a stream is.
+
+    Attributes:
+        progress: of every partition that it has ever read.
+        ranges: of each batch that Spark may ask for again, by its time in milliseconds since 1970.
+        feedback: what the rate controller remembers.
+    """
+
+    progress: Progress = field(default_factory=dict)
+    ranges: dict[int, tuple[OffsetRange, ...]] = field(default_factory=dict)
+    feedback: Feedback = field(default_factory=Feedback)
+
+    def forget(self, before_ms: int) -> None:
+        """Drop the ranges of batches that are older."""
+        for ms in [one for one in self.ranges if one < before_ms]:
+            del self.ranges[ms]
+
+
+def rates_of(config: PerPartitionConfig | None, partitions: Mapping[TopicPartition, object]) -> PartitionRates:
+    """What the program says of single partitions."""
+    if config is None:
+        return PartitionRates()
+    maxima = {one: config.max_rate_per_partition(one) for one in partitions}
+    minima = {one: config.min_rate_per_partition(one) for one in partitions}
+    return PartitionRates(
+        maxima={one: rate for one, rate in maxima.items() if rate is not None},
+        minima={one: rate for one, rate in minima.items() if rate is not None},
+    )
+
+
+def tick_folder() -> Path:
+    """A folder that stays empty: Spark's file stream over it gives an RDD each interval, and a checkpoint can hold it.
+
+    (``queueStream`` gives RDDs as well, but cannot be restored.)
+    """
+    folder = Path(tempfile.gettempdir(), "directkafka-ticks")
+    folder.mkdir(exist_ok=True)
+    return folder

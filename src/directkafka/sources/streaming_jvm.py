@@ -1,0 +1,109 @@
+"""What a direct stream asks of the JVM's streaming scheduler, and what it tells it.
+
+PySpark has no call for most of it. ``StreamingContext.scheduler``, ``JobScheduler.getPendingTimes`` and
+``InputInfoTracker.reportInfo`` are what Spark's own direct stream uses; they are private to Spark's packages in Scala
+and plain methods in the JVM.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
+from pyspark.streaming.listener import StreamingListener
+
+from directkafka.offsets import OffsetRange, total_count
+from directkafka.planning.rates import BatchTimes
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+__all__ = ["BatchObserver", "StreamingJVM"]
+
+log = logging.getLogger("directkafka.source")
+
+
+class BatchObserver(Protocol):
+    """Who is told how batches end."""
+
+    def fail(self, ms: int, cause: str) -> None:
+        """An output of the batch of this time has failed."""
+        ...
+
+    def observe(self, ms: int, times: BatchTimes) -> None:
+        """The batch of this time is done."""
+        ...
+
+
+class StreamingJVM:
+    """The scheduler of one streaming context.
+
+    Args:
+        sc: the SparkContext.
+        jssc: Scala's StreamingContext.
+        observer: told of every batch.
+    """
+
+    def __init__(self, sc: SparkContext, jssc: JavaObject, observer: BatchObserver) -> None:
+        jvm: Any = sc._jvm
+        self._jvm = jvm
+        self._jssc = jssc
+        self._stream_id: int = jssc.getNewInputStreamId()
+        wrapped = jvm.PythonStreamingListenerWrapper(_Listener(observer))
+        jssc.addStreamingListener(jvm.JavaStreamingListenerWrapper(wrapped))
+
+    @classmethod
+    def active(cls, sc: SparkContext, observer: BatchObserver) -> StreamingJVM | None:
+        """The context that runs in this process; None before it has started."""
+        jvm: Any = sc._jvm
+        found = jvm.org.apache.spark.streaming.StreamingContext.getActive()
+        return None if found.isEmpty() else cls(sc, found.get(), observer)
+
+    def pending(self) -> set[int]:
+        """The times of batches that wait, run, or have failed, in milliseconds since 1970."""
+        times = self._jssc.scheduler().getPendingTimes()
+        return {times.apply(number).milliseconds() for number in range(times.size())}
+
+    def remembered_ms(self) -> int:
+        """For how long batches may be asked for again, in milliseconds: twice what Spark's windows need."""
+        streams = self._jssc.graph().getInputStreams()
+        kept = [one.rememberDuration() for one in streams]
+        return 2 * max((one.milliseconds() for one in kept if one is not None), default=0) + 60_000
+
+    def report(self, ms: int, ranges: Sequence[OffsetRange]) -> None:
+        """Let Spark's streaming page show a batch's records and ranges; a page is not worth an error."""
+        described = "\n".join(f"{one.topic_partition}: [{one.from_offset}, {one.until_offset})" for one in ranges)
+        try:
+            metadata = self._jvm.PythonUtils.toScalaMap({"Description": described})
+            scheduler = self._jvm.org.apache.spark.streaming.scheduler
+            info = scheduler.StreamInputInfo(self._stream_id, total_count(ranges), metadata)
+            self._jssc.scheduler().inputInfoTracker().reportInfo(self._jvm.Time(ms), info)
+        except Py4JError as error:
+            log.debug("Spark's streaming page does not show this batch: %s", error)
+
+
+class _Listener(StreamingListener):
+    """Hears how batches end, on a thread of Spark's."""
+
+    def __init__(self, observer: BatchObserver) -> None:
+        super().__init__()
+        self._observer = observer
+
+    def onOutputOperationCompleted(self, outputOperationCompleted: Any) -> None:  # noqa: N802, N803 - Spark's names
+        operation = outputOperationCompleted.outputOperationInfo()
+        reason = operation.failureReason()
+        if reason:
+            self._observer.fail(operation.batchTime().milliseconds(), reason)
+
+    def onBatchCompleted(self, batchCompleted: Any) -> None:  # noqa: N802, N803 - Spark's names
+        info = batchCompleted.batchInfo()
+        times = BatchTimes(
+            ended_ms=info.processingEndTime(),
+            records=0,
+            processing_ms=info.processingDelay(),
+            scheduling_ms=info.schedulingDelay(),
+        )
+        self._observer.observe(info.batchTime().milliseconds(), times)
