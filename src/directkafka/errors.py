@@ -26,8 +26,10 @@
         ├── CommitUnknownError      no answer to a commit: neither success nor failure
         ├── FencedError             a newer driver owns the pipeline
         ├── OffsetMismatchError     the ledger's ends are not this batch's starts
+        │   └── StoredOffsetError   the same, of offsets that a program stores itself
         ├── LineageError            the ledger belongs to another checkpoint or job
         ├── RowCountError           rows in the store differ from what the tasks reported
+        │   └── RecordCountError    records that were processed differ from what the ranges have
         ├── SchemaMismatchError     the table and the DataFrame do not fit
         └── RowRejectedError        a row that the store cannot hold
 
@@ -60,6 +62,7 @@ __all__ = [
     "OffsetMismatchError",
     "OptionError",
     "RangeNotReadError",
+    "RecordCountError",
     "RowCountError",
     "RowRejectedError",
     "SchemaMismatchError",
@@ -67,6 +70,7 @@ __all__ = [
     "StoreError",
     "StoreRequestError",
     "StoreUnavailableError",
+    "StoredOffsetError",
     "TopicNotFoundError",
     "TransformError",
     "WorkerLostError",
@@ -398,6 +402,17 @@ class OffsetMismatchError(StoreError):
 
 
 @dataclass(kw_only=True, eq=False)
+class StoredOffsetError(OffsetMismatchError):
+    """The offsets that a program stores itself are not the starts of its ranges."""
+
+    batch_id: int = -1
+    template = (
+        "stream {pipeline!r} at {store}: the ranges start with {expected}, stored is {found}. Records would be lost or "
+        "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load)."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
 class LineageError(StoreError):
     """The ledger's entry belongs to another lineage (another checkpoint, another job of the same name)."""
 
@@ -418,6 +433,17 @@ class RowCountError(StoreError):
     template = (
         "{sink} at {store}: the tasks reported {reported} rows, the store has {found}. The batch was rolled "
         "back (staging tables are emptied when a server recovers from a crash); it is written again."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordCountError(RowCountError):
+    """A program has processed other numbers of records than its ranges have."""
+
+    template = (
+        "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
+        "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
+        "records (KafkaRDD.record_counts)."
     )
 
 

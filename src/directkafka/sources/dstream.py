@@ -41,7 +41,7 @@ class DirectStream(DStream[Any]):
         super().__init__(source._jdstream, source._ssc, source._jrdd_deserializer)
         self._source, self._planner = source, planner
 
-    def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:  # type: ignore[override]
+    def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
         """Apply a function to each RDD, whose :func:`directkafka.offset_ranges` are still to be had there."""
         # The plain DStream folds functions into one pass over the records; Spark does that for no subclass.
         return super().transform(func) if self.is_cached or self.is_checkpointed else self._source.transform(func)

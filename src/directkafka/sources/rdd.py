@@ -96,12 +96,18 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
             return super().count()
         if self._read.is_strict:
             return total_count(self.offset_ranges)
+        return sum(self.record_counts())
+
+    def record_counts(self) -> tuple[int, ...]:
+        """How many records each range has: its offsets less the gaps that compaction and transactions leave.
+
+        They are read and counted on executors; no record becomes a Python object.
+        """
         tasks = [replace(task, columns=("offset",)) for task in self._tasks if task.range.count()]
-        if not tasks:
-            return 0
         counting = KafkaRDD(self.ctx, tasks, self._read, self._locations_of(tasks))
         counts: RDD[int] = PipelinedRDD(counting.prev, CountRecords(self._read.is_strict))
-        return sum(counts.collect())
+        counted = dict(zip((task.range for task in tasks), counts.collect(), strict=True))
+        return tuple(counted.get(one, 0) for one in self.offset_ranges)
 
     def take(self, num: int) -> list[Any]:
         """The first items: ranges are read one after the other, a little of each, until there are enough.

@@ -1,0 +1,161 @@
+"""Offsets in the user's own transaction, in a real Postgres."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+
+import psycopg
+import pytest
+
+import directkafka as dk
+from directkafka import OffsetRange, OffsetStore, TopicPartition
+from directkafka.errors import OptionError, RecordCountError, StoredOffsetError, StoreUnavailableError
+
+pytestmark = pytest.mark.real
+
+FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
+WAIT_S = 30.0
+
+
+@pytest.fixture
+def store(database: str) -> OffsetStore:
+    return OffsetStore(database, "flights")
+
+
+@pytest.fixture
+def started(store: OffsetStore) -> OffsetStore:
+    store.preload({FIRST: 0, SECOND: 100})
+    return store
+
+
+def test_a_stream_that_has_never_run_has_no_offsets_and_nothing_is_made_by_asking(
+    store: OffsetStore, database: str
+) -> None:
+    assert store.load() == {}
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT to_regclass('directkafka_offsets')").fetchone() == (None,)
+
+
+def test_a_first_run_is_preloaded_and_a_later_one_goes_on(store: OffsetStore, database: str) -> None:
+    assert store.preload({FIRST: 5}) == {FIRST: 5}
+    with psycopg.connect(database) as connection:
+        store.advance(connection, [OffsetRange("flights", 0, 5, 9)])
+    # A partition that came later starts where it is told, the other one stays where it is.
+    assert store.preload({FIRST: 0, SECOND: 3}) == {FIRST: 9, SECOND: 3}
+    assert OffsetStore(database, "other").load() == {}
+
+
+def test_offsets_move_with_the_results_or_not_at_all(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE results (n int)")
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO results VALUES (1)")
+        started.advance(connection, [OffsetRange("flights", 0, 0, 10)])
+        connection.rollback()
+    assert started.load() == {FIRST: 0, SECOND: 100}
+    with psycopg.connect(database) as connection:
+        connection.execute("INSERT INTO results VALUES (1)")
+        started.advance(connection, [OffsetRange("flights", 0, 0, 10), OffsetRange("flights", 1, 100, 100)])
+    assert started.load() == {FIRST: 10, SECOND: 100}
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
+
+
+@pytest.mark.parametrize(
+    ("moved", "expected", "found"),
+    [
+        (OffsetRange("flights", 1, 90, 110), "flights-1 at 90", "flights-1 at 100"),
+        (OffsetRange("flights", 1, 110, 120), "flights-1 at 110", "flights-1 at 100"),
+        (OffsetRange("flights", 7, 0, 10), "flights-7 at 0", "flights-7 at nothing"),
+    ],
+    ids=["would double", "would lose", "unknown partition"],
+)
+def test_a_range_that_does_not_start_where_the_stream_is_moves_nothing(
+    started: OffsetStore, database: str, moved: OffsetRange, expected: str, found: str
+) -> None:
+    with pytest.raises(StoredOffsetError) as raised, psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 0, 10), moved])
+    assert (raised.value.expected, raised.value.found) == (expected, found)
+    assert isinstance(raised.value, dk.OffsetMismatchError)
+    assert started.load() == {FIRST: 0, SECOND: 100}
+
+
+def test_of_two_drivers_with_one_range_the_second_finds_the_offset_moved(started: OffsetStore, database: str) -> None:
+    ranges = [OffsetRange("flights", 0, 0, 10)]
+    outcome: list[BaseException] = []
+
+    def second() -> None:
+        try:
+            with psycopg.connect(database) as connection:
+                started.advance(connection, ranges)
+        except StoredOffsetError as error:
+            outcome.append(error)
+
+    with psycopg.connect(database) as connection:
+        started.advance(connection, ranges)
+        thread = threading.Thread(target=second)
+        thread.start()
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        with psycopg.connect(database, autocommit=True) as looking:
+            for _ in range(1000):
+                if looking.execute(waiting).fetchone() == (1,):
+                    break
+                looking.execute("SELECT pg_sleep(0.01)")
+            else:
+                pytest.fail("the second driver does not wait for the first one")
+    thread.join(WAIT_S)
+    assert [one.found for one in outcome if isinstance(one, StoredOffsetError)] == ["flights-0 at 10"]
+    assert started.load()[FIRST] == 10
+
+
+def test_rows_are_counted_against_the_range_less_its_known_gaps(started: OffsetStore, database: str) -> None:
+    ranges = [OffsetRange("flights", 0, 0, 10)]
+    with psycopg.connect(database) as connection:
+        with pytest.raises(RecordCountError, match="9 records were processed, the ranges have 10"):
+            started.advance(connection, ranges, rows=9)
+        with pytest.raises(RecordCountError, match="10 records were processed, the ranges have 9"):
+            started.advance(connection, ranges, rows=10, records=9)
+        started.advance(connection, ranges, rows=9, records=9)
+    assert started.load()[FIRST] == 10
+
+
+def test_a_connection_that_commits_each_statement_is_refused(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        with pytest.raises(OptionError, match="belong in one transaction"):
+            started.advance(connection, [OffsetRange("flights", 0, 0, 10)])
+        with connection.transaction():
+            started.advance(connection, [OffsetRange("flights", 0, 0, 10)])
+    assert started.load()[FIRST] == 10
+
+
+def test_rewinding_is_an_update(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 0, 10)])
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "UPDATE directkafka_offsets SET next_offset = 3 "
+            "WHERE stream = 'flights' AND topic = 'flights' AND partition = 0"
+        )
+    assert started.load()[FIRST] == 3
+    with psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 3, 12)])
+    assert started.load()[FIRST] == 12
+
+
+def test_it_travels_to_executors_and_shows_no_password(database: str) -> None:
+    store = OffsetStore(f"{database}?password=hunter2", "flights")
+    assert "hunter2" not in repr(store)
+    assert repr(pickle.loads(pickle.dumps(store))) == repr(store)
+
+
+def test_a_database_that_is_away_is_told() -> None:
+    with pytest.raises(StoreUnavailableError, match=r"127\.0\.0\.1:1/nothing"):
+        OffsetStore("postgresql://127.0.0.1:1/nothing", "flights").load()
+
+
+def test_a_stream_needs_a_name(database: str) -> None:
+    with pytest.raises(OptionError, match="is empty"):
+        OffsetStore(database, "")
