@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any
 
-from pyspark import RDD
+from pyspark import RDD, SparkContext
 from pyspark.streaming import DStream, StreamingContext
 from pyspark.streaming.dstream import TransformedDStream
 
@@ -126,13 +126,15 @@ def create_direct_stream(
         OptionError: a setting that is wrong.
     """
     check_handlers(message_handler, arrow_handler)
+    if not ssc._jssc.getState().toString() == "INITIALIZED":
+        raise OptionError(option="ssc", reason="has started already: make all streams and their outputs before start()")
     if waiting_batches_max is not None and waiting_batches_max < 1:
         raise OptionError(option="waiting_batches_max", reason=f"expected a number from 1, found {waiting_batches_max}")
     sc = ssc.sparkContext
     plan = StreamPlan(
         stream_id=uuid.uuid4().hex,
         options=ConsumerOptions.read(consumer_strategy),
-        rates=RatePolicy.from_spark_conf(dict(sc.getConf().getAll())),
+        rates=rate_policy(sc),
         partition_config=per_partition_config,
         location=location_strategy or PreferConsistent(),
         read=ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc)),
@@ -144,6 +146,11 @@ def create_direct_stream(
     planner.jvm = StreamingJVM(sc, ssc._jssc.ssc(), planner)
     _flush_at_stop(ssc, planner)
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), planner)
+
+
+def rate_policy(sc: SparkContext) -> RatePolicy:
+    """The rates that the context's settings say."""
+    return RatePolicy.from_spark_conf(dict(sc.getConf().getAll()))
 
 
 def commit(stream_id: str, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None) -> None:

@@ -120,9 +120,7 @@ class OffsetStore:
         if not given:
             return
         if connection.autocommit and connection.info.transaction_status != TransactionStatus.INTRANS:
-            reason = (
-                "is in autocommit mode: offsets and results must be in one transaction; use connection.transaction()"
-            )
+            reason = "is in autocommit mode: offsets and results belong in one transaction (connection.transaction())"
             raise OptionError(option="connection", reason=reason)
         with self._translated():
             moved = _execute(

@@ -1,0 +1,520 @@
+"""Direct streams, against a real broker. Titles of Spark's DirectKafkaStreamSuite are among these."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, SparkContext
+from pyspark.sql import SparkSession
+from pyspark.streaming import DStream, StreamingContext
+from tests.real.kafka.logs import add_partitions, produce, until
+from tests.real.sources.test_starts import commit
+
+import directkafka as dk
+from directkafka import Cluster, OffsetRange, TopicPartition
+from directkafka.errors import OptionError
+from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.sources import dstream as dstream_module
+from directkafka.sources.dstream import DirectStream
+
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
+
+CreateTopic = Callable[..., str]
+Place = tuple[str, int, int]
+INTERVAL_S = 0.3
+
+
+def place(record: dk.ConsumerRecord) -> Place:
+    return record.topic, record.partition, record.offset
+
+
+def places(topic: str, count: int, *, start: int = 0, partitions: int = 2) -> set[Place]:
+    return {(topic, partition, offset) for partition in range(partitions) for offset in range(start, count)}
+
+
+class Collected:
+    """What a stream's batches had."""
+
+    def __init__(self) -> None:
+        self.ranges: list[tuple[OffsetRange, ...]] = []
+        self.found: list[Any] = []
+
+    def add(self, rdd: RDD[Any]) -> None:
+        ranges, found = dk.offset_ranges(rdd), rdd.collect()
+        self.ranges.append(ranges)
+        self.found += found
+
+    def of(self, stream: DStream[Any]) -> Collected:
+        # Spark counts the arguments of a function's code, and a method's has one more.
+        stream.foreachRDD(lambda rdd: self.add(rdd))  # noqa: PLW0108
+        return self
+
+    def wait_for(self, count: int) -> list[Any]:
+        until(lambda: len(self.found) >= count, f"{count} items, found {len(self.found)}")
+        return self.found
+
+    def not_empty(self) -> list[tuple[OffsetRange, ...]]:
+        return [ranges for ranges in self.ranges if ranges]
+
+
+@pytest.fixture
+def sc(spark: SparkSession) -> SparkContext:
+    return spark.sparkContext
+
+
+@pytest.fixture
+def params(servers: str) -> dict[str, object]:
+    return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+
+
+@pytest.fixture
+def context(sc: SparkContext) -> Iterator[StreamingContext]:
+    """A context that is stopped at the end, whatever the test did with it."""
+    found = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+    yield found
+    found.stop(stopSparkContext=False)
+
+
+@contextmanager
+def running(context: StreamingContext) -> Iterator[StreamingContext]:
+    context.start()
+    yield context
+    context.stop(stopSparkContext=False)
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``rates(rate_max=...)``: as if the program had these settings; a running context's own stand."""
+
+    def choose(**fields: Any) -> None:
+        monkeypatch.setattr(dstream_module, "rate_policy", lambda sc: RatePolicy(**fields))
+
+    return choose
+
+
+# Where it starts, and what it reads.
+
+
+def test_several_topics_are_read_from_the_earliest_offset_each_record_once(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic
+) -> None:
+    topics = [create_topic(2), create_topic(2)]
+    for topic in topics:
+        for partition in range(2):
+            produce(servers, topic, [b"before"] * 20, partition=partition)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topics, params)).map(place))
+    with running(context):
+        seen.wait_for(80)
+        for topic in topics:
+            produce(servers, topic, [b"after"] * 5, partition=1)
+        found = seen.wait_for(90)
+    expected = set[Place]().union(*(places(topic, 20) for topic in topics))
+    expected |= {(topic, 1, offset) for topic in topics for offset in range(20, 25)}
+    assert Counter(found) == Counter(expected)
+    # The first batch has every partition, later ones those that have something to read.
+    assert len(seen.ranges[0]) == 4
+    assert all(one.count() for ranges in seen.ranges[1:] for one in ranges)
+
+
+def test_a_pattern_finds_topics_that_come_later(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str, create_topic: CreateTopic
+) -> None:
+    prefix = create_topic(1)
+    stream = dk.create_direct_stream(context, dk.SubscribePattern(f"^{prefix}", params))
+    seen = Collected().of(stream.map(place))
+    produce(servers, prefix, [b"x"] * 3)
+    with running(context):
+        seen.wait_for(3)
+        from confluent_kafka.admin import AdminClient, NewTopic
+
+        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(f"{prefix}-2", 1, 1)])[
+            f"{prefix}-2"
+        ].result(30)
+        produce(servers, f"{prefix}-2", [b"y"] * 4)
+        found = seen.wait_for(7)
+    assert Counter(topic for topic, _, _ in found) == {prefix: 3, f"{prefix}-2": 4}
+    assert hundred not in {topic for topic, _, _ in found}
+
+
+def test_the_latest_offset_is_taken_when_the_first_batch_is_planned(
+    context: StreamingContext, servers: str, hundred: str
+) -> None:
+    params = {"bootstrap.servers": servers, "auto.offset.reset": "largest"}
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    with running(context):
+        until(lambda: seen.ranges, "a first batch")
+        produce(servers, hundred, [b"new"] * 7)
+        found = seen.wait_for(7)
+    assert found == [(hundred, 0, offset) for offset in range(50, 57)]
+    # The starts are in the first batch, for those who store offsets themselves.
+    assert seen.ranges[0] == (OffsetRange(hundred, 0, 50, 50), OffsetRange(hundred, 1, 50, 50))
+
+
+def test_a_stream_starts_at_the_offsets_that_are_given_and_at_the_reset_elsewhere(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    partitions = [TopicPartition(hundred, 0), TopicPartition(hundred, 1)]
+    strategy = dk.Assign(partitions, params, {TopicPartition(hundred, 0): 42})
+    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
+    with running(context):
+        found = seen.wait_for(58)
+    assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 0, offset) for offset in range(42)})
+
+
+def test_a_group_s_offsets_count_before_the_reset(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    commit(servers, "a-group-of-" + hundred, hundred, {1: 48})
+    strategy = dk.Subscribe([hundred], params | {"group.id": "a-group-of-" + hundred})
+    seen = Collected().of(dk.create_direct_stream(context, strategy).map(place))
+    with running(context):
+        found = seen.wait_for(52)
+    assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 1, offset) for offset in range(48)})
+
+
+def test_partitions_that_are_added_start_where_the_reset_says_with_a_warning(
+    context: StreamingContext, servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = create_topic(1)
+    params = {"bootstrap.servers": servers, "auto.offset.reset": "latest"}
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
+    with running(context), caplog.at_level(logging.WARNING, "directkafka"):
+        until(lambda: seen.ranges, "a first batch")
+        add_partitions(servers, topic, 2)
+        produce(servers, topic, [b"at once"] * 5, partition=1)
+        until(lambda: any("partitions added" in one for one in caplog.messages), "the partition is noticed")
+        produce(servers, topic, [b"later"] * 5, partition=1)
+        found = seen.wait_for(1)
+    [said] = [one for one in caplog.messages if "partitions added" in one]
+    assert f"{topic}-1 at " in said
+    assert "auto.offset.reset" in said
+    start = int(said.partition(f"{topic}-1 at ")[2].split()[0].rstrip(",;:"))
+    assert min(offset for _, _, offset in found) >= start
+
+
+# What is done with batches.
+
+
+def test_ranges_are_to_be_had_in_transform_and_foreach_rdd_and_lost_after_a_shuffle(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    in_transform: list[tuple[OffsetRange, ...]] = []
+    errors: list[OptionError] = []
+
+    def note(rdd: RDD[Any]) -> RDD[Any]:
+        in_transform.append(dk.offset_ranges(rdd))
+        return rdd
+
+    def ask_too_late(rdd: RDD[Any]) -> None:
+        if not errors:
+            with pytest.raises(OptionError) as raised:
+                dk.offset_ranges(rdd)
+            errors.append(raised.value)
+
+    counts: list[tuple[int, int]] = []
+    by_partition = stream.transform(note).map(lambda record: (record.partition, 1)).reduceByKey(lambda a, b: a + b)
+    by_partition.foreachRDD(ask_too_late)
+    by_partition.foreachRDD(lambda rdd: counts.extend(rdd.collect()))
+    seen = Collected().of(stream)
+    with running(context):
+        seen.wait_for(100)
+        until(lambda: len(counts) == 2, "sums")
+    assert sorted(counts) == [(0, 50), (1, 50)]
+    assert in_transform[0] == seen.ranges[0] == (OffsetRange(hundred, 0, 0, 50), OffsetRange(hundred, 1, 0, 50))
+    assert "has no offset ranges any more" in str(errors[0])
+
+
+def test_all_outputs_of_a_batch_have_the_same_records(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), message_handler=place)
+    first, second = Collected().of(stream), Collected().of(stream.map(lambda one: one))
+    with running(context):
+        for _ in range(5):
+            produce(servers, hundred, [b"more"] * 10, partition=1)
+        first.wait_for(150)
+        second.wait_for(150)
+    assert first.found == second.found
+    assert first.ranges[: len(second.ranges)] == second.ranges[: len(first.ranges)]
+
+
+def test_windows_and_state_work_on_top(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str, tmp_path: Path
+) -> None:
+    context.checkpoint(str(tmp_path))
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(lambda one: (one.partition, 1))
+    windows: list[int] = []
+    state: list[tuple[int, int]] = []
+    stream.window(10 * INTERVAL_S).count().foreachRDD(lambda rdd: windows.extend(rdd.collect()))  # type: ignore[arg-type]
+    stream.updateStateByKey(lambda new, old: sum(new) + (old or 0)).foreachRDD(lambda rdd: state.extend(rdd.collect()))
+    with running(context):
+        until(lambda: 100 in windows, "a window with all")
+        produce(servers, hundred, [b"more"] * 10, partition=1)
+        until(lambda: (1, 60) in state, "the state after more")
+    assert (0, 50) in state
+
+
+def test_two_streams_are_united(
+    context: StreamingContext, params: dict[str, object], hundred: str, create_topic: CreateTopic, servers: str
+) -> None:
+    other = create_topic(1)
+    produce(servers, other, [b"x"] * 10)
+    streams = [dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place) for topic in (hundred, other)]
+    found: list[Place] = []
+    context.union(*streams).foreachRDD(lambda rdd: found.extend(rdd.collect()))
+    with running(context):
+        until(lambda: len(found) >= 110, "all records")
+    assert Counter(found) == Counter(places(hundred, 50) | places(other, 10, partitions=1))
+
+
+def test_the_batch_s_records_are_in_spark_s_own_figures(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    from pyspark.streaming.listener import StreamingListener
+
+    counts: list[int] = []
+
+    class Heard(StreamingListener):
+        def onBatchCompleted(self, batchCompleted: Any) -> None:  # noqa: N802, N803 - Spark's names
+            counts.append(batchCompleted.batchInfo().numRecords())
+
+    context.addStreamingListener(Heard())
+    Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)))
+    with running(context):
+        until(lambda: 100 in counts, "the batch's 100 records")
+
+
+# How fast.
+
+
+def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    rates(rate_max=50)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    with running(context):
+        found = seen.wait_for(100)
+    assert Counter(found) == Counter(places(hundred, 50))
+    assert {one.count() for ranges in seen.not_empty() for one in ranges} <= {15, 5}
+
+
+class OnlyThird(dk.PerPartitionConfig):
+    def max_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
+        return 20 if topic_partition.partition == 0 else 1000
+
+
+def test_a_partition_may_have_a_rate_of_its_own(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), per_partition_config=OnlyThird())
+    seen = Collected().of(stream.map(place))
+    with running(context):
+        seen.wait_for(100)
+    assert seen.ranges[0] == (OffsetRange(hundred, 0, 0, 6), OffsetRange(hundred, 1, 0, 50))
+
+
+def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_process(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
+    rates: Callable[..., None],
+) -> None:  # fmt: skip
+    topic = create_topic(1)
+    produce(servers, topic, [b"x"] * 3000)
+    rates(feedback=FeedbackPolicy(), initial_rate=100)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
+    with running(context):
+        seen.wait_for(3000)
+    sizes = [sum(one.count() for one in ranges) for ranges in seen.not_empty()]
+    assert sizes[0] == 30
+    assert max(sizes) > 30
+    assert len(seen.found) == 3000
+
+
+def test_batches_that_wait_are_counted_and_bounded_by_choice(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), waiting_batches_max=1)
+    release, waiting = threading.Event(), []
+    sizes: list[int] = []
+
+    def slow(rdd: RDD[Any]) -> None:
+        sizes.append(rdd.count())
+        if len(sizes) == 1:
+            produce(servers, hundred, [b"late"] * 10)
+            until(lambda: stream.waiting_batches() >= 4, "batches that wait")
+            waiting.append(stream.waiting_batches())
+            release.set()
+
+    stream.foreachRDD(slow)
+    with running(context):
+        until(lambda: sum(sizes) == 110, "all records")
+    assert sizes[0] == 100
+    # The batches that were due meanwhile are empty; the records come with a later one.
+    assert [one for one in sizes[1:] if one] == [10]
+    assert sizes[1] == 0
+    assert release.is_set()
+
+
+# When it fails.
+
+
+def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_after_it(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    group = "failing-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    batches: list[tuple[OffsetRange, ...]] = []
+    answers: list[dk.DirectKafkaError | None] = []
+
+    def write(rdd: RDD[Any]) -> None:
+        ranges = dk.offset_ranges(rdd)
+        batches.append(ranges)
+        stream.commit_async(ranges, lambda _, error: answers.append(error))
+        rdd.foreach(refuse_bad)
+
+    stream.foreachRDD(write)
+    context.start()
+    until(lambda: None in answers, "a first commit")
+    produce(servers, hundred, [b"bad"], partition=1)
+    with pytest.raises(Py4JJavaError, match="LookupError: a bad record at 50"):
+        context.awaitTermination(60)
+    ran = len(batches)
+    produce(servers, hundred, [b"good"] * 10)
+    until(lambda: any(answers), "the commit of the failed batch is refused")
+    context.stop(stopSparkContext=False)
+    assert len(batches) == ran
+    assert any(one.until_offset == 51 for one in batches[-1])
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
+
+
+def refuse_bad(record: dk.ConsumerRecord) -> None:
+    if record.value == b"bad":
+        raise LookupError(f"a bad record at {record.offset}")
+
+
+def test_a_batch_that_fails_in_one_output_commits_in_none(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    group = "two-outputs-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    answers: list[dk.DirectKafkaError | None] = []
+    stream.foreachRDD(lambda rdd: stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error)))
+    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
+    context.start()
+    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        context.awaitTermination(60)
+    until(lambda: answers, "an answer")
+    assert all("the stream stands still" in str(one) for one in answers)
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {}
+
+
+# Offsets in the group.
+
+
+def test_offsets_are_committed_without_waiting_for_the_next_batch_and_flushed_at_stop(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    group = "prompt-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    told: list[tuple[dict[TopicPartition, int], Any]] = []
+
+    def write(when: datetime, rdd: RDD[Any]) -> None:
+        stream.commit_async(dk.offset_ranges(rdd), lambda offsets, error: told.append((offsets, error)))
+
+    stream.foreachRDD(write)
+    context.start()
+    until(stream.waiting_batches, "a batch")
+    context.stop(stopSparkContext=False, stopGraceFully=True)
+    expected = {TopicPartition(hundred, one): 50 for one in (0, 1)}
+    assert told[0] == (expected, None)
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == expected
+
+
+def test_a_stream_goes_on_from_its_group_without_loss(
+    sc: SparkContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    strategy = dk.Subscribe(hundred, params | {"group.id": "goes-on-" + hundred})
+    found: list[Place] = []
+    for expected in (100, 130):
+        context = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+        stream = dk.create_direct_stream(context, strategy)
+        stream.foreachRDD(lambda rdd, stream=stream: keep(stream, rdd, found))
+        with running(context):
+            until(lambda count=expected: len(found) >= count, "records")
+        produce(servers, hundred, [b"meanwhile"] * 30)
+    assert Counter(found) == Counter(places(hundred, 50) | {(hundred, 0, offset) for offset in range(50, 80)})
+
+
+def keep(stream: DirectStream, rdd: RDD[Any], found: list[Place]) -> None:
+    found += rdd.map(place).collect()
+    stream.commit_async(dk.offset_ranges(rdd))
+
+
+# What is refused.
+
+
+def test_wrong_settings_are_told_before_anything_starts(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    for strategy, said in (
+        (dk.Subscribe([], params), "names no topic"),
+        (dk.SubscribePattern("(", params), "no regular expression"),
+        (dk.Assign([], params), "names no partition"),
+        (dk.Subscribe(hundred, {}), "is required"),
+        (dk.Subscribe(hundred, params, {TopicPartition(hundred, 0): -1}), "expected an offset from 0"),
+        (dk.Subscribe(hundred, params | {"auto.offset.reset": "middle"}), "expected one of"),
+    ):
+        with pytest.raises(OptionError, match=said):
+            dk.create_direct_stream(context, strategy)
+    with pytest.raises(OptionError, match="from 1, found 0"):
+        dk.create_direct_stream(context, dk.Subscribe(hundred, params), waiting_batches_max=0)
+
+
+@pytest.mark.parametrize("rate", ["0", "-5", "fast"])
+def test_a_rate_of_zero_or_less_is_refused(rate: str) -> None:
+    with pytest.raises(OptionError, match="maxRatePerPartition"):
+        RatePolicy.from_spark_conf({"spark.streaming.kafka.maxRatePerPartition": rate})
+
+
+def test_without_a_group_nothing_can_be_committed(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    with pytest.raises(OptionError, match=r"group\.id"):
+        stream.commit_async([OffsetRange(hundred, 0, 0, 1)])
+
+
+def test_no_start_and_no_reset_is_an_error_of_the_first_batch(
+    context: StreamingContext, servers: str, hundred: str
+) -> None:
+    params = {"bootstrap.servers": servers, "auto.offset.reset": "none"}
+    Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)))
+    context.start()
+    with pytest.raises(Py4JJavaError, match=f"nothing says where to start in {hundred}-0"):
+        context.awaitTermination(60)
+
+
+def test_a_stream_that_is_made_after_the_start_is_refused(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)))
+    context.start()
+    with pytest.raises(OptionError, match="has started already"):
+        dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+
+
+def test_a_secret_of_the_strategy_is_not_shown() -> None:
+    strategy = dk.Subscribe("flights", {"bootstrap.servers": "h:1", "sasl.password": "hunter2"})
+    assert "hunter2" not in repr(strategy)
