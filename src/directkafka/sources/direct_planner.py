@@ -60,7 +60,8 @@ class DirectPlanner:
         self._lock = threading.RLock()
         self._cluster: SourceCluster | None = None
         self._rdds: dict[int, KafkaRDD] = {}
-        self._failure: BatchFailedError | None = None
+        #: Time and cause of the first batch that has failed.
+        self._failed: tuple[int, str] | None = None
         self.commits = GroupCommits(self._commit, self._is_done)
         _planners[plan.stream_id] = self
 
@@ -98,15 +99,15 @@ class DirectPlanner:
         Raises:
             BatchFailedError: one has.
         """
-        failure = self._failure
-        if failure is not None and ms >= failure.batch_ms:
-            raise failure
+        failed = self._failed
+        if failed is not None and ms >= failed[0]:
+            raise BatchFailedError(batch_ms=failed[0], cause=failed[1])
 
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
         with self._lock:
-            if self._failure is None or ms < self._failure.batch_ms:
-                self._failure = BatchFailedError(batch_ms=ms, cause=cause)
+            if self._failed is None or ms < self._failed[0]:
+                self._failed = (ms, cause)
 
     def observe(self, ms: int, times: BatchTimes) -> None:
         """Tell the rate controller of a batch that is done; how many records it had follows from its ranges."""
@@ -177,10 +178,9 @@ class DirectPlanner:
             return view, ()
         view, batch = self._decided(view)
         if batch.added and not is_first:
-            starts = {
-                one.topic_partition: one.from_offset for one in batch.ranges if one.topic_partition in batch.added
-            }
-            log.warning("partitions added: %s", ", ".join(f"{one} at {start}" for one, start in starts.items()))
+            starts = ", ".join(f"{one} at {batch.start_of(one)}" for one in batch.added)
+            # Records that came before a partition was noticed are left out where the reset says latest.
+            log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         if self.jvm is not None:
             state.forget(ms - self.jvm.remembered_ms())

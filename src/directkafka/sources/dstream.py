@@ -7,6 +7,7 @@ write-ahead log, records are read once, by executors, from Kafka.
 from __future__ import annotations
 
 import functools
+import inspect
 import uuid
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -48,7 +49,7 @@ class DirectStream(DStream[Any]):
 
     def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
         """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
-        takes_time = func.__code__.co_argcount == 2
+        takes_time = _required_arguments(func) > 1
         planner = self._planner
 
         def guarded(when: datetime, rdd: RDD[Any]) -> None:
@@ -81,6 +82,11 @@ class DirectStream(DStream[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._planner.plan.stream_id,)
+
+
+def _required_arguments(func: Callable[..., Any]) -> int:
+    parameters = inspect.signature(func).parameters.values()
+    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
 
 
 class _Committer:

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.streaming import DStream, StreamingContext
-from tests.real.kafka.logs import add_partitions, produce, until
+from tests.real.kafka.logs import add_partitions, admin, produce, until
 from tests.real.sources.test_starts import commit
 
 import directkafka as dk
@@ -87,8 +88,10 @@ def context(sc: SparkContext) -> Iterator[StreamingContext]:
 @contextmanager
 def running(context: StreamingContext) -> Iterator[StreamingContext]:
     context.start()
-    yield context
-    context.stop(stopSparkContext=False)
+    try:
+        yield context
+    finally:
+        context.stop(stopSparkContext=False)
 
 
 @pytest.fixture
@@ -134,11 +137,9 @@ def test_a_pattern_finds_topics_that_come_later(
     produce(servers, prefix, [b"x"] * 3)
     with running(context):
         seen.wait_for(3)
-        from confluent_kafka.admin import AdminClient, NewTopic
-
-        AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(f"{prefix}-2", 1, 1)])[
-            f"{prefix}-2"
-        ].result(30)
+        client = admin(servers)
+        made = client.create_topics([NewTopic(f"{prefix}-2", 1, 1)])
+        made[f"{prefix}-2"].result(30)
         produce(servers, f"{prefix}-2", [b"y"] * 4)
         found = seen.wait_for(7)
     assert Counter(topic for topic, _, _ in found) == {prefix: 3, f"{prefix}-2": 4}
