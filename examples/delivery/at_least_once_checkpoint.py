@@ -1,0 +1,37 @@
+"""At least once, by a checkpoint: none is lost, records may come twice.
+
+1. Spark writes each batch's ranges to the checkpoint before the batch runs.
+2. A batch that had begun when the driver died runs again, with the same ranges: all that it had written comes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import psycopg
+from pyspark.streaming import StreamingContext
+from setting import DSN, FOLDER, TOPIC, crash_if_asked, insert, kafka_params, run, streaming_context
+
+import directkafka as dk
+
+CHECKPOINT = str(FOLDER / "checkpoint")
+
+
+def write(records: Iterable[dk.ConsumerRecord]) -> None:
+    """Runs on executors, for each partition."""
+    with psycopg.connect(DSN) as connection:
+        rows = insert(connection, records)
+    if rows:
+        crash_if_asked("after a partition")
+
+
+def first_start() -> StreamingContext:
+    """Makes the context when there is no checkpoint; later starts have it from there, functions and all."""
+    context = streaming_context()
+    stream = dk.create_direct_stream(context, dk.Subscribe(TOPIC, kafka_params(auto_offset_reset="earliest")))
+    stream.foreachRDD(lambda rdd: rdd.foreachPartition(write))
+    return context
+
+
+if __name__ == "__main__":
+    run(StreamingContext.getOrCreate(CHECKPOINT, first_start))

@@ -1,0 +1,62 @@
+"""What the delivery examples share: a context, Kafka's settings, a table, and a crash at a chosen moment.
+
+Environment: ``KAFKA`` (brokers), ``TOPIC`` (input), ``DSN`` (Postgres), ``FOLDER`` (checkpoints and files), and
+``CRASH`` (where this run is to die, if it is).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import psycopg
+from pyspark import SparkConf, SparkContext
+from pyspark.streaming import StreamingContext
+
+import directkafka as dk
+
+TOPIC, DSN, FOLDER = os.environ["TOPIC"], os.environ["DSN"], Path(os.environ["FOLDER"])
+
+INSERT = "INSERT INTO output (partition, kafka_offset, value) VALUES (%s, %s, %s)"
+
+
+def kafka_params(**settings: str) -> dict[str, str]:
+    """Kafka's settings; underscores in names stand for dots."""
+    return {"bootstrap.servers": os.environ["KAFKA"], **{name.replace("_", "."): v for name, v in settings.items()}}
+
+
+def streaming_context(interval_s: float = 0.5, **settings: str) -> StreamingContext:
+    """A context on this machine, one task at a time, so that a crash has one outcome."""
+    os.environ["DRIVER_PID"] = str(os.getpid())  # workers inherit it
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    conf = SparkConf().setMaster("local[1]").setAppName("delivery").set("spark.ui.enabled", "false")
+    conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
+    for name, value in settings.items():
+        conf.set(name.replace("_", "."), value)
+    context = SparkContext.getOrCreate(conf)
+    context.addPyFile(__file__)  # tasks insert, and crash
+    return StreamingContext(context, interval_s)
+
+
+def run(context: StreamingContext) -> None:
+    """Run until somebody ends the process, or a batch fails."""
+    context.start()
+    print("started", flush=True)
+    context.awaitTermination()
+
+
+def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord], statement: str = INSERT) -> int:
+    """Write records in one go, and count them. (A connection for each record would cost more than the record.)"""
+    rows = [(one.partition, one.offset, one.value.decode()) for one in records]
+    connection.cursor().executemany(statement, rows)
+    return len(rows)
+
+
+def crash_if_asked(where: str) -> None:
+    """Here and now, the whole application is gone: the driver, and the process that runs this line."""
+    if os.environ.get("CRASH") == where:
+        for process in (int(os.environ["DRIVER_PID"]), os.getpid()):
+            os.kill(process, signal.SIGKILL)

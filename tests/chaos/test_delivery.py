@@ -1,0 +1,226 @@
+"""The delivery examples, each killed at its worst moment and started again: what is lost, what comes twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.real.kafka.logs import produce, until
+
+from directkafka.testing import KafkaBroker
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "delivery"
+WAIT_S = 120.0
+PARTITIONS = 2
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One example's topic, database and folder."""
+
+    kafka: str
+    topic: str
+    dsn: str
+    folder: Path
+
+    @contextmanager
+    def running(self, example: str, *, crash: str = "") -> Iterator[subprocess.Popen[str]]:
+        """The example's process, from the moment on when its context has started."""
+        environment = {
+            **os.environ, "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder),
+            "CRASH": crash, "PYSPARK_PYTHON": sys.executable,
+        }  # fmt: skip
+        with (self.folder / f"{example}{'-crash' if crash else ''}.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-W", "ignore", str(EXAMPLES / f"{example}.py")],
+                env=environment, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
+            )  # fmt: skip
+            assert process.stdout is not None
+            try:
+                assert process.stdout.readline() == "started\n", Path(log.name).read_text()[-3000:]
+                yield process
+            finally:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+                process.stdout.close()
+
+    def produce(self, *words: str) -> None:
+        """The words, by turns into each partition."""
+        for partition in range(PARTITIONS):
+            produce(self.kafka, self.topic, [one.encode() for one in words[partition::PARTITIONS]], partition=partition)
+
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn) as connection:
+            return connection.execute(statement).fetchall()  # type: ignore[arg-type]
+
+    def output(self) -> Counter[tuple[int, int]]:
+        """How often each record is in the table."""
+        return Counter(self.query("SELECT partition, kafka_offset FROM output"))  # type: ignore[arg-type]
+
+    def wait(self, condition: Callable[[], Any], what: str) -> None:
+        until(condition, what, WAIT_S)
+
+    def crash(self, example: str, where: str, *words: str) -> None:
+        """Start the example, give it words, and wait until it has died."""
+        with self.running(example, crash=where) as process:
+            self.produce(*words)
+            assert process.wait(WAIT_S) == -signal.SIGKILL
+
+
+@pytest.fixture
+def setting(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path) -> Setting:
+    found = Setting(kafka_broker.bootstrap_servers, create_topic(PARTITIONS), database, tmp_path)
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE output (partition int, kafka_offset bigint, value text)")
+    return found
+
+
+WORDS = [f"word-{number % 7}" for number in range(100)]
+MORE = [f"word-{number % 5}" for number in range(40)]
+ALL = {(partition, offset) for partition in range(PARTITIONS) for offset in range(70)}
+
+
+def test_at_most_once_loses_records_and_doubles_none(setting: Setting) -> None:
+    setting.crash("at_most_once", "after a partition", *WORDS)
+    with setting.running("at_most_once"):
+        # The first batch after the start is where the log ends then; words are sent until one has arrived.
+        before = sum(setting.output().values())
+
+        def something_new() -> bool:
+            setting.produce(*MORE[:2])
+            return sum(setting.output().values()) > before
+
+        setting.wait(something_new, "a record that came after the restart")
+    found = setting.output()
+    assert set(found.values()) == {1}
+    lost = {(partition, offset) for partition in range(PARTITIONS) for offset in range(50)} - found.keys()
+    assert lost
+
+
+def test_at_least_once_by_checkpoint_doubles_records_and_loses_none(setting: Setting) -> None:
+    setting.crash("at_least_once_checkpoint", "after a partition", *WORDS)
+    with setting.running("at_least_once_checkpoint"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    found = setting.output()
+    assert found.keys() == ALL
+    assert max(found.values()) > 1
+
+
+def test_at_least_once_from_the_smallest_offset_doubles_records_and_loses_none(setting: Setting) -> None:
+    setting.crash("at_least_once_earliest", "after a partition", *WORDS)
+    with setting.running("at_least_once_earliest"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    found = setting.output()
+    assert found.keys() == ALL
+    assert max(found.values()) > 1
+
+
+def test_idempotent_writes_under_a_checkpoint_are_exactly_once(setting: Setting) -> None:
+    setting.crash("exactly_once_idempotent", "after a partition", *WORDS)
+    with setting.running("exactly_once_idempotent"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    assert setting.output() == Counter(ALL)
+
+
+@pytest.mark.parametrize("where", ["before a commit", "after a commit"])
+def test_a_transaction_for_each_partition_is_exactly_once(setting: Setting, where: str) -> None:
+    setting.crash("exactly_once_per_partition", where, *WORDS)
+    with setting.running("exactly_once_per_partition"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    assert setting.output() == Counter(ALL)
+
+
+def test_rewinding_a_stream_in_the_database_is_an_update(setting: Setting) -> None:
+    setting.produce(*WORDS)
+    with setting.running("exactly_once_per_partition"):
+        setting.wait(lambda: sum(setting.output().values()) == 100, "all records")
+    with psycopg.connect(setting.dsn) as connection:
+        connection.execute("DELETE FROM output WHERE partition = 1 AND kafka_offset >= 30")
+        connection.execute("UPDATE directkafka_offsets SET next_offset = 30 WHERE partition = 1")
+    with setting.running("exactly_once_per_partition"):
+        setting.wait(lambda: sum(setting.output().values()) == 100, "the records again")
+    assert set(setting.output().values()) == {1}
+
+
+@pytest.mark.parametrize("where", ["before a commit", "after a commit"])
+def test_a_transaction_for_each_batch_after_a_shuffle_is_exactly_once(setting: Setting, where: str) -> None:
+    setting.crash("exactly_once_per_batch", where, *WORDS)
+    with setting.running("exactly_once_per_batch"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.query("SELECT sum(count) FROM totals") == [(140,)], "all records")
+    assert dict(setting.query("SELECT word, count FROM totals")) == Counter(WORDS + MORE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["between outputs", "after a commit"])
+def test_several_outputs_change_as_one(setting: Setting, where: str) -> None:
+    setting.crash("several_outputs", where, *WORDS)
+    rows, words = setting.query("SELECT (SELECT count(*) FROM output), (SELECT coalesce(sum(count), 0) FROM totals)")[0]
+    assert rows == words
+    with setting.running("several_outputs"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    assert setting.output() == Counter(ALL)
+    assert dict(setting.query("SELECT word, count FROM totals")) == Counter(WORDS + MORE)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("where", ["before a rename", "after a rename"])
+def test_files_that_are_named_by_their_range_are_exactly_once(setting: Setting, where: str) -> None:
+    setting.crash("idempotent_files", where, *WORDS)
+
+    def lines() -> list[str]:
+        files = sorted((setting.folder / "output").glob("*.txt"))
+        return [line for path in files for line in path.read_text().splitlines()]
+
+    with setting.running("idempotent_files"):
+        setting.produce(*MORE)
+        setting.wait(lambda: len(lines()) >= 140, "all lines")
+    assert Counter(lines()) == Counter(WORDS + MORE)
+
+
+DOCUMENTS = [
+    {"kind": "departure", "carrier": "LH", "delay": 5},
+    {"kind": "weather", "wind": {"knots": 12}},
+    {"carrier": "BA"},
+    "no object",
+]
+
+
+def test_documents_with_varying_fields_are_kept_exactly_once(setting: Setting) -> None:
+    texts = [json.dumps(one) for one in DOCUMENTS] + ["{broken"]
+    setting.crash("varying_json", "after a commit", *texts)
+    with setting.running("varying_json"):
+        setting.wait(lambda: setting.query("SELECT count(*) FROM documents") == [(5,)], "all documents")
+    found = setting.query("SELECT kind, document FROM documents")
+    assert sorted(found, key=str) == sorted(
+        [*((one.get("kind") if isinstance(one, dict) else None, one) for one in DOCUMENTS), ("invalid", "{broken")],
+        key=str,
+    )
+
+
+def test_the_same_as_a_pipeline_file(setting: Setting) -> None:
+    setting.produce(*(json.dumps(one) for one in DOCUMENTS[:3]))
+    environment = {**os.environ, "KAFKA": setting.kafka, "TOPIC": setting.topic, "DSN": setting.dsn}
+    for _ in range(2):
+        subprocess.run(
+            [sys.executable, "-m", "directkafka", "run", str(EXAMPLES / "varying_json.toml")],
+            env=environment, cwd=setting.folder, check=True, timeout=WAIT_S, capture_output=True,
+        )  # fmt: skip
+    found = setting.query("SELECT kind, document ->> 'carrier' FROM documents")
+    assert sorted(found, key=str) == sorted([("departure", "LH"), ("weather", None), (None, "BA")], key=str)
