@@ -20,6 +20,11 @@ import directkafka as dk
 
 TOPIC, DSN, FOLDER = os.environ["TOPIC"], os.environ["DSN"], Path(os.environ["FOLDER"])
 
+# Before Spark starts: its workers inherit this, so that tasks can import this module, and end the driver.
+os.environ.setdefault("DRIVER_PID", str(os.getpid()))
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+
 INSERT = "INSERT INTO output (partition, kafka_offset, value) VALUES (%s, %s, %s)"
 
 
@@ -30,15 +35,11 @@ def kafka_params(**settings: str) -> dict[str, str]:
 
 def streaming_context(interval_s: float = 0.5, **settings: str) -> StreamingContext:
     """A context on this machine, one task at a time, so that a crash has one outcome."""
-    os.environ["DRIVER_PID"] = str(os.getpid())  # workers inherit it
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setMaster("local[1]").setAppName("delivery").set("spark.ui.enabled", "false")
     conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     for name, value in settings.items():
         conf.set(name.replace("_", "."), value)
-    context = SparkContext.getOrCreate(conf)
-    context.addPyFile(__file__)  # tasks insert, and crash
-    return StreamingContext(context, interval_s)
+    return StreamingContext(SparkContext.getOrCreate(conf), interval_s)
 
 
 def run(context: StreamingContext) -> None:

@@ -19,6 +19,7 @@ import pytest
 from tests.real.kafka.logs import produce, until
 
 from directkafka.testing import KafkaBroker
+from directkafka.testing.java import use_java
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -41,7 +42,7 @@ class Setting:
         """The example's process, from the moment on when its context has started."""
         environment = {
             **os.environ, "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder),
-            "CRASH": crash, "PYSPARK_PYTHON": sys.executable,
+            "CRASH": crash, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
         }  # fmt: skip
         with (self.folder / f"{example}{'-crash' if crash else ''}.log").open("w") as log:
             process = subprocess.Popen(

@@ -12,6 +12,7 @@ copies after a restart. So three things hold:
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 import time
@@ -21,6 +22,7 @@ from datetime import datetime
 from typing import Any
 
 from pyspark import RDD, SparkContext
+from pyspark.streaming import StreamingContext
 
 from directkafka.errors import BatchFailedError, DataLossError, EnvironmentFaultError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
@@ -79,11 +81,27 @@ class DirectPlanner:
         with self._lock:
             ms, self.has_run = batch_ms(when), True
             if self.jvm is None:
-                # After a restart nobody has handed it over; while the first batches are made, it is not there yet.
-                self.jvm = StreamingJVM.active(tick.ctx, self)
+                # A context that comes from a checkpoint is known once it has started. (Not asked of the JVM, which
+                # holds a lock while it starts, and makes the first batches before it has.)
+                context: Any = StreamingContext._activeContext
+                if context is not None:
+                    self.bind(context)
             if ms not in self._rdds:
                 self._rdds = {ms: self._rdd(ms, tick.ctx)}
             return self._rdds[ms]
+
+    def bind(self, context: StreamingContext) -> None:
+        """Use this context's scheduler, and write down what is queued when it stops."""
+        self.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
+        stop = context.stop
+
+        @functools.wraps(stop)
+        def stop_and_flush(*args: Any, **options: Any) -> None:
+            stop(*args, **options)
+            self.commits.flush()
+            self.cluster().close()
+
+        context.stop = stop_and_flush  # type: ignore[method-assign]
 
     def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the youngest batch that reads up to one of these offsets; None when none does."""

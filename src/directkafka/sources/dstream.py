@@ -6,7 +6,6 @@ write-ahead log, records are read once, by executors, from Kafka.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import uuid
 from collections.abc import Callable, Iterable
@@ -27,7 +26,6 @@ from directkafka.sources.group_commits import CommitCallback, Queued
 from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
 from directkafka.sources.rdd import check_handlers, is_strict
 from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
-from directkafka.sources.streaming_jvm import StreamingJVM
 
 __all__ = ["DirectStream", "create_direct_stream"]
 
@@ -149,8 +147,7 @@ def create_direct_stream(
         program=Program.running(),
     )
     planner = DirectPlanner(plan, StreamState())
-    planner.jvm = StreamingJVM(sc, ssc._jssc.ssc(), planner)
-    _flush_at_stop(ssc, planner)
+    planner.bind(ssc)
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), planner)
 
 
@@ -169,15 +166,3 @@ def commit(stream_id: str, offset_ranges: Iterable[OffsetRange], callback: Commi
         ends[one.topic_partition] = max(one.until_offset, ends.get(one.topic_partition, 0))
     if ends:
         planner.commits.add(Queued(ends, callback, planner.batch_of(ends)))
-
-
-def _flush_at_stop(ssc: StreamingContext, planner: DirectPlanner) -> None:
-    stop = ssc.stop
-
-    @functools.wraps(stop)
-    def stop_and_flush(*args: Any, **options: Any) -> None:
-        stop(*args, **options)
-        planner.commits.flush()
-        planner.cluster().close()
-
-    ssc.stop = stop_and_flush  # type: ignore[method-assign]

@@ -55,13 +55,6 @@ class StreamingJVM:
         wrapped = jvm.PythonStreamingListenerWrapper(_Listener(observer))
         jssc.addStreamingListener(jvm.JavaStreamingListenerWrapper(wrapped))
 
-    @classmethod
-    def active(cls, sc: SparkContext, observer: BatchObserver) -> StreamingJVM | None:
-        """The context that runs in this process; None before it has started."""
-        jvm: Any = sc._jvm
-        found = jvm.org.apache.spark.streaming.StreamingContext.getActive()
-        return None if found.isEmpty() else cls(sc, found.get(), observer)
-
     def pending(self) -> set[int]:
         """The times of batches that wait, run, or have failed, in milliseconds since 1970."""
         times = self._jssc.scheduler().getPendingTimes()
