@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from directkafka.kafka.client import Channel, KafkaClient, open_channel
 from directkafka.options import ClientOptions
 
-__all__ = ["borrow", "borrow_buffers", "borrowed_client", "give_back", "give_back_buffers"]
+__all__ = ["borrow", "borrow_buffers", "borrowed_client", "close_idle", "give_back", "give_back_buffers"]
 
 #: Brokers close connections after 10 idle minutes (connections.max.idle.ms); we do it well before.
 _IDLE_SECONDS_MAX = 120.0
@@ -138,8 +138,8 @@ def _forget_parents_channels() -> None:
     _clients.clear()
 
 
-def _close_idle() -> None:
-    """At the end of the process, so that brokers are told, and no socket is left to the garbage collector."""
+def close_idle() -> None:
+    """Close all that is kept: at the end of the process, so that brokers are told, or when it is not to be trusted."""
     with _lock:
         channels, clients = _idle.copy(), _clients.copy()
         _idle.clear()
@@ -151,4 +151,4 @@ def _close_idle() -> None:
 
 
 os.register_at_fork(after_in_child=_forget_parents_channels)
-atexit.register(_close_idle)
+atexit.register(close_idle)

@@ -9,9 +9,11 @@ from collections.abc import Iterator
 from typing import Protocol
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 from directkafka.error_notes import with_note
 from directkafka.errors import DirectKafkaError
+from directkafka.kafka.channels import close_idle
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 from directkafka.python_worker import freeze_imports
@@ -30,6 +32,10 @@ class Proof(Protocol):
 def read_for_spark(task: RangeTask) -> Iterator[pa.RecordBatch]:
     """:func:`~directkafka.kafka.reader.read_range`, with errors that keep their fields on the way to the driver."""
     freeze_imports("read")
+    context = TaskContext.get()
+    if context is not None and context.attemptNumber() > 0:
+        # The attempt before may have failed by a connection that looks well and is not.
+        close_idle()
     try:
         yield from read_range(task)
     except DirectKafkaError as error:

@@ -236,9 +236,4 @@ def host_and_port(servers: str) -> tuple[str, int]:
 
 def forget_connections() -> None:
     """Close what this process keeps for the next task."""
-    for _, channel in channels._idle:
-        channel.close()
-    channels._idle.clear()
-    for _, client in channels._clients:
-        client.close()
-    channels._clients.clear()
+    channels.close_idle()

@@ -115,7 +115,7 @@ def test_the_end_of_the_process_closes_what_is_idle(
 ) -> None:
     channel = make()
     channels.give_back(OPTIONS, channel)
-    channels._close_idle()
+    channels.close_idle()
     assert pool == []
     assert channel.socket.fileno() == -1
 
