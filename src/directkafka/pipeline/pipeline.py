@@ -143,7 +143,7 @@ class Pipeline:
                 user's own kind that is no :class:`directkafka.sinks.renewable.Renewable`.
         """
         bindings = renewed(self._bindings)
-        if bindings is None and self._run_lock.locked():
+        if bindings is None and (self._run_lock.locked() or self._thread is not None):
             raise AlreadyRunningError(pipeline=self.name)
         return bindings or self._bindings
 

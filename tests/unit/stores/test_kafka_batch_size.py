@@ -1,0 +1,65 @@
+"""How batches become small enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from directkafka.errors import StoreUnavailableError
+from directkafka.options.transaction import TransactionOptions
+from directkafka.producer_errors import BatchTooLargeError
+from directkafka.stores.kafka_batch_size import refused_batch, with_batch_size, with_smaller_batches
+from directkafka.stores.kafka_errors import meaning
+
+
+def options(compression: str = "none", batch_size: int = 1_000) -> TransactionOptions:
+    return TransactionOptions.from_kafka_params(
+        {"bootstrap.servers": "one:1", "batch.size": batch_size, "compression.type": compression}
+    )
+
+
+def refused(size_bytes: int, records: int = 10) -> BatchTooLargeError:
+    return BatchTooLargeError(
+        api="Produce", code=10, name="MESSAGE_TOO_LARGE", retriable=False, subject="flights-0", topic="flights",
+        records=records, size_bytes=size_bytes,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("compression", "size_bytes", "limit_bytes", "expected"),
+    [
+        ("none", 1_000, None, 500),
+        # It was not full: half of what it was, not of what it could have been.
+        ("none", 600, None, 300),
+        ("none", 1_000, 100, 100),
+        ("none", 1_000, 900, 500),
+        # Compressed ten times: about as much of the content as fits.
+        ("zstd", 100, None, 500),
+        ("zstd", 100, 20, 200),
+    ],
+)
+def test_the_next_try_has_batches_of_half_the_size_or_less(
+    compression: str, size_bytes: int, limit_bytes: int | None, expected: int
+) -> None:
+    found = with_smaller_batches(options(compression), refused(size_bytes), limit_bytes)
+    assert found.producer.batch_size_bytes == expected
+
+
+def test_batches_get_smaller_with_every_refusal_until_they_hold_one_record() -> None:
+    found = options()
+    for _ in range(20):
+        found = with_smaller_batches(found, refused(1_000), None)
+    assert found.producer.batch_size_bytes == 1
+
+
+def test_a_size_that_is_smaller_already_stays() -> None:
+    assert with_batch_size(options(batch_size=300), 500).producer.batch_size_bytes == 300
+
+
+def test_a_refused_batch_is_found_behind_what_it_became() -> None:
+    many, single = refused(1_000), refused(1_000, records=1)
+    outer = meaning(many, store="kafka")
+    assert isinstance(outer, StoreUnavailableError)
+    outer.__cause__ = many
+    assert refused_batch(outer) is many
+    assert refused_batch(single) is None
+    assert refused_batch(ValueError()) is None
