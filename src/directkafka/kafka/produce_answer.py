@@ -21,8 +21,9 @@ _DUPLICATE: Final = 46
 
 #: NOT_LEADER_OR_FOLLOWER and its like: somebody else leads the partition now, or nobody does.
 _STALE_LEADER: Final = frozenset({3, 5, 6, 9, 56, 72, 74, 75, 100})
-#: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE.
-_TOO_LARGE: Final = frozenset({10, 18})
+_MESSAGE_TOO_LARGE: Final = 10
+#: And RECORD_LIST_TOO_LARGE.
+_TOO_LARGE: Final = frozenset({_MESSAGE_TOO_LARGE, 18})
 #: INVALID_PRODUCER_EPOCH, PRODUCER_FENCED.
 _FENCED: Final = frozenset({47, 90})
 #: And INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE.
@@ -111,11 +112,18 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
         "name": name,
         "retriable": is_retriable(code),
         "subject": f"{place}: {words}" if words else str(place),
-        "remedy": _REMEDIES.get(code, BrokerResponseError.remedy).format(records=batch.records, size=size),
+        "remedy": _remedy(code, batch.records, size),
     }
     if code in _TOO_LARGE:
         return BatchTooLargeError(topic=place.topic, records=batch.records, size_bytes=size, **said)
     return BrokerResponseError(**said)
+
+
+def _remedy(code: int, records: int, size_bytes: int) -> str:
+    if code in _TOO_LARGE and records == 1:
+        setting = "max.message.bytes" if code == _MESSAGE_TOO_LARGE else "segment.bytes"
+        return f"Raise the topic's {setting}: a single record has {size_bytes} bytes"
+    return _REMEDIES.get(code, BrokerResponseError.remedy).format(records=records, size=size_bytes)
 
 
 def unknown_topic(subject: str) -> BrokerResponseError:

@@ -1,4 +1,4 @@
-"""A driver with few rights, who logs in by SCRAM over TLS: each right that is missing is named, and nothing half written.
+"""A driver with few rights, who logs in by SCRAM over TLS: a missing right is named, and nothing half written.
 
 The broker allows what an ACL allows and nothing else. The tests' own tools use another listener, and may do everything.
 """
