@@ -64,12 +64,8 @@ def test_an_executor_killed_after_a_task_wrote_its_rows_costs_a_batch_and_no_rec
             batch=100, target=target,
         )
     )  # fmt: skip
-    world = {
-        "KAFKA": servers,
-        "DIRECTKAFKA_FAULTS": "task.flushed=stop",
-        "DIRECTKAFKA_FAULTS_ONCE": str(tmp_path / "x"),
-    }
-    with running(PipelineProcess(file, {**os.environ, **world}, tmp_path)) as driver:
+    faults = {"DIRECTKAFKA_FAULTS": "task.flushed=stop", "DIRECTKAFKA_FAULTS_ONCE": str(tmp_path / "fired")}
+    with running(PipelineProcess(file, {**os.environ, "KAFKA": servers, **faults}, tmp_path)) as driver:
         worker = stopped_worker(psutil.Process(driver.process.pid))
         executor = executor_of(worker)
         executor.kill()

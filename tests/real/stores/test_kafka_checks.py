@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -45,7 +45,7 @@ def test_brokers_that_are_too_old_are_refused_before_anything_is_written(
     monkeypatch.setattr(kafka_cluster, "_VERIFYING_VERSION", 99)
     sink = harness.sink("flights")
     with pytest.raises(
-        EnvironmentFaultError, match=r"broker 1 at 127.*AddPartitionsToTxn up to version \d+, needed is 99"
+        EnvironmentFaultError, match=r"broker 1 at .*AddPartitionsToTxn up to version \d+, needed is 99"
     ):
         sink.check(SCHEMA)
     with pytest.raises(EnvironmentFaultError):
@@ -99,14 +99,14 @@ def test_a_batch_that_is_too_large_is_written_again_as_smaller_ones(
     sink = harness.sink("flights", staged=staged)
     set_topic_config(harness.servers, sink.name, {"max.message.bytes": "400"})
     job = Job(harness.open_store()).start()
-    tries = 0
+    with pytest.raises(StoreUnavailableError, match="MESSAGE_TOO_LARGE"):
+        job.run((sink, [ROWS[:100], ROWS[100:]]))
+    tries = 1
     while job.last is None:
         tries += 1
-        try:
+        with suppress(StoreUnavailableError):
             job.run((sink, [ROWS[:100], ROWS[100:]]))
-        except StoreUnavailableError as error:
-            assert "MESSAGE_TOO_LARGE" in str(error)
-    assert 1 < tries < 8
+    assert tries < 8
     assert harness.rows(sink) == ROWS
     assert "its max.message.bytes is 400" in warnings(caplog)[0]
     # What was learned is remembered.

@@ -198,9 +198,7 @@ def test_a_ledger_has_as_many_replicas_as_the_cluster_wants_whoever_is_up(
     cluster: KafkaBroker, harness: KafkaHarness
 ) -> None:
     cluster.kill(3)
-    with pytest.raises(
-        StoreUnavailableError, match=r"3 replicas .*transaction\.state\.log\.replication\.factor.* 2 br"
-    ):
+    with pytest.raises(StoreUnavailableError, match=r"3 replicas .*transaction.state.log.replication.factor.* 2 br"):
         harness.open_store().fence("flights")
     cluster.restart(3)
     harness.open_store().fence("flights")
