@@ -84,12 +84,14 @@ class BatchTooLargeError(BrokerResponseError):
     Attributes:
         topic: where it was to go.
         records: how many it holds; one of a single record cannot be made smaller.
-        size_bytes: its size as it was sent, compressed or not.
+        size_bytes: its size as it was sent.
+        raw_bytes: its size before compression.
     """
 
     topic: str
     records: int
     size_bytes: int
+    raw_bytes: int
 
 
 @dataclass(kw_only=True, eq=False)

@@ -115,7 +115,9 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
         "remedy": _remedy(code, batch.records, size),
     }
     if code in _TOO_LARGE:
-        return BatchTooLargeError(topic=place.topic, records=batch.records, size_bytes=size, **said)
+        return BatchTooLargeError(
+            topic=place.topic, records=batch.records, size_bytes=size, raw_bytes=batch.raw_bytes, **said
+        )
     return BrokerResponseError(**said)
 
 

@@ -37,13 +37,9 @@ def with_smaller_batches(
         refused: the batch.
         limit_bytes: what the topic takes, if that may be seen.
     """
-    now = options.producer.batch_size_bytes
-    if options.producer.compression == "none":
-        # It may have been far from full.
-        now = min(now, refused.size_bytes)
-    half = now // 2
+    half = refused.raw_bytes // 2
     # Compressed batches shrink about as their content does.
-    wanted = half if limit_bytes is None else min(half, now * limit_bytes // refused.size_bytes)
+    wanted = half if limit_bytes is None else min(half, refused.raw_bytes * limit_bytes // refused.size_bytes)
     return with_batch_size(options, max(1, wanted))
 
 

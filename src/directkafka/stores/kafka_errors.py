@@ -78,7 +78,7 @@ def meaning(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaErro
     if isinstance(error, _PASSING) or (isinstance(error, BatchTooLargeError) and error.records > 1):
         return StoreUnavailableError(store=store, cause=cause.rstrip("."))
     if isinstance(error, RecordTooLargeError | RecordRejectedError | BatchTooLargeError):
-        return RowRejectedError(store=store, sink=sink or "the ledger", detail=cause.rstrip("."))
+        return RowRejectedError(store=store, sink=sink or f"topic {error.topic}", detail=cause.rstrip("."))
     if isinstance(error, BrokerResponseError):
         return _answer(error, store, cause)
     if isinstance(error, TopicNotFoundError):

@@ -10,7 +10,7 @@ from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError,
 
 IDENTITY = ProducerIdentity(producer_id=4711, epoch=3)
 BATCH = EncodedBatch(
-    target=TopicPartition("flights", 2), data=memoryview(bytes(1234)), records=50, base_sequence=100
+    target=TopicPartition("flights", 2), data=memoryview(bytes(1234)), records=50, raw_bytes=5678, base_sequence=100
 )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_a_refusal_says_what_to_do(code: int, words: str) -> None:
 def test_a_batch_that_is_too_large_is_told_with_its_numbers() -> None:
     error = refusal(10, None, BATCH, IDENTITY)
     assert isinstance(error, BatchTooLargeError)
-    assert (error.topic, error.records, error.size_bytes) == ("flights", 50, 1234)
+    assert (error.topic, error.records, error.size_bytes, error.raw_bytes) == ("flights", 50, 1234, 5678)
 
 
 def test_the_broker_s_own_words_are_told() -> None:

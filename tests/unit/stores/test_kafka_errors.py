@@ -39,7 +39,15 @@ def answer(code: int, *, retriable: bool = False) -> BrokerResponseError:
 
 def too_large(records: int) -> BatchTooLargeError:
     return BatchTooLargeError(
-        api="Produce", code=10, name="NAME", retriable=False, subject="x", topic="x", records=records, size_bytes=9
+        api="Produce",
+        code=10,
+        name="NAME",
+        retriable=False,
+        subject="x",
+        topic="x",
+        records=records,
+        size_bytes=9,
+        raw_bytes=9,
     )
 
 
