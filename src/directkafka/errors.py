@@ -119,7 +119,7 @@ class AlreadyRunningError(DirectKafkaError):
 
 @dataclass(kw_only=True, eq=False)
 class EnvironmentFaultError(DirectKafkaError):
-    """Something outside the program is missing: Java, a package on the executors, Spark, brokers that are new enough."""
+    """Something outside the program is missing: Java, a package on the executors, Spark, brokers that are not too old."""
 
     what: str
     remedy: str
