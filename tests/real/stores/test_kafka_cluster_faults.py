@@ -20,6 +20,7 @@ from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.produce import Producer
 from directkafka.kafka.transactions import Coordinator
 from directkafka.pipeline.retry import Patience
+from directkafka.sinks.kafka import KafkaSink
 from directkafka.stores.kafka import KafkaStore
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
@@ -61,7 +62,12 @@ class Batches:
         self.topic = f"{harness.prefix}-flights"
         config = {"min.insync.replicas": "2"}
         create_topic_again(harness.servers, self.topic, replicas=replicas, config=config)
-        self.sink: KeyedRows = harness.sink("flights", staged=staged)
+        # Not by harness.sink(), which would make the topic again if it asks a broker that has not heard of it yet.
+        sink = KafkaSink(
+            harness.kafka_params(), self.topic, inline_bytes_max=-1 if staged else 1 << 20, name_prefix=harness.prefix
+        )
+        harness.opened.append(sink.store)
+        self.sink = KeyedRows(sink, self.topic)
         self.job = Job(harness.open_store()).start()
         self.committed = 0
 
@@ -177,6 +183,8 @@ def test_rows_that_too_few_replicas_have_are_never_seen(cluster: KafkaBroker, ha
     batches = Batches(harness, replicas=2)
     place_on(harness.servers, batches.topic, [1, 2])
     batches.run()
+    # The commit's markers have to be in two places as well, and come after the answer to EndTxn.
+    batches.check()
     cluster.kill(2)
     until_alone(harness, batches.topic)
     with pytest.raises(StoreUnavailableError, match=r"not acknowledged within 6000 ms.*NOT_ENOUGH_REPLICAS"):
