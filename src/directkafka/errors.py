@@ -119,7 +119,7 @@ class AlreadyRunningError(DirectKafkaError):
 
 @dataclass(kw_only=True, eq=False)
 class EnvironmentFaultError(DirectKafkaError):
-    """Something outside the program is missing: Java, a package on the executors, the right interpreter, Spark."""
+    """Something outside the program is missing: Java, a package on the executors, Spark, brokers of today."""
 
     what: str
     remedy: str

@@ -5,6 +5,7 @@
     KafkaError
     ├── RecordTooLargeError         a row that no request may carry
     ├── RecordRejectedError         a row that is no record: a header without key
+    ├── BatchTooLargeError          a record batch that is larger than its topic takes
     ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
     ├── ProducerFencedError         a newer producer has taken this one's place
     ├── ProducerStateError          the broker and this producer disagree on what was written
@@ -13,16 +14,18 @@
     ├── TransactionStateError       the coordinator's transaction is in another state
     └── TransactionTooSlowError     the rows of a batch took longer than a transaction may
 
-A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`.
+A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`, and
+``BatchTooLargeError`` is one with numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from directkafka.errors import KafkaError
+from directkafka.errors import BrokerResponseError, KafkaError
 
 __all__ = [
+    "BatchTooLargeError",
     "DeliveryTimeoutError",
     "ProducerFencedError",
     "ProducerStateError",
@@ -72,6 +75,23 @@ class RecordRejectedError(KafkaError):
     rows: int
     reason: str
     template = "row {row} of {rows} for topic {topic}, partition {partition} cannot be written: {reason}."
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchTooLargeError(BrokerResponseError):
+    """A record batch that the broker does not take for its size: 10 (MESSAGE_TOO_LARGE), 18 (RECORD_LIST_TOO_LARGE).
+
+    Attributes:
+        topic: where it was to go.
+        records: how many it holds; one of a single record cannot be made smaller.
+        size_bytes: its size as it was sent.
+        raw_bytes: its size before compression.
+    """
+
+    topic: str
+    records: int
+    size_bytes: int
+    raw_bytes: int
 
 
 @dataclass(kw_only=True, eq=False)

@@ -195,6 +195,7 @@ def test_a_driver_stopped_before_endtxn_lands_nothing_and_disturbs_nobody(world:
     world.check()
 
 
+@pytest.mark.slow
 def test_the_ledger_says_what_the_topic_has(world: World) -> None:
     with running(world.driver()) as driver:
         assert driver.wait() == 0, driver.messages()

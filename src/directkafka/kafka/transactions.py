@@ -22,8 +22,9 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Final
 
@@ -37,7 +38,12 @@ from directkafka.producer_errors import TransactionFencedError, TransactionState
 __all__ = ["Coordinator", "Meaning", "OpenTransaction", "meaning_of", "open_transactions"]
 
 _TRANSACTION = 1
+_UNKNOWN_TOPIC = 3
 _NOT_ATTEMPTED = 55
+#: What a request wants of topics, where it is not to write to them.
+_RIGHTS = {"TxnOffsetCommit": "READ"}
+#: TOPIC_AUTHORIZATION_FAILED and UNKNOWN_TOPIC_OR_PARTITION: about some of the topics.
+_ABOUT_TOPICS = frozenset({_UNKNOWN_TOPIC, 29})
 
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
 _BUSY_S = 0.01
@@ -121,32 +127,47 @@ class Coordinator:
         return self._init_producer_id(identity)
 
     def add_partitions(self, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> None:
-        """Take partitions into the transaction, which the first of them opens."""
+        """Take partitions into the transaction, which the first of them opens: all of them, or none.
+
+        Raises:
+            BrokerResponseError: also a topic that may not be written to, or is not there for too long; it is named.
+        """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for one in sorted(partitions):
             by_topic[one.topic].append(one.partition)
 
+        answered: dict[TopicPartition, int] = {}
+
         def code(response: Any) -> int:
-            answered = [
-                one.partition_error_code
-                for topic in response.results_by_topic_v3_and_below
-                for one in topic.results_by_partition
-            ]
-            return _worst(answered)
+            for topic in response.results_by_topic_v3_and_below:
+                for one in topic.results_by_partition:
+                    answered[TopicPartition(topic.name, one.partition_index)] = one.partition_error_code
+            return _worst(answered.values())
 
-        self._ask(
-            "AddPartitionsToTxn",
-            identity,
-            code,
-            version_min=3,
-            v3_and_below_transactional_id=self._id,
-            v3_and_below_producer_id=identity.producer_id,
-            v3_and_below_producer_epoch=identity.epoch,
-            v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
-        )
+        with _naming_topics(answered):
+            self._ask(
+                "AddPartitionsToTxn",
+                identity,
+                code,
+                version_min=3,
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.epoch,
+                v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+            )
 
-    def commit_offsets(self, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit a consumer group's offsets with the transaction, without being a member of the group (KIP-98)."""
+    def commit_offsets(
+        self, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, int]
+    ) -> frozenset[TopicPartition]:
+        """Commit a consumer group's offsets with the transaction, without being a member of the group (KIP-98).
+
+        Returns:
+            Those that the group did not get because the cluster has no such partition; it has the others.
+
+        Raises:
+            BrokerResponseError: the group, or one of the topics, may not be used so. The transaction stays as it was,
+                and can be committed: it has the other topics' offsets, or none.
+        """
         who: dict[str, Any] = {
             "transactional_id": self._id,
             "producer_id": identity.producer_id,
@@ -159,17 +180,28 @@ class Coordinator:
             by_topic[one.topic].append(
                 {"partition_index": one.partition, "committed_offset": offset, "committed_metadata": ""}
             )
-        self._ask(
-            "TxnOffsetCommit",
-            identity,
-            lambda response: _worst(one.error_code for topic in response.topics for one in topic.partitions),
-            node_of=(group, 0),
-            version_min=3,
-            generation_id=-1,
-            member_id="",
-            topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
-            **who,
-        )
+        answered: dict[TopicPartition, int] = {}
+
+        def code(response: Any) -> int:
+            for topic in response.topics:
+                for one in topic.partitions:
+                    answered[TopicPartition(topic.name, one.partition_index)] = one.error_code
+            # A topic that is gone does not come back by being waited for.
+            return _worst(one for one in answered.values() if one != _UNKNOWN_TOPIC)
+
+        with _naming_topics(answered):
+            self._ask(
+                "TxnOffsetCommit",
+                identity,
+                code,
+                node_of=(group, 0),
+                version_min=3,
+                generation_id=-1,
+                member_id="",
+                topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+                **who,
+            )
+        return frozenset(one for one, found in answered.items() if found == _UNKNOWN_TOPIC)
 
     def end(self, identity: ProducerIdentity, *, commit: bool) -> None:
         """Commit or abort the transaction of this epoch; a repeated call at the same epoch changes nothing."""
@@ -210,6 +242,8 @@ class Coordinator:
     ) -> Any:
         """Send a request until its answer is a decision, or time is up."""
         key = node_of or (self._id, _TRANSACTION)
+        group = values.get("group_id")
+        subject = f"transactional id {self._id}" + (f", group {group}" if group else "")
         deadline = time.monotonic() + self._patience_s
         pause_s = _BUSY_S
         while True:
@@ -228,9 +262,9 @@ class Coordinator:
             if meaning is Meaning.MOVED:
                 self._nodes.pop(key, None)
             elif meaning is not Meaning.AGAIN:
-                raise self._refusal(api, code, identity)
+                raise self._refusal(api, code, identity, subject)
             if time.monotonic() + pause_s > deadline:
-                raise unanswered or self._refusal(api, code, identity)
+                raise unanswered or self._refusal(api, code, identity, subject)
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(_BUSY_S_MAX, pause_s * 2)
 
@@ -247,7 +281,7 @@ class Coordinator:
         return int(response.error_code)
 
     def _refusal(
-        self, api: str, code: int, identity: ProducerIdentity
+        self, api: str, code: int, identity: ProducerIdentity, subject: str
     ) -> BrokerResponseError | TransactionFencedError | TransactionStateError:
         meaning = meaning_of(code)
         if meaning in (Meaning.FENCED, Meaning.STATE):
@@ -265,8 +299,9 @@ class Coordinator:
             code=code,
             name=error_name(code),
             retriable=meaning is not Meaning.REFUSED,
-            subject=f"transactional id {self._id}",
-            remedy=rights_needed(code, self._client.options, topic_right="WRITE") or BrokerResponseError.remedy,
+            subject=subject,
+            remedy=rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
+            or BrokerResponseError.remedy,
         )
 
 
@@ -325,6 +360,18 @@ def _described(state: Any) -> OpenTransaction:
             sorted(TopicPartition(topic.topic, one) for topic in state.topics for one in topic.partitions)
         ),
     )
+
+
+@contextmanager
+def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
+    """Put the topics' names into a refusal that is about some of them."""
+    try:
+        yield
+    except BrokerResponseError as error:
+        if error.code not in _ABOUT_TOPICS:
+            raise
+        topics = sorted({one.topic for one, code in answered.items() if code == error.code})
+        raise replace(error, subject=f"{error.subject}, topic {', '.join(topics)}") from None
 
 
 def _worst(codes: Iterable[int]) -> int:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import BatchWriter
-from directkafka.pipeline.bindings import Binding, Sinks, bind
+from directkafka.pipeline.bindings import Binding, Sinks, bind, renewed
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
@@ -135,6 +135,18 @@ class Pipeline:
         """Which output goes into which sink."""
         return self._bindings
 
+    def bindings_to_look_at(self) -> tuple[Binding, ...]:
+        """The bindings with sinks of their own, so that closing their stores ends nothing of a run.
+
+        Raises:
+            AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
+                user's own kind that is no :class:`directkafka.sinks.renewable.Renewable`.
+        """
+        bindings = renewed(self._bindings)
+        if bindings is None and (self._run_lock.locked() or self._thread is not None):
+            raise AlreadyRunningError(pipeline=self.name)
+        return bindings or self._bindings
+
     @property
     def checkpoint(self) -> str | None:
         """The structured engine's checkpoint; None under the direct engine."""
@@ -159,21 +171,23 @@ class Pipeline:
     def check(self) -> tuple[str, ...]:
         """Ask for the topics, compile the transform, look at every table, ledger and executor; change nothing.
 
-        A pipeline of this name that runs meanwhile is not disturbed.
+        A pipeline of this name that runs meanwhile is not disturbed, not even this very object.
 
         Returns:
             Remarks on the plans.
 
         Raises:
+            AlreadyRunningError: see :meth:`bindings_to_look_at`.
             DirectKafkaError: what is wrong.
         """
+        bindings = self.bindings_to_look_at()
         session = self.session()
         check_executors(session)
-        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, self._bindings)
+        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, bindings)
         try:
             cluster.view(must_exist=True)
             ledgers.connect()
-            remarks = self._compiled(session).check()
+            remarks = self._compiled(session, bindings).check()
             ledgers.peek()
         finally:
             cluster.close()
@@ -247,17 +261,21 @@ class Pipeline:
     def _engine(self) -> DirectEngine | StructuredEngine:
         session = self.session()
         check_executors(session)
-        return self._direct(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+        if self._checkpoint is None:
+            return self._direct(session)
+        return self._structured(session, self._bindings, self._checkpoint)
 
-    def _compiled(self, session: SparkSession) -> BatchWriter | StructuredEngine:
+    def _compiled(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter | StructuredEngine:
         """What can check transform and sinks without running."""
-        return self._writer(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+        if self._checkpoint is None:
+            return self._writer(session, bindings)
+        return self._structured(session, bindings, self._checkpoint)
 
-    def _structured(self, session: SparkSession, checkpoint: str) -> StructuredEngine:
+    def _structured(self, session: SparkSession, bindings: tuple[Binding, ...], checkpoint: str) -> StructuredEngine:
         def make_function(transform: Transform) -> BatchFunction:
             return BatchFunction(
                 self.name,
-                self._bindings,
+                bindings,
                 checkpoint=checkpoint,
                 transform=transform,
                 report=self.report,
@@ -270,7 +288,7 @@ class Pipeline:
             session=session,
             source=self._source_given,
             transform=self.transform(session),
-            bindings=self._bindings,
+            bindings=bindings,
             checkpoint=checkpoint,
             trigger=self._trigger_given,
             output_mode=self._output_mode,
@@ -280,7 +298,7 @@ class Pipeline:
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
-        writer = self._writer(session)
+        writer = self._writer(session, self._bindings)
         return DirectEngine(
             self.name,
             cluster=SourceCluster(self._source),
@@ -295,8 +313,8 @@ class Pipeline:
             patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
-    def _writer(self, session: SparkSession) -> BatchWriter:
-        return BatchWriter(session, self.transform(session), self._bindings, columns=self._source.columns)
+    def _writer(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter:
+        return BatchWriter(session, self.transform(session), bindings, columns=self._source.columns)
 
     def _run_in_thread(self) -> None:
         try:

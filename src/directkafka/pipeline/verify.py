@@ -87,18 +87,20 @@ class Finding:
 
 
 def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
-    """Compare every sink of a pipeline. The pipeline should not be running.
+    """Compare every sink of a pipeline. Of one that runs meanwhile the numbers may be of two batches.
 
     Raises:
+        AlreadyRunningError: see :meth:`Pipeline.bindings_to_look_at`.
         LineageError: a store has no entry of this pipeline.
         DirectKafkaError: Kafka or a store cannot be read.
     """
+    bindings = pipeline.bindings_to_look_at()
     cluster = SourceCluster(pipeline.source_options)
     try:
-        return tuple(_compare(pipeline, binding, cluster) for binding in pipeline.bindings)
+        return tuple(_compare(pipeline, binding, cluster) for binding in bindings)
     finally:
         cluster.close()
-        for binding in pipeline.bindings:
+        for binding in bindings:
             binding.sink.store.close()
 
 

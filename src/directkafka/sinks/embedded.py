@@ -13,6 +13,7 @@ from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
+from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
@@ -27,7 +28,7 @@ SchemaPolicy = Literal["fail", "add-columns"]
 _RECORD = frozenset({"topic", "partition", "offset"})
 
 
-class EmbeddedSink:
+class EmbeddedSink(Renewable):
     """Rows into one table of a file; :class:`~directkafka.sinks.sqlite.SQLiteSink` and its sibling say which.
 
     Args:

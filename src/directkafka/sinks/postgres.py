@@ -32,6 +32,7 @@ from directkafka.sinks.postgres_table import (
     wire_columns,
 )
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.postgres import PostgresStore
@@ -59,7 +60,7 @@ _WHERE: Final = "a Postgres sink"
 _NULLS_NOT_DISTINCT_SINCE: Final = 150_000
 
 
-class PostgresSink:
+class PostgresSink(Renewable):
     """Rows into one Postgres table, exactly once.
 
     Args:

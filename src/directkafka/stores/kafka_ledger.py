@@ -15,6 +15,7 @@ Two ways to read it:
 from __future__ import annotations
 
 import json
+import logging
 import time
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
@@ -22,7 +23,8 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.errors import SchemaMismatchError
+from directkafka.errors import SchemaMismatchError, StoreUnavailableError
+from directkafka.kafka.brokers import look_at_brokers
 from directkafka.kafka.client import KafkaClient, raise_for
 from directkafka.kafka.metadata import Leader, Metadata
 from directkafka.kafka.range_task import RangeTask
@@ -30,9 +32,12 @@ from directkafka.kafka.reader import read_range
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
+from directkafka.stores.kafka_cluster import ASKED, Replicas, in_sync_of, replicas_of
 from directkafka.stores.ledger import check_version, progress_from_json, progress_to_json
 
 __all__ = ["NO_RECORD", "LedgerRecord", "LedgerTopic"]
+
+log = logging.getLogger("directkafka.stores.kafka")
 
 #: Of a topic made by us. Small segments, so that the cleaner, which leaves the newest one alone, has work to do; what
 #: tasks write here (:mod:`directkafka.kafka.claims`) must outlive any transaction.
@@ -43,7 +48,6 @@ _TOPIC_CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "min.compaction.lag.ms": "3600000",
 }
-_REPLICAS_WANTED: Final = 3
 _TOPIC_EXISTS: Final = 36
 _TOPIC_RESOURCE: Final = 2
 _MADE_TIMEOUT_S: Final = 30.0
@@ -119,10 +123,14 @@ class LedgerTopic:
         topic: its name.
         pipeline: the key of its records.
         store: the store's label, for messages.
+        replicas: how many the topic is given when it is made; None: see :mod:`directkafka.stores.kafka_cluster`.
     """
 
-    def __init__(self, client: KafkaClient, topic: str, pipeline: str, *, store: str) -> None:
+    def __init__(
+        self, client: KafkaClient, topic: str, pipeline: str, *, store: str, replicas: int | None = None
+    ) -> None:
         self._client = client
+        self._replicas = replicas
         self._pipeline = pipeline
         self._store = store
         self._stable = Metadata(client, isolation_level="read_committed")
@@ -139,6 +147,7 @@ class LedgerTopic:
 
         Raises:
             SchemaMismatchError: it has several partitions, or is not compacted; says how to correct that.
+            StoreUnavailableError: fewer brokers are up than it is to have replicas.
             BrokerResponseError: it may not be made, or looked at.
         """
         described = self._all.topics([self.place.topic]).get(self.place.topic)
@@ -209,9 +218,10 @@ class LedgerTopic:
         return last
 
     def _make(self) -> None:
+        replicas = self._choose_replicas()
+        # Named, because a broker's own default may be more than there are replicas: then nothing could be written.
+        config = _TOPIC_CONFIG | {"min.insync.replicas": str(in_sync_of(replicas.count))}
         known = self._client.call("Metadata", topics=[], allow_auto_topic_creation=False)
-        replicas = min(_REPLICAS_WANTED, len(known.brokers))
-        config = _TOPIC_CONFIG | ({"min.insync.replicas": "2"} if replicas == _REPLICAS_WANTED else {})
         response = self._client.call(
             "CreateTopics",
             known.controller_id if known.controller_id >= 0 else None,
@@ -219,7 +229,7 @@ class LedgerTopic:
                 {
                     "name": self.place.topic,
                     "num_partitions": 1,
-                    "replication_factor": replicas,
+                    "replication_factor": replicas.count,
                     "assignments": [],
                     "configs": [{"name": name, "value": value} for name, value in config.items()],
                 }
@@ -229,8 +239,26 @@ class LedgerTopic:
         )
         code = response.topics[0].error_code
         if code != _TOPIC_EXISTS:
-            raise_for("CreateTopics", code, f"the ledger's topic {self.place.topic}", self._options)
+            self._raise_for("CreateTopics", code, "CREATE")
         self._wait_until_made()
+        tell = log.warning if replicas.is_guess else log.info
+        tell("the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason)
+
+    def _choose_replicas(self) -> Replicas:
+        """As many as told, whichever brokers are up; those that are not are waited for.
+
+        Raises:
+            StoreUnavailableError: not so many brokers are up.
+        """
+        brokers = look_at_brokers(self._client, ASKED)
+        replicas = replicas_of(self._replicas, brokers)
+        if replicas.count > len(brokers):
+            cause = (
+                f"the ledger's topic {self.place.topic} is to have {replicas.count} replicas ({replicas.reason}), and "
+                f"{len(brokers)} broker(s) are up. If there are no more, the sink's option ledger_replicas is for that"
+            )
+            raise StoreUnavailableError(store=self._store, cause=cause)
+        return replicas
 
     def _wait_until_made(self) -> None:
         """A broker may hear of a new topic a moment later than the controller."""
@@ -255,8 +283,11 @@ class LedgerTopic:
             ],
         )
         (found,) = response.results
-        raise_for("DescribeConfigs", found.error_code, f"the ledger's topic {self.place.topic}", self._options)
+        self._raise_for("DescribeConfigs", found.error_code, "DESCRIBE_CONFIGS")
         return ",".join(str(one.value) for one in found.configs)
+
+    def _raise_for(self, api: str, code: int, right: str) -> None:
+        raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)
 
     def _refuse(self, detail: str) -> None:
         raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)

@@ -75,6 +75,7 @@ class PipelineOwner:
         store: the store's label, for messages.
         fence_timeout_s: bound on fencing while another driver does the same, in seconds.
         patience_ms: how long a coordinator is asked again, in milliseconds.
+        ledger_replicas: of the ledger's topic when it is made; None: see :mod:`directkafka.stores.kafka_cluster`.
     """
 
     def __init__(
@@ -88,14 +89,17 @@ class PipelineOwner:
         store: str,
         fence_timeout_s: float,
         patience_ms: int,
+        ledger_replicas: int | None = None,
     ) -> None:
-        self._options = options
+        #: Of the transactions that are opened from now on.
+        self.options = options
         self._pipeline = pipeline
         self._driver = driver
         self._store = store
         self._fence_timeout_s = fence_timeout_s
         self._name_prefix = name_prefix
         self._patience_ms = patience_ms
+        self._ledger_replicas = ledger_replicas
         self.connect(client)
         #: The generation held; 0 before the fence.
         self.held = 0
@@ -112,11 +116,11 @@ class PipelineOwner:
     def connect(self, client: KafkaClient) -> None:
         """Use these connections from now on; what is held stays."""
         topic = f"{self._name_prefix}.ledger.{self._pipeline}"
-        self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store)
+        self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store, replicas=self._ledger_replicas)
         self._coordinator = Coordinator(
             client,
             f"{self._name_prefix}.{self._pipeline}",
-            transaction_timeout_ms=self._options.timeout_ms,
+            transaction_timeout_ms=self.options.timeout_ms,
             patience_ms=self._patience_ms,
         )
 
@@ -284,7 +288,7 @@ class PipelineOwner:
         self._transaction = KafkaTransaction(
             self._coordinator,
             self._identity,
-            self._options,
+            self.options,
             attempt=attempt,
             ledger=self._ledger.place,
             ledger_end=self._read_until,

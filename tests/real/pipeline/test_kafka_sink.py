@@ -15,10 +15,12 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
+from tests.real.kafka.logs import until
 from tests.real.sources.test_groups import committed
 
 from directkafka import KafkaSink, Pipeline
-from directkafka.errors import RowRejectedError, SchemaMismatchError
+from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
+from directkafka.pipeline.verify import verify
 from directkafka.stores.base import SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
@@ -66,7 +68,10 @@ class KafkaWorld:
         return KafkaSink({"bootstrap.servers": self.servers}, options.pop("topic", self.target), **options)
 
     def run(self, transform: Any = QUERY, *, sinks: Any = None, **options: Any) -> None:
-        Pipeline(
+        self.pipeline(transform, sinks if sinks is not None else self.sink(**options)).run()
+
+    def pipeline(self, transform: Any, sinks: Any, **options: Any) -> Pipeline:
+        return Pipeline(
             self.name,
             source={
                 "kafka.bootstrap.servers": self.servers,
@@ -75,10 +80,10 @@ class KafkaWorld:
                 "maxOffsetsPerTrigger": "30",
             },
             transform=transform,
-            sinks=sinks if sinks is not None else self.sink(**options),
-            trigger="available-now",
+            sinks=sinks,
             retry_ms_max=10_000,
-        ).run()
+            **({"trigger": "available-now"} | options),
+        )
 
     def values(self, topic: str = "") -> list[str]:
         wait_until_stable(self.servers, topic or self.target)
@@ -169,3 +174,71 @@ def test_a_row_for_a_partition_that_is_not_there_stops_the_pipeline(
         kafka_world.run("SELECT value, 7 AS partition FROM source", inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == []
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+def test_rows_for_a_ledger_stop_the_pipeline(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
+    """Its own, and that of another pipeline."""
+    for pipeline in (kafka_world.name, "another"):
+        query = f"SELECT value, 'directkafka.ledger.{pipeline}' AS topic FROM source"
+        with pytest.raises(RowRejectedError, match=rf"directkafka.ledger.{pipeline} is where a pipeline keeps"):
+            kafka_world.run(query, topic=None, inline_bytes_max=inline_bytes_max)
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+@pytest.mark.parametrize("rows", ["value", "NULL"], ids=["both have rows", "one has rows"])
+def test_a_topic_has_one_sink_however_many_rows_there_are(
+    kafka_world: KafkaWorld, inline_bytes_max: int, rows: str
+) -> None:
+    """The topic is one sink's own, and the other's rows name it."""
+    sinks = {
+        "own": kafka_world.sink(inline_bytes_max=inline_bytes_max),
+        "named": kafka_world.sink(topic=None, inline_bytes_max=inline_bytes_max),
+    }
+
+    def both(source: Any) -> dict[str, Any]:
+        named = source.selectExpr("value", f"'{kafka_world.target}' AS topic")
+        return {"own": source.selectExpr("value").where(f"{rows} IS NOT NULL"), "named": named}
+
+    with pytest.raises(OptionError, match=rf"write to topic {kafka_world.target} .*UNION ALL"):
+        kafka_world.run(both, sinks=sinks)
+    assert kafka_world.values() == []
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_record_batches_that_are_too_large_become_smaller(
+    kafka_world: KafkaWorld, create_topic: Callable[..., str]
+) -> None:
+    """The executors' error comes to the driver with its numbers; a few tries, and all is there."""
+    kafka_world.target = create_topic(PARTITIONS, {"max.message.bytes": "300"})
+    kafka_world.run(inline_bytes_max=-1)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_look_at_a_running_pipeline_ends_nothing_of_it(
+    kafka_world: KafkaWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its connections and its transaction are its own, whoever checks or verifies meanwhile."""
+    sink, reports = kafka_world.sink(), []
+    pipeline = kafka_world.pipeline(QUERY, sink, trigger="50ms", report=reports.append)
+    pipeline.start()
+    try:
+        until(lambda: reports, "no batch is reported")
+        connections = sink.store.client
+        for _ in range(3):
+            pipeline.check()
+            verify(pipeline)
+        assert sink.store.client is connections
+        produce_numbers(kafka_world.servers, kafka_world.source, 30, first=COUNT)
+        until(lambda: sum(one.records for one in reports) == COUNT + 30, "it does not go on")
+    finally:
+        pipeline.stop()
+    assert len(kafka_world.values()) == COUNT + 30
+    assert not [one for one in caplog.messages if "trying again" in one]
+    assert {one.generation for one in reports} == {1}

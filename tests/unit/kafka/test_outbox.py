@@ -17,7 +17,8 @@ LATER = 10.0
 
 
 def batch(partition: int, sequence: int, size: int = 10) -> EncodedBatch:
-    return EncodedBatch(target=PLACES[partition], data=memoryview(bytes(size)), records=1, base_sequence=sequence)
+    data = memoryview(bytes(size))
+    return EncodedBatch(target=PLACES[partition], data=data, records=1, raw_bytes=size, base_sequence=sequence)
 
 
 def outbox(*batches: EncodedBatch, leaders: Sequence[tuple[str, int] | None] = (ONE, ONE, TWO)) -> Outbox:

@@ -19,6 +19,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline.retry import may_pass
 from directkafka.producer_errors import (
+    BatchTooLargeError,
     DeliveryTimeoutError,
     RecordTooLargeError,
     SecondAttemptError,
@@ -36,6 +37,20 @@ def answer(code: int, *, retriable: bool = False) -> BrokerResponseError:
     )
 
 
+def too_large(records: int) -> BatchTooLargeError:
+    return BatchTooLargeError(
+        api="Produce",
+        code=10,
+        name="NAME",
+        retriable=False,
+        subject="x",
+        topic="x",
+        records=records,
+        size_bytes=9,
+        raw_bytes=9,
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "expected", "passes"),
     [
@@ -48,6 +63,8 @@ def answer(code: int, *, retriable: bool = False) -> BrokerResponseError:
             True,
         ),
         (answer(7, retriable=True), StoreUnavailableError, True),
+        (too_large(records=2), StoreUnavailableError, True),
+        (too_large(records=1), RowRejectedError, False),
         (answer(29), StoreAccessError, False),
         (answer(53), StoreAccessError, False),
         (answer(50), OptionError, False),
