@@ -266,11 +266,15 @@ class PipelineOwner:
             transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
-    def abandon(self) -> None:
-        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself."""
-        transaction, self._transaction = self._transaction, None
-        if transaction is None:
+    def abandon(self, attempt: str | None = None) -> None:
+        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
+
+        Args:
+            attempt: only if it is this one's; None: whosever it is.
+        """
+        if self._transaction is None or attempt not in (None, self._transaction.attempt):
             return
+        transaction, self._transaction = self._transaction, None
         transaction.close()
         if transaction.is_open:
             try:
@@ -343,13 +347,20 @@ class PipelineOwner:
         has this commit's id, or it never will. (A newer driver's fence keeps the id of the last commit.)
         """
         self._transaction = None
+        assert record.entry is not None, "only a batch is settled"
         try:
             if self._ledger.newest_standing().commit_id != record.commit_id:
                 self._win_back()
                 if self.record.commit_id != record.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
+        except FencedError as fenced:
+            # The commit that the newer driver's ledger shows may be the one behind this driver's.
+            fate = (
+                f"No answer came to this driver's commit of batch {record.entry.batch_id}, so it may be committed or "
+                "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
+            )
+            raise replace(fenced, fate=fate) from cause
         except (KafkaError, OptionError) as error:
-            assert record.entry is not None, "only a batch is settled"
             raise CommitUnknownError(
                 store=self._store,
                 pipeline=self._pipeline,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -58,10 +58,11 @@ class FakeMicroBatchWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def write_frame(self, name: BatchName, frame: object) -> Written:
+    def write_frame(self, name: BatchName, frame: object, *, stores: Collection[str]) -> Written:
         self._world.happens("write")
         report = TaskReport(rows=1, attempt="a", staged=False)
-        return Written(name=name, reports=tuple((sink, (report,)) for sink in self._sinks), record_count=0)
+        reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
+        return Written(name=name, reports=reports, record_count=0)
 
     def run_into_nothing(self, frame: object) -> None:
         self._world.happens("run into nothing")
