@@ -34,12 +34,14 @@ class Ceiling:
     def lowered(self, batch: BatchPlan, *, budget_ms: int) -> Ceiling | None:
         """After a batch that took longer than its budget: half of it, or None where nothing is left to be halved.
 
-        A limit leaves every partition that has records one offset at least, so fewer than its ranges it cannot be.
+        A limit leaves each partition that has records one offset at least. So a batch may be larger than its limit, and
+        it is the limit that is halved then: each time it is lower than before, whatever comes in meanwhile.
         """
         count = batch.offset_count
-        if count <= len({one.topic_partition for one in batch.ranges}):
+        basis = count if self.offsets is None else min(count, self.offsets)
+        if basis < 2 or count <= len({one.topic_partition for one in batch.ranges}):
             return None
-        return Ceiling(offsets=count // 2, too_slow=max(count, self.too_slow), budget_ms=budget_ms)
+        return Ceiling(offsets=basis // 2, too_slow=max(count, self.too_slow), budget_ms=budget_ms)
 
     def after(self, batch: BatchPlan, *, took_ms: int) -> Ceiling:
         """After a batch that was committed: twice as high if a batch that large was easy."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,13 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
+from tests.real.kafka.logs import consume
 from tests.real.sources.test_groups import committed
 
-from directkafka import KafkaSink, Pipeline
-from directkafka.errors import RowRejectedError, SchemaMismatchError
-from directkafka.stores.base import SecondPhase, TaskReport
+from directkafka import KafkaSink, Pipeline, SQLiteSink
+from directkafka.errors import RowRejectedError, SchemaMismatchError, StoreRequestError, StoreUnavailableError
+from directkafka.pipeline import second_phase
+from directkafka.stores.base import BatchName, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -118,6 +122,91 @@ def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_r
     assert sink.died.exists(), "nobody died, so it proved nothing"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_barriers", [True, False], ids=["barrier stage", "single tasks"])
+def test_where_single_tasks_may_run_again_every_dealer_of_rows_claims_what_it_dealt(
+    kafka_world: KafkaWorld, monkeypatch: pytest.MonkeyPatch, has_barriers: bool
+) -> None:
+    monkeypatch.setattr(second_phase, "can_run_barriers", lambda _: has_barriers)
+    kafka_world.run(inline_bytes_max=-1)
+    assert kafka_world.values() == EXPECTED
+    keys = [key or b"" for _, key, *_ in consume(kafka_world.servers, f"directkafka.ledger.{kafka_world.name}")]
+    assert any(b"/write/" in key for key in keys)
+    assert any(b"/route/" in key for key in keys) != has_barriers
+
+
+class CountedSink(KafkaSink):
+    """A Kafka sink that says which batches were written by tasks."""
+
+    @property
+    def large(self) -> list[int]:
+        found: list[int] = self.__dict__.setdefault("_large", [])
+        return found
+
+    def second_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
+        self.large.append(batch.batch_id)
+        return super().second_phase(transaction, batch, *arguments, **named)
+
+
+@pytest.mark.slow
+def test_a_kafka_that_has_the_batch_is_left_alone_while_the_other_store_gets_it(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """Kafka commits batch 1, SQLite does not; the restart writes it into SQLite only."""
+
+    def sinks(kafka: KafkaSink) -> list[Any]:
+        return [kafka, SQLiteSink(tmp_path / "air.sqlite", "records")]
+
+    def refuse(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1:
+            raise StoreRequestError(store="sqlite", code="1", cause="the disk is full")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    options: Any = ({"bootstrap.servers": kafka_world.servers}, kafka_world.target)
+    failing = sinks(CountedSink(*options, inline_bytes_max=-1))
+    commit, failing[1].store.commit = failing[1].store.commit, refuse
+    with pytest.raises(StoreRequestError):
+        kafka_world.run(sinks=failing)
+    assert failing[0].large == [1]
+    again = sinks(CountedSink(*options, inline_bytes_max=-1))
+    kafka_world.run(sinks=again)
+    assert again[0].large == [2, 3]
+    assert kafka_world.values() == EXPECTED
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        assert connection.execute("SELECT count(DISTINCT value), count(*) FROM records").fetchone() == (COUNT, COUNT)
+
+
+@pytest.mark.slow
+def test_a_transaction_is_not_open_while_the_store_before_it_is_tried_again(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """SQLite, the first of the two, refuses once; Kafka's readers must not wait behind that."""
+    sqlite, seen = SQLiteSink(tmp_path / "air.sqlite", "records"), []
+
+    def read_and_look(pipeline: str) -> LedgerEntry | None:
+        seen.append(kafka_world.open_transactions())
+        return read(pipeline)
+
+    def away(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1 and not tries:
+            tries.append(entry)
+            seen.clear()
+            raise StoreUnavailableError(store="sqlite", cause="somebody reads")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    tries: list[LedgerEntry] = []
+    store: Any = sqlite.store
+    read, store.read = store.read, read_and_look
+    commit, store.commit = store.commit, away
+    kafka = KafkaSink({"bootstrap.servers": kafka_world.servers}, kafka_world.target, inline_bytes_max=-1)
+    kafka_world.run(sinks=[sqlite, kafka])
+    assert tries, "nothing failed, so it proved nothing"
+    assert seen[0] == []
+    assert kafka_world.values() == EXPECTED
 
 
 @pytest.mark.slow
