@@ -34,6 +34,7 @@ from __future__ import annotations
 import uuid
 from contextlib import closing
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -49,7 +50,10 @@ from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import SecondAttemptError
 
-__all__ = ["ClaimPlace"]
+__all__ = ["CLAIM", "ClaimPlace"]
+
+#: What the keys of claims begin with; the driver leaves a tombstone for each one when it commits.
+CLAIM: Final = b"claim/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +91,7 @@ class ClaimPlace:
         self._claim(f"route/{partition}")
 
     def _claim(self, task: str) -> None:
-        of_task = f"claim/{self.name}/{task}/".encode()
+        of_task = CLAIM + f"{self.name}/{task}/".encode()
         mine = of_task + uuid.uuid4().hex.encode()
         with closing(KafkaClient(self.client)) as client:
             # Nobody can be sure yet that the records before this one are committed: they are not meant to be.

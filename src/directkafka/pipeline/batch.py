@@ -51,7 +51,7 @@ class Written:
         name: the try of the batch.
         reports: per binding, the reports of its tasks.
         record_count: records read from Kafka.
-        early: stores in whose open transactions rows lie; these rows are gone when a commit fails.
+        early: stores in whose open transactions rows lie; with the transaction, these rows go.
     """
 
     name: BatchName
@@ -71,9 +71,10 @@ class Written:
         """The part that goes into one store's transaction."""
         return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
 
-    def covers(self, stores: Collection[str]) -> bool:
-        """Whether rows were written for all stores of these identities."""
-        return {sink.store.identity for sink, _ in self.reports}.issuperset(stores)
+    def is_kept_for(self, stores: Collection[str]) -> bool:
+        """Whether the rows for all stores of these identities outlast a failed commit."""
+        written = {sink.store.identity for sink, _ in self.reports}
+        return written.issuperset(stores) and not any(store.identity in stores for store in self.early)
 
 
 @dataclass(slots=True)

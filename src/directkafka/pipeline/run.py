@@ -215,7 +215,7 @@ class DirectEngine:
             return None
         entry, written = self._pending
         is_the_same = (entry.lineage, entry.batch_id, entry.ends()) == (ahead.lineage, ahead.batch_id, ahead.ends())
-        return written if is_the_same and written.covers(stores) else None
+        return written if is_the_same and written.is_kept_for(stores) else None
 
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
         view = self._cluster.view()
@@ -325,8 +325,7 @@ class DirectEngine:
 
     def _commit(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
         """Step 4; the next batch waits for all stores."""
-        # Rows in an open transaction go with it when a commit fails: all are written again then.
-        self._pending = None if written.early else (entry, written)
+        self._pending = (entry, written)
         try:
             self._ledgers.commit(entry, written, only=only)
         except RowCountError:  # what is staged is gone: the rows must be written again

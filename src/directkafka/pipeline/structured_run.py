@@ -190,12 +190,11 @@ class QueryRun:
             return None
         pending, written = self._pending
         is_the_same = (pending.lineage, pending.batch_id) == (entry.lineage, entry.batch_id)
-        return written if is_the_same and written.covers(stores) else None
+        return written if is_the_same and written.is_kept_for(stores) else None
 
     def _commit(self, entry: LedgerEntry, written: Written, stores: Sequence[int]) -> None:
         """Step 4; Spark's next batch waits for all stores."""
-        # Rows in an open transaction go with it when a commit fails: all are written again then.
-        self._pending = None if written.early else (entry, written)
+        self._pending = (entry, written)
         try:
             self._ledgers.commit(entry, written, only=stores)
         except RowCountError:  # what is staged is gone: the rows must be written again

@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from directkafka.errors import (
     BrokerAccessError,
@@ -297,8 +298,14 @@ class PipelineOwner:
 
     def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         transaction.add([self._ledger.place])
-        transaction.write(record.to_rows(), [self._ledger.place], np.zeros(1, np.int32))
+        if transaction.is_shared:
+            self._write_rows(transaction, self._ledger.claims(transaction.ledger_end))
+        # The newest record is the ledger's.
+        self._write_rows(transaction, record.to_rows())
         transaction.flush(store=self._store)
+
+    def _write_rows(self, transaction: KafkaTransaction, rows: pa.RecordBatch) -> None:
+        transaction.write(rows, [self._ledger.place], np.zeros(rows.num_rows, np.int32))
 
     def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         self.record = record

@@ -108,6 +108,11 @@ class KafkaTransaction:
         """Whether partitions were taken in for this writer."""
         return writer in self._writers.values()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks write in it, too."""
+        return any(writer != DRIVER for writer in self._writers.values())
+
     def write(self, rows: pa.RecordBatch, targets: Sequence[TopicPartition], target_of: Int32s) -> None:
         """Write rows from the driver; see :meth:`directkafka.kafka.produce.Producer.write`.
 

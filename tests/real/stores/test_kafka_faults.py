@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
-from tests.real.kafka.logs import until
+from tests.real.kafka.logs import consume, until
 from tests.real.kafka.lossy_proxy import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -29,7 +29,7 @@ from directkafka.errors import (
     SchemaMismatchError,
     StoreUnavailableError,
 )
-from directkafka.kafka.claims import ClaimPlace
+from directkafka.kafka.claims import CLAIM, ClaimPlace
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.transactions import Coordinator
 from directkafka.offsets import TopicPartition
@@ -219,6 +219,18 @@ def test_a_second_attempt_raises_before_it_writes(harness: KafkaHarness) -> None
         store.give_up(batch, caught.value)
     job.run((sink, [[(7, 7), (8, 8)]]))
     assert harness.rows(sink) == [(7, 7), (8, 8)]
+
+
+def test_claims_get_a_tombstone_with_the_commit_and_the_ledgers_record_stays_the_newest(harness: KafkaHarness) -> None:
+    """Each has a key of its own, so that compaction alone would keep them for ever."""
+    sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
+    job.run((sink, [[(1, 1)], [(2, 1)]]))
+    records = consume(harness.servers, f"{harness.prefix}.ledger.flights", isolation_level="read_committed")
+    kept = {key: value for _, key, value, *_ in records}
+    claims = [value for key, value in kept.items() if key is not None and key.startswith(CLAIM)]
+    assert claims
+    assert set(claims) == {None}
+    assert records[-1][1] == b"flights"
 
 
 class NoClaims(ClaimPlace):
