@@ -2,47 +2,35 @@
 
 from __future__ import annotations
 
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
-from pyspark import InheritableThread
+from pyspark import InheritableThread, SparkContext, SparkJobInfo
 from pyspark.sql import SparkSession
 
-__all__ = ["JobOverdue", "Stages", "run_within"]
+__all__ = ["JobOverdue", "run_within"]
 
 T = TypeVar("T")
 
 #: How long a cancelled job is waited for, in seconds. A barrier stage that Spark has not submitted yet, since it does
 #: not find enough slots, cannot be cancelled; when it is submitted, there is nothing left that it could write into.
 _CANCEL_S: Final = 10.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stages:
-    """How far a job is.
-
-    Attributes:
-        tasks: of the stage that is at work.
-        begun: of these, how many have begun.
-    """
-
-    tasks: int
-    begun: int
+_LOOK_S: Final = 0.02
 
 
 class JobOverdue(Exception):  # noqa: N818 - whether it is an error, and which one, the caller knows
     """A job did not end in time, and was cancelled.
 
     Attributes:
-        stages: how far it was.
+        has_begun: whether its newest stage had a task that ran; false when all of them waited for slots.
     """
 
-    def __init__(self, stages: Stages) -> None:
-        super().__init__(f"{stages.begun} of {stages.tasks} tasks had begun")
-        self.stages = stages
+    def __init__(self, *, has_begun: bool) -> None:
+        super().__init__("its tasks were slow" if has_begun else "its tasks found no slots")
+        self.has_begun = has_begun
 
 
 def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) -> T:
@@ -77,23 +65,34 @@ def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) ->
     except TimeoutError:
         if outcome.done():  # the job's own
             raise
-        raise JobOverdue(_stages(session, tag)) from None
     finally:
         if not outcome.done():
             context.cancelJobsWithTag(tag)
             thread.join(_CANCEL_S)
+    raise JobOverdue(has_begun=_has_begun(context, tag))
 
 
-def _stages(session: SparkSession, tag: str) -> Stages:
-    """How far the newest stage of the tagged jobs is; nothing has begun where there is none yet."""
-    tracker = session.sparkContext.statusTracker()
-    # Python's tracker has no tags.
-    jvm_context: Any = session.sparkContext._jsc.sc()
-    jobs = [tracker.getJobInfo(number) for number in jvm_context.statusTracker().getJobIdsForTag(tag)]
-    stages = [tracker.getStageInfo(number) for found in jobs if found is not None for number in found.stageIds]
-    known = [one for one in stages if one is not None]
-    if not known:
-        return Stages(tasks=0, begun=0)
-    newest = max(known, key=lambda one: one.stageId)
-    begun = newest.numActiveTasks + newest.numCompletedTasks + newest.numFailedTasks
-    return Stages(tasks=newest.numTasks, begun=begun)
+def _has_begun(context: SparkContext, tag: str) -> bool:
+    """Whether the newest stage of the tagged jobs, which are cancelled, had a task that ran.
+
+    What Spark tells of a stage at work may be seconds old, and says "no task" of one whose tasks all began at once; it
+    is brought up to date when the stage ends, and that is told before the job's end.
+    """
+    # Python's tracker knows no tags, and no launch times.
+    jvm_context: Any = context._jsc.sc()
+    numbers = list(jvm_context.statusTracker().getJobIdsForTag(tag))
+    deadline = time.monotonic() + _CANCEL_S
+    jobs = _jobs(context, numbers)
+    while any(job.status == "RUNNING" for job in jobs) and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        jobs = _jobs(context, numbers)
+    stages = [number for job in jobs for number in job.stageIds]
+    # None: Spark has not submitted the job, for it counts too few slots.
+    return bool(stages) and bool(
+        jvm_context.statusStore().lastStageAttempt(max(stages)).firstTaskLaunchedTime().isDefined()
+    )
+
+
+def _jobs(context: SparkContext, numbers: Sequence[int]) -> list[SparkJobInfo]:
+    tracker = context.statusTracker()
+    return [job for number in numbers if (job := tracker.getJobInfo(number)) is not None]

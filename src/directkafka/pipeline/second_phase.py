@@ -119,12 +119,12 @@ def check_speculation(session: SparkSession, sinks: Sequence[Sink]) -> None:
 
 def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
     """Tasks that were slow, or that never began."""
-    if overdue.stages.begun:
+    if overdue.has_begun:
         return phase.too_slow()
     return EnvironmentFaultError(
-        what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms none of the "
-        f"{overdue.stages.tasks or phase.writer_count} tasks of its newest stage could begin: other jobs of the "
-        "application hold the executors' cores, or executors were lost. Nothing of the batch was committed",
+        what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms they could not begin: "
+        "other jobs of the application hold the executors' cores, or executors were lost. Nothing of the batch was "
+        "committed",
         remedy="Run the pipeline in an application of its own, give this one more cores, or lower the sink's "
         "tasks_max.",
     )
