@@ -122,9 +122,9 @@ def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
     if overdue.has_begun:
         return phase.too_slow()
     return EnvironmentFaultError(
-        what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms they could not begin, "
-        "since other jobs of the application hold the executors' cores, or executors were lost. Nothing of the batch "
-        "was committed",
+        what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms they could not "
+        "begin, since other jobs of the application hold the executors' cores, or executors were lost. Nothing of the "
+        "batch was committed",
         remedy="Run the pipeline in an application of its own, give this one more cores, or lower the sink's "
         "tasks_max.",
     )

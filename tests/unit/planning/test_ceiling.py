@@ -58,6 +58,17 @@ def test_halving_comes_to_an_end_whatever_comes_in_meanwhile(backlogs: list[list
     raise AssertionError(f"it is still halved: {ceiling}")
 
 
+def test_a_batch_that_stays_larger_than_its_limit_is_not_halved_for_ever() -> None:
+    """Each of 100 partitions gets one offset at least, so that a limit of 50 gives 148 offsets."""
+    ceiling = NO_CEILING.lowered(planned(NO_CEILING, 2, *[1] * 99), budget_ms=BUDGET_MS)
+    heights = []
+    while ceiling is not None:
+        heights.append(ceiling.offsets)
+        ceiling = ceiling.lowered(planned(ceiling, 1_000_000, *[1] * 99), budget_ms=BUDGET_MS)
+        assert len(heights) < 10
+    assert heights == [50, 25, 12, 6, 3, 1]
+
+
 def test_a_ceiling_rises_after_full_batches_that_were_easy_and_ends_where_it_began() -> None:
     ceiling = Ceiling(offsets=25, too_slow=100, budget_ms=BUDGET_MS)
     assert ceiling.after(planned(ceiling, 500), took_ms=251) is ceiling
