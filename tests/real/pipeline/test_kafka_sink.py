@@ -20,7 +20,7 @@ from tests.contract.kafka_harness import read_committed, still_open, wait_until_
 from tests.real.kafka.logs import consume
 from tests.real.sources.test_groups import committed
 
-from directkafka import KafkaSink, Pipeline, SQLiteSink
+from directkafka import KafkaSink, Pipeline, SQLiteSink, register, write_stream
 from directkafka.errors import RowRejectedError, SchemaMismatchError, StoreRequestError, StoreUnavailableError
 from directkafka.pipeline import second_phase
 from directkafka.stores.base import BatchName, LedgerEntry, SecondPhase, TaskReport
@@ -107,6 +107,27 @@ def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorl
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED
     kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_query_of_sparks_writes_large_batches_by_tasks(
+    kafka_world: KafkaWorld, spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    options = {
+        "kafka.bootstrap.servers": kafka_world.servers,
+        "subscribe": kafka_world.source,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "30",
+    }
+    source = spark.readStream.format("directkafka").options(**options).load()
+    frame = source.selectExpr("value AS key", "concat('number ', CAST(value AS STRING)) AS value")
+    sink = kafka_world.sink(inline_bytes_max=-1)
+    checkpoint = str(tmp_path / "checkpoint")
+    query = write_stream(frame, kafka_world.name, sink, checkpoint=checkpoint, trigger="available-now")
+    assert query.awaitTermination(60), "the query did not end"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
 
