@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
@@ -15,9 +16,10 @@ __all__ = ["JobOverdue", "run_within"]
 
 T = TypeVar("T")
 
-#: How long a cancelled job is waited for, in seconds. A barrier stage that Spark has not submitted yet, since it does
-#: not find enough slots, cannot be cancelled; when it is submitted, there is nothing left that it could write into.
+#: How long a cancelled job is waited for, in seconds. One that Spark does not submit at all, since it counts fewer
+#: slots than a barrier stage has tasks, is left to Spark: nothing is left then that it could write into.
 _CANCEL_S: Final = 10.0
+_CANCEL_AGAIN_S: Final = 0.2
 _LOOK_S: Final = 0.02
 
 
@@ -67,9 +69,16 @@ def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) ->
             raise
     finally:
         if not outcome.done():
-            context.cancelJobsWithTag(tag)
-            thread.join(_CANCEL_S)
+            _cancel(context, tag, thread)
     raise JobOverdue(has_begun=_has_begun(context, tag))
+
+
+def _cancel(context: SparkContext, tag: str, thread: threading.Thread) -> None:
+    """Cancel until it is over: Spark cancels the jobs it knows, and this one may be submitted a moment later."""
+    deadline = time.monotonic() + _CANCEL_S
+    while thread.is_alive() and time.monotonic() < deadline:
+        context.cancelJobsWithTag(tag)
+        thread.join(_CANCEL_AGAIN_S)
 
 
 def _has_begun(context: SparkContext, tag: str) -> bool:

@@ -102,7 +102,10 @@ def kafka_world(spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Ca
 EXPECTED = sorted(f"number {number}" for number in range(COUNT))
 
 
-@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+#: The inline way has a quick test among all stores (test_every_store.py).
+@pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), -1], ids=["inline", "by tasks"]
+)
 def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED

@@ -108,6 +108,7 @@ def test_writers_that_find_no_slots_are_cancelled_in_time(rows: DataFrame, tmp_p
     assert sum(report.rows for report in write_shares(rows, phase())) == 100
 
 
+@pytest.mark.slow
 def test_writers_that_are_too_slow_are_cancelled_in_time(rows: DataFrame, tmp_path: Path) -> None:
     sleeper = Sleeper(tmp_path)
     with pytest.raises(TransformError, match="it was too slow"):
