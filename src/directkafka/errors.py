@@ -336,10 +336,10 @@ class FencedError(StoreError):
     pipeline: str
     held: int
     found: int
+    fate: str = "Nothing of this driver's batch was committed."
     template = (
         "pipeline {pipeline!r} at {store} is owned by a newer driver: this one holds generation {held}, the "
-        "ledger has {found}. Nothing of this driver's batch was committed. Stop it, or give one of the two "
-        "another pipeline name."
+        "ledger has {found}. {fate} Stop it, or give one of the two another pipeline name."
     )
 
 

@@ -210,32 +210,34 @@ class TransactionTooSlowError(KafkaError):
         elapsed_ms: since the transaction began.
         budget_ms: how long it may take: a share of ``timeout_ms``.
         timeout_ms: ``transaction.timeout.ms``, after which the broker aborts by itself.
+        remedy: what can be done about it, as sentences.
     """
 
     transactional_id: str
     elapsed_ms: int
     budget_ms: int
     timeout_ms: int
+    remedy: str = "Halve maxOffsetsPerTrigger, or raise the timeout, up to the brokers' transaction.max.timeout.ms."
     template = (
         "the transaction of {transactional_id!r} was open for {elapsed_ms} ms, and has {budget_ms} ms of the "
         "{timeout_ms} ms of kafka.transaction.timeout.ms. It was aborted, and nothing of the batch is to be "
-        "seen. Halve maxOffsetsPerTrigger, or raise the timeout, up to the brokers' transaction.max.timeout.ms."
+        "seen. {remedy}"
     )
 
 
 @dataclass(kw_only=True, eq=False)
 class SecondAttemptError(KafkaError):
-    """A task was run again, or twice at once, in one transaction; it raised before it wrote anything.
+    """A task was run again, or twice at once, in one transaction; it raised before anything of it could count.
 
     Attributes:
         transaction: of which.
-        share: number of the task's share of the writing.
+        task: which one: ``write/0`` writes share 0, ``route/0`` deals the rows of partition 0 to the shares.
     """
 
     transaction: str
-    share: int
+    task: str
     template = (
-        "share {share} of transaction {transaction} was begun by another attempt of the task: what that one wrote "
-        "cannot be told from what this one would write. Nothing of the batch is committed; it is done again in a new "
+        "task {task} of transaction {transaction} was claimed by another attempt before: what that one wrote or dealt "
+        "cannot be told from what this one would. Nothing of the batch is committed; it is done again in a new "
         "transaction."
     )

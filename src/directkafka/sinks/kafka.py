@@ -162,7 +162,14 @@ class KafkaSink(Renewable):
             writer_count=writer_count,
             claims=claims,
         )
-        return SecondPhase(router=router, writer=writer, writer_count=writer_count)
+        return SecondPhase(
+            router=router,
+            claim_routing=claims.claim_routing,
+            writer=writer,
+            writer_count=writer_count,
+            limit_ms=max(0, transaction.budget_left_ms()),
+            too_slow=transaction.too_slow,
+        )
 
     def apply(self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         """Inside the store's transaction: write the rows that came with the reports, or count those that are written.

@@ -174,6 +174,11 @@ class KafkaStore:
             if isinstance(cause, KafkaError):
                 raise cause
 
+    def abandon(self, batch: BatchName) -> None:
+        """Abort the batch's transaction if it is open still; see :class:`directkafka.stores.base.EarlyStore`."""
+        if batch.pipeline in self._owners:
+            self._owners[batch.pipeline].abandon(batch.attempt)
+
     def commit(
         self,
         entry: LedgerEntry,

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ import pyarrow.compute as pc
 
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
 from directkafka.kafka.brokers import look_at_brokers
+from directkafka.kafka.claims import CLAIM
 from directkafka.kafka.client import KafkaClient, raise_for
 from directkafka.kafka.metadata import Leader, Metadata
 from directkafka.kafka.range_task import RangeTask
@@ -136,6 +138,7 @@ class LedgerTopic:
         self._stable = Metadata(client, isolation_level="read_committed")
         self._all = Metadata(client, isolation_level="read_uncommitted")
         self._options: ClientOptions = replace(client.options, isolation_level="read_committed")
+        self._uncommitted = replace(client.options, isolation_level="read_uncommitted")
         self.place = TopicPartition(topic, 0)
 
     def exists(self) -> bool:
@@ -182,6 +185,17 @@ class LedgerTopic:
         stable_end = self._stable.offsets_at({self.place: -1})[self.place]
         return self._newest(stable_end or 0)
 
+    def claims(self, start: int) -> pa.RecordBatch:
+        """Tombstones for what tasks have claimed from this offset on: the columns of a record, one row for each claim.
+
+        Written in the claims' own transaction, they hide no claim while it counts: nothing behind an open transaction's
+        first record is compacted.
+        """
+        columns = [batch.column("key") for batch in self._records(start, self.end(), self._uncommitted)]
+        keys = pa.chunked_array(columns, pa.binary())
+        found = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
+        return pa.record_batch({"key": found, "value": pa.nulls(len(found), pa.binary())})
+
     def leader(self) -> Leader:
         """Where the topic's partition is led."""
         return self._all.topics([self.place.topic])[self.place.topic].leaders[0]
@@ -197,21 +211,24 @@ class LedgerTopic:
             until, tail = start, tail * _TAIL_GROWTH
         return NO_RECORD
 
-    def _last_value(self, start: int, until: int) -> bytes | None:
+    def _records(self, start: int, until: int, options: ClientOptions) -> Iterator[pa.RecordBatch]:
         leader = self.leader()
         task = RangeTask(
             range=OffsetRange(self.place.topic, 0, start, until),
             topic_id="",
             host=leader.host,
             port=leader.port,
-            client=self._options,
+            client=options,
             columns=("key", "value"),
             # Between the question for the start and this one the cleaner may have moved it.
             fail_on_data_loss=False,
             poll_timeout_ms=_READ_TIMEOUT_MS,
         )
+        return read_range(task)
+
+    def _last_value(self, start: int, until: int) -> bytes | None:
         last: bytes | None = None
-        for batch in read_range(task):
+        for batch in self._records(start, until, self._options):
             ours = batch.filter(pc.equal(batch.column("key"), pa.scalar(self._pipeline.encode(), pa.binary())))
             if ours.num_rows:
                 last = ours.column("value")[ours.num_rows - 1].as_py()

@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from directkafka.errors import (
     BrokerAccessError,
@@ -270,11 +271,15 @@ class PipelineOwner:
             transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
-    def abandon(self) -> None:
-        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself."""
-        transaction, self._transaction = self._transaction, None
-        if transaction is None:
+    def abandon(self, attempt: str | None = None) -> None:
+        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
+
+        Args:
+            attempt: only if it is this one's; None: whosever it is.
+        """
+        if self._transaction is None or attempt not in (None, self._transaction.attempt):
             return
+        transaction, self._transaction = self._transaction, None
         transaction.close()
         if transaction.is_open:
             try:
@@ -297,8 +302,14 @@ class PipelineOwner:
 
     def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         transaction.add([self._ledger.place])
-        transaction.write(record.to_rows(), [self._ledger.place], np.zeros(1, np.int32))
+        if transaction.is_shared:
+            self._write_rows(transaction, self._ledger.claims(transaction.ledger_end))
+        # The newest record is the ledger's.
+        self._write_rows(transaction, record.to_rows())
         transaction.flush(store=self._store)
+
+    def _write_rows(self, transaction: KafkaTransaction, rows: pa.RecordBatch) -> None:
+        transaction.write(rows, [self._ledger.place], np.zeros(rows.num_rows, np.int32))
 
     def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         self.record = record
@@ -347,13 +358,20 @@ class PipelineOwner:
         has this commit's id, or it never will. (A newer driver's fence keeps the id of the last commit.)
         """
         self._transaction = None
+        assert record.entry is not None, "only a batch is settled"
         try:
             if self._ledger.newest_standing().commit_id != record.commit_id:
                 self._win_back()
                 if self.record.commit_id != record.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
+        except FencedError as fenced:
+            # The commit that the newer driver's ledger shows may be the one behind this driver's.
+            fate = (
+                f"No answer came to this driver's commit of batch {record.entry.batch_id}, so it may be committed or "
+                "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
+            )
+            raise replace(fenced, fate=fate) from cause
         except (KafkaError, OptionError) as error:
-            assert record.entry is not None, "only a batch is settled"
             raise CommitUnknownError(
                 store=self._store,
                 pipeline=self._pipeline,

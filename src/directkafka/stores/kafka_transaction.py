@@ -128,6 +128,11 @@ class KafkaTransaction:
         """Whether partitions were taken in for this writer."""
         return writer in self._writers.values()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks write in it, too."""
+        return any(writer != DRIVER for writer in self._writers.values())
+
     def write(self, rows: pa.RecordBatch, targets: Sequence[TopicPartition], target_of: Int32s) -> None:
         """Write rows from the driver; see :meth:`directkafka.kafka.produce.Producer.write`.
 
@@ -168,14 +173,18 @@ class KafkaTransaction:
         Raises:
             TransactionTooSlowError: it has used up its share of ``transaction.timeout.ms``.
         """
-        if (left_ms := self.budget_left_ms()) < 0:
-            budget_ms = round(self.options.timeout_ms * _BUDGET_SHARE)
-            raise TransactionTooSlowError(
-                transactional_id=self.identity.transactional_id or "",
-                elapsed_ms=budget_ms - left_ms,
-                budget_ms=budget_ms,
-                timeout_ms=self.options.timeout_ms,
-            )
+        if self.budget_left_ms() < 0:
+            raise self.too_slow()
+
+    def too_slow(self) -> TransactionTooSlowError:
+        """The error for a transaction whose rows take longer than it has."""
+        budget_ms = round(self.options.timeout_ms * _BUDGET_SHARE)
+        return TransactionTooSlowError(
+            transactional_id=self.identity.transactional_id or "",
+            elapsed_ms=budget_ms - self.budget_left_ms(),
+            budget_ms=budget_ms,
+            timeout_ms=self.options.timeout_ms,
+        )
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the answer may be lost, see :meth:`Coordinator.end`."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,20 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
-from tests.real.kafka.logs import until
+from tests.real.kafka.logs import consume, until
 from tests.real.sources.test_groups import committed
 
-from directkafka import KafkaSink, Pipeline
-from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
+from directkafka import KafkaSink, Pipeline, SQLiteSink, register, write_stream
+from directkafka.errors import (
+    OptionError,
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
+from directkafka.pipeline import second_phase
 from directkafka.pipeline.verify import verify
-from directkafka.stores.base import SecondPhase, TaskReport
+from directkafka.stores.base import BatchName, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -103,11 +112,35 @@ def kafka_world(spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Ca
 EXPECTED = sorted(f"number {number}" for number in range(COUNT))
 
 
-@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+#: The inline way has a quick test among all stores (test_every_store.py).
+@pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), -1], ids=["inline", "by tasks"]
+)
 def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED
     kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_query_of_sparks_writes_large_batches_by_tasks(
+    kafka_world: KafkaWorld, spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    options = {
+        "kafka.bootstrap.servers": kafka_world.servers,
+        "subscribe": kafka_world.source,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "30",
+    }
+    source = spark.readStream.format("directkafka").options(**options).load()
+    frame = source.selectExpr("value AS key", "concat('number ', CAST(value AS STRING)) AS value")
+    sink = kafka_world.sink(inline_bytes_max=-1)
+    checkpoint = str(tmp_path / "checkpoint")
+    query = write_stream(frame, kafka_world.name, sink, checkpoint=checkpoint, trigger="available-now")
+    assert query.awaitTermination(60), "the query did not end"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
 
@@ -123,6 +156,91 @@ def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_r
     assert sink.died.exists(), "nobody died, so it proved nothing"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_barriers", [True, False], ids=["barrier stage", "single tasks"])
+def test_where_single_tasks_may_run_again_every_dealer_of_rows_claims_what_it_dealt(
+    kafka_world: KafkaWorld, monkeypatch: pytest.MonkeyPatch, has_barriers: bool
+) -> None:
+    monkeypatch.setattr(second_phase, "can_run_barriers", lambda _: has_barriers)
+    kafka_world.run(inline_bytes_max=-1)
+    assert kafka_world.values() == EXPECTED
+    keys = [key or b"" for _, key, *_ in consume(kafka_world.servers, f"directkafka.ledger.{kafka_world.name}")]
+    assert any(b"/write/" in key for key in keys)
+    assert any(b"/route/" in key for key in keys) != has_barriers
+
+
+class CountedSink(KafkaSink):
+    """A Kafka sink that says which batches were written by tasks."""
+
+    @property
+    def large(self) -> list[int]:
+        found: list[int] = self.__dict__.setdefault("_large", [])
+        return found
+
+    def second_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
+        self.large.append(batch.batch_id)
+        return super().second_phase(transaction, batch, *arguments, **named)
+
+
+@pytest.mark.slow
+def test_a_kafka_that_has_the_batch_is_left_alone_while_the_other_store_gets_it(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """Kafka commits batch 1, SQLite does not; the restart writes it into SQLite only."""
+
+    def sinks(kafka: KafkaSink) -> list[Any]:
+        return [kafka, SQLiteSink(tmp_path / "air.sqlite", "records")]
+
+    def refuse(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1:
+            raise StoreRequestError(store="sqlite", code="1", cause="the disk is full")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    options: Any = ({"bootstrap.servers": kafka_world.servers}, kafka_world.target)
+    failing = sinks(CountedSink(*options, inline_bytes_max=-1))
+    commit, failing[1].store.commit = failing[1].store.commit, refuse
+    with pytest.raises(StoreRequestError):
+        kafka_world.run(sinks=failing)
+    assert failing[0].large == [1]
+    again = sinks(CountedSink(*options, inline_bytes_max=-1))
+    kafka_world.run(sinks=again)
+    assert again[0].large == [2, 3]
+    assert kafka_world.values() == EXPECTED
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        assert connection.execute("SELECT count(DISTINCT value), count(*) FROM records").fetchone() == (COUNT, COUNT)
+
+
+@pytest.mark.slow
+def test_a_transaction_is_not_open_while_the_store_before_it_is_tried_again(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """SQLite, the first of the two, refuses once; Kafka's readers must not wait behind that."""
+    sqlite, seen = SQLiteSink(tmp_path / "air.sqlite", "records"), []
+
+    def read_and_look(pipeline: str) -> LedgerEntry | None:
+        seen.append(kafka_world.open_transactions())
+        return read(pipeline)
+
+    def away(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1 and not tries:
+            tries.append(entry)
+            seen.clear()
+            raise StoreUnavailableError(store="sqlite", cause="somebody reads")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    tries: list[LedgerEntry] = []
+    store: Any = sqlite.store
+    read, store.read = store.read, read_and_look
+    commit, store.commit = store.commit, away
+    kafka = KafkaSink({"bootstrap.servers": kafka_world.servers}, kafka_world.target, inline_bytes_max=-1)
+    kafka_world.run(sinks=[sqlite, kafka])
+    assert tries, "nothing failed, so it proved nothing"
+    assert seen[0] == []
+    assert kafka_world.values() == EXPECTED
 
 
 @pytest.mark.slow

@@ -56,7 +56,7 @@ def too_large(records: int) -> BatchTooLargeError:
     [
         (BrokerUnreachableError(addresses=("one:1",), timeout_ms=1, cause="refused"), StoreUnavailableError, True),
         (DeliveryTimeoutError(**PLACE, records=1, tries=2, timeout_ms=1, cause="x"), StoreUnavailableError, True),
-        (SecondAttemptError(transaction="directkafka.a/1/2", share=0), StoreUnavailableError, True),
+        (SecondAttemptError(transaction="directkafka.a/1/2", task="write/0"), StoreUnavailableError, True),
         (
             TransactionFencedError(api="EndTxn", transactional_id="a", producer_id=1, epoch=2, code=90, name="N"),
             StoreUnavailableError,

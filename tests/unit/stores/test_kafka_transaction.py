@@ -72,7 +72,9 @@ def test_the_ledger_is_taken_in_with_the_first_partitions(
 
 
 def test_a_partition_has_one_writer(transaction: KafkaTransaction, coordinator: FakeCoordinator) -> None:
+    assert not transaction.is_shared
     transaction.add(PLACES[:1], writer="flights")
+    assert transaction.is_shared
     with pytest.raises(OptionError, match=rf"flights-0 \(flights, {DRIVER}\)"):
         transaction.add(PLACES)
     with pytest.raises(OptionError):
