@@ -293,6 +293,7 @@ class PostgresSink:
         problems = column_problems(schema, table) + self._mode.column_problems(schema) + self._key_problems(table)
         if table.kind not in ("r", "p"):
             problems.append("it is no ordinary or partitioned table")
+        problems += self._rule_problems(table)
         if problems:
             self._mismatch_raised("; ".join(problems))
         index = table.unique_index(self._mode.key)
@@ -303,9 +304,18 @@ class PostgresSink:
             target=(table.schema, table.name),
             staging_schema=self._staging_schema or table.schema,
             columns=wire_columns(schema, table),
-            types_sql=tuple(table.column(name).type_sql for name in schema.names),
+            types_sql=tuple(table.column(name).definition_sql for name in schema.names),
             refuse_null_keys=index is not None and not index.nulls_are_equal,
+            triggers=table.triggers,
         )
+
+    def _rule_problems(self, table: Table) -> list[str]:
+        """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
+        events = {"INSERT", "DELETE" if self._mode.name == "replace" else "UPDATE" if self._mode.key else ""}
+        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in events]
+        if not met:
+            return []
+        return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
 
     def _key_problems(self, table: Table) -> list[str]:
         problems = []
