@@ -31,6 +31,9 @@ class DuckDBDialect:
     """See :class:`~directkafka.sinks.file_table.Dialect`."""
 
     table_suffix: Final = ""
+    insert_sql: Final = "INSERT"
+    is_typed: Final = True
+    goes_row_by_row: Final = False
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """What DuckDB itself makes of the Arrow type."""
@@ -42,10 +45,6 @@ class DuckDBDialect:
         if found := _DECIMAL.fullmatch(name):
             return f"DECIMAL(38,{found[2]})"
         return _SUMS.get(name, name)
-
-    def temporary_type(self, kind: pa.DataType) -> str:
-        """The same as a new table's."""
-        return _name_of(kind) or "VARCHAR"
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
         """The same type, or one that holds all of its values."""

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError
 
-__all__ = ["Mode", "RowMode", "check_taken"]
+__all__ = ["Mode", "RowMode", "check_left", "check_taken"]
 
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
@@ -122,6 +122,26 @@ def check_taken(*, store: str, sink: str, sent: int, taken: int, triggers: Seque
         detail=f"the table took {taken} of {sent} rows, {who} left out the others: leave them out in the transform, so "
         "that it can be seen, or let the table keep them",
     )
+
+
+def check_left(*, store: str, sink: str, left: int, triggers: Sequence[str]) -> None:
+    """Refuse to replace a table's rows where the table has kept some.
+
+    Args:
+        store, sink: for the message.
+        left: rows that are there after all were deleted.
+        triggers: of the table, by name.
+
+    Raises:
+        RowRejectedError: there are such rows.
+    """
+    if left:
+        raise RowRejectedError(
+            store=store,
+            sink=sink,
+            detail=f"the table kept {left} rows that were to be replaced (triggers of its own: {', '.join(triggers)}): "
+            "let them be deleted, or use another mode",
+        )
 
 
 def _problem(

@@ -335,8 +335,8 @@ class PostgresSink:
     def _check_rights(self, table: Table, user: str) -> None:
         place = f'"{table.schema}"."{table.name}"'
         staging = self._staging_schema or table.schema
-        for right in _RIGHTS[self._mode.name]:
-            if right in table.rights or (right == "SELECT" and not self._mode.key):
+        for right in self._rights_needed(table):
+            if right in table.rights:
                 continue
             grant = {
                 "STAGE": f'CREATE ON SCHEMA "{staging}"',
@@ -348,6 +348,11 @@ class PostgresSink:
                 cause=f"user {user!r} lacks {grant}{purpose}",
                 remedy=f'Run GRANT {grant} TO "{user}".',
             )
+
+    def _rights_needed(self, table: Table) -> list[str]:
+        """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
+        needed = [right for right in _RIGHTS[self._mode.name] if right != "SELECT" or self._mode.key]
+        return needed + ["SELECT"] * (self._mode.name == "replace" and bool(table.triggers))
 
     def _mismatch_raised(self, detail: str) -> Any:
         raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)

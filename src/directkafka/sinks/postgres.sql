@@ -139,6 +139,10 @@ UPDATE SET {assignments};
 -- Mode replace. DELETE, since TRUNCATE would keep readers waiting, and show them an empty table.
 DELETE FROM {target};
 
+-- name: count_left
+-- Mode replace: rows that a trigger has kept.
+SELECT count(*) FROM {target};
+
 -- name: find_double_key
 -- A key that comes more often than once, for the message.
 SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1;

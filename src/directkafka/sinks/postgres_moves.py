@@ -12,7 +12,7 @@ from psycopg import sql
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.copy_rows import copy_chunks
-from directkafka.sinks.modes import check_taken
+from directkafka.sinks.modes import check_left, check_taken
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import SQL
 from directkafka.sinks.postgres_writer import read_payload
@@ -50,7 +50,7 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     inline = [report for report in reports if report.payload]
     if plan.mode.name in ("append", "replace"):
         if plan.mode.name == "replace":
-            cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
+            _empty(cursor, plan)
         return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
     # In the order of the tasks, which says what comes first.
@@ -87,6 +87,13 @@ def drop_staging(cursor: Cursor, plan: SinkPlan, names: Iterable[str]) -> set[st
         except psycopg.errors.LockNotAvailable:
             _log.warning("%s is still written to by a task that does not count; left for later", table)
     return {quoted[table] for (table,) in there}
+
+
+def _empty(cursor: Cursor, plan: SinkPlan) -> None:
+    cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
+    if plan.triggers:
+        found = cursor.connection.execute(sql.SQL(SQL["count_left"]).format(target=plan.target_sql)).fetchone()
+        check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
 
 
 def _append_inline(cursor: Cursor, plan: SinkPlan, inline: Sequence[TaskReport]) -> int:

@@ -27,6 +27,20 @@ class TableContract(StoreContract):
         assert entry.row_counts == {sink.name: 3}
 
     @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
+    def test_of_colliding_rows_ignore_keeps_the_first(self, harness: StoreHarness, job: Job, staged: bool) -> None:
+        """Tasks in their order, a task's rows as they come; as if each row had been a batch of its own.
+
+        The numbers fall, so that neither the lowest nor the last row is the first one; there are enough of them for a
+        database to take them in pieces, or by several threads.
+        """
+        sink = harness.sink("flights", mode="ignore", staged=staged)
+        job.run((sink, [[(-1, 0)]]))
+        tasks = [[(row % 7_000, -(100_000 * task + row)) for row in range(10_000)] for task in range(3)]
+        tasks.append([(-1, 9), (7_000, 5), (7_000, 4)])
+        job.run((sink, tasks))
+        assert harness.rows(sink) == [(-1, 0), *((key, -key) for key in range(7_000)), (7_000, 5)]
+
+    @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
     def test_merge_adds_up_by_key(self, harness: StoreHarness, job: Job, staged: bool) -> None:
         """Rows of one key in one task, in two tasks, in two batches; a null counts as zero."""
         sink = harness.sink("flights", mode="merge", staged=staged)

@@ -78,6 +78,19 @@ def test_a_trigger_that_passes_over_what_changes_nothing_is_let(
     assert connection.execute("SELECT id, n FROM flights ORDER BY id").fetchall() == [(1, 0), (None, 0)]
 
 
+def test_rows_that_a_trigger_keeps_are_not_replaced_in_part(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    connection.execute("CREATE TABLE flights (id bigint)")
+    connection.execute("CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'")
+    connection.execute("CREATE TRIGGER hold BEFORE DELETE ON flights FOR EACH ROW EXECUTE FUNCTION keep()")
+    sink = PostgresSink(database, "flights", "replace")
+    run(job, sink, pa.table({"id": [1]}))
+    with pytest.raises(RowRejectedError, match=r"kept 1 rows that were to be replaced .*hold"):
+        run(job, sink, pa.table({"id": [2]}))
+    assert connection.execute("SELECT id FROM flights").fetchall() == [(1,)]
+
+
 @pytest.mark.parametrize(
     ("event", "refused"),
     [("INSERT", set(MODES)), ("UPDATE", {"ignore", "upsert", "merge"}), ("DELETE", {"replace"})],
@@ -89,8 +102,8 @@ def test_a_table_with_rules_is_refused_by_the_modes_that_would_meet_them(
     connection.execute("CREATE TABLE flights (id bigint UNIQUE, n bigint)")
     connection.execute(sql.SQL("CREATE RULE quiet AS ON {} TO flights DO INSTEAD NOTHING").format(sql.SQL(event)))
     schema = {"id": pa.int64(), "n": pa.int64()}
-    for mode in MODES:
-        sink = PostgresSink(database, "flights", mode, *MODES[mode])
+    for mode, (key, add) in MODES.items():
+        sink = PostgresSink(database, "flights", mode, key, add)
         if mode in refused:
             assert f"it has rules (quiet on {event})" in problems_of(sink, **schema)
         else:
@@ -142,6 +155,6 @@ def test_columns_may_be_named_like_our_own(
         database, "flights", mode, key, [*add, *own] if add else None, inline_bytes_max=inline_bytes_max, **options
     )
     for n in (1, 2):
-        run(job, sink, pa.table({"id": [n], "n": [n]} | dict.fromkeys(own, [n])))
+        run(job, sink, pa.table({"id": [n], "n": [n]} | {name: [n] for name in own}))
     found = connection.execute("SELECT * FROM flights ORDER BY id").fetchall()
     assert found == [(n,) * 8 for n in ((1, 2) if mode != "replace" else (2,))]
