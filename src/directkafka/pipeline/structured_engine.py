@@ -136,6 +136,8 @@ class StructuredEngine:
     def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
         try:
             self._wait(query, function)
+        except StopAsked as asked:
+            log.info("%s stops between two batches: %s", self._name, asked)
         except StreamingQueryException as error:
             failure = function.failure or _failure_of(error)
             if not isinstance(failure, StopAsked):
