@@ -1,4 +1,4 @@
-"""A query over Spark's own Kafka source into one of our sinks; a process of its own, whose JVM has the connector's jars.
+"""A query over Spark's own Kafka source into a sink of ours; a process of its own, whose JVM has the connector's jars.
 
 The argument is JSON: ``servers``, ``topic`` (with one partition), ``folder`` and ``spark`` (settings). After each run a
 line of JSON says where the ledger stands, as ``[partition, origin, start, end]``, and how many rows the table has.
