@@ -201,7 +201,7 @@ class EmbeddedSink:
             target=self._target,
             unique=tuple(dict.fromkeys(found.unique)),
             triggers=found.triggers,
-            goes_straight=not found.triggers and not found.has_conflict_clause,
+            goes_straight=found.is_plain,
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
             dialect=self._dialect,

@@ -33,14 +33,14 @@ class FileTable:
         unique: the sets of columns that a unique index without a condition covers.
         is_table: whether it is a table at all.
         triggers: by name; they may leave rows out.
-        has_conflict_clause: whether a constraint may say by itself what becomes of a row that violates it.
+        is_plain: whether it takes each row or refuses it, and changes nothing else.
     """
 
     columns: tuple[FileColumn, ...]
     unique: tuple[frozenset[str], ...] = ()
     is_table: bool = True
     triggers: tuple[str, ...] = ()
-    has_conflict_clause: bool = False
+    is_plain: bool = True
 
 
 class Dialect(Protocol):

@@ -125,7 +125,8 @@ class SQLiteDialect:
         """From the pragmas, which are tables as well."""
         (table,) = name
         found = connection.rows(
-            "SELECT master.type, list.strict, master.sql FROM sqlite_master AS master, pragma_table_list($1) AS list "
+            "SELECT master.type, list.strict, list.type, master.sql "
+            "FROM sqlite_master AS master, pragma_table_list($1) AS list "
             "WHERE lower(master.name) = lower($1) AND list.schema = 'main'",
             (table,),
         )
@@ -162,7 +163,7 @@ class SQLiteDialect:
             is_table=found[0][0] == "table",
             triggers=tuple(name for (name,) in triggers),
             # No pragma tells of ON CONFLICT clauses. A column or a comment of this name costs a detour, no more.
-            has_conflict_clause="CONFLICT" in str(found[0][2]).upper(),
+            is_plain=not triggers and found[0][2] == "table" and "CONFLICT" not in str(found[0][3]).upper(),
         )
 
     def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Converter:

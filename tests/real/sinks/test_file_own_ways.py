@@ -93,6 +93,16 @@ def test_the_mode_says_how_rows_meet_whatever_the_table_s_own_clause_says(
     assert sqlite.execute("SELECT id, n FROM flights ORDER BY id") == expected[mode]
 
 
+@pytest.mark.parametrize("mode", ["append", "replace"])
+def test_a_virtual_table_counts_its_own_rows(sqlite: File, mode: str) -> None:
+    """It writes several rows into tables of its own for each of ours."""
+    sqlite.execute("CREATE VIRTUAL TABLE flights USING fts5(gate)")
+    sink, job = sqlite.sink("flights", mode), job_of(sqlite)
+    for gate in ("A", "B"):
+        run(job, sink, pa.table({"gate": [gate, "to all"]}))
+    assert sqlite.execute("SELECT count(*) FROM flights WHERE flights MATCH 'all'") == [(2 - (mode == "replace"),)]
+
+
 def test_a_row_that_another_index_than_the_key_s_refuses_is_an_error(file: File) -> None:
     """Also where the table says that such rows are to be left out."""
     clause = "ON CONFLICT IGNORE" if file.kind == "sqlite" else ""
