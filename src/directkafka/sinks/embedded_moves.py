@@ -205,10 +205,7 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
             statement = _merge(plan, batch)
         case "upsert":
             winners = _winners(plan, batch)
-            # SQLite would take the last of them, DuckDB the first.
-            if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
-                *values, count = double[0]
-                raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
+            _refuse_double_keys(connection, plan, winners)
             statement = SQL["upsert"].format(
                 insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, winners=winners,
                 keys=_names(plan.mode.key), action=_replacement(plan),
@@ -216,6 +213,15 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
         case _:
             statement = _append(plan, batch)
     return connection.insert(statement)
+
+
+def _refuse_double_keys(connection: FileConnection, plan: FilePlan, winners: str) -> None:
+    """SQLite would take the last of such rows, DuckDB the first. Rows that are all key are equal."""
+    if set(plan.schema.names) == set(plan.mode.key):
+        return
+    if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
+        *values, count = double[0]
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
 
 
 def _compared(plan: FilePlan, batch: str) -> str:

@@ -133,7 +133,7 @@ def test_a_batch_without_rows_replaces_the_table_with_none(streams: Streams, run
 
 def test_two_rows_of_a_key_in_a_batch_end_the_query(streams: Streams) -> None:
     failure = streams.failure(
-        streams.numbers().select("partition"), sinks=streams.sink(mode="upsert", key=["partition"])
+        streams.numbers().select("partition", "number"), sinks=streams.sink(mode="upsert", key=["partition"])
     )
     assert isinstance(failure, RowRejectedError)
     assert "10 rows of one batch have the key partition = " in failure.detail

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from tests.real.sinks.batches import problems_of, run
@@ -128,6 +129,15 @@ def test_ignore_without_a_key_goes_row_by_row_in_sqlite_and_is_refused_where_tha
     assert file.execute("SELECT id, gate FROM flights ORDER BY id") == [(1, "A"), (2, "B")]
 
 
+def test_of_many_colliding_rows_duckdb_keeps_the_first(duckdb: File) -> None:
+    """Enough for several threads, which would keep any of them."""
+    count = 400_000
+    ids = np.random.default_rng(1).integers(0, count // 3, count)
+    run(job_of(duckdb), duckdb.sink("flights", "ignore", ["id"]), pa.table({"id": ids, "n": np.arange(count)}))
+    _, first = np.unique(ids, return_index=True)
+    assert duckdb.execute("SELECT count(*), sum(n) FROM flights") == [(len(first), first.sum())]
+
+
 def test_rows_with_a_null_in_the_only_unique_index_do_not_collide(file: File) -> None:
     file.execute("CREATE TABLE flights (id bigint, day bigint, n bigint, UNIQUE (id, day))")
     nothing = pa.array([None, None, None, 4], pa.int64())
@@ -138,6 +148,15 @@ def test_rows_with_a_null_in_the_only_unique_index_do_not_collide(file: File) ->
 def test_ignore_where_nothing_can_collide_keeps_every_row(file: File) -> None:
     run(job_of(file), file.sink("flights", "ignore"), pa.table({"id": [1, 1]}))
     assert file.execute("SELECT id FROM flights") == [(1,), (1,)]
+
+
+@BOTH_WAYS
+def test_rows_that_are_all_key_and_equal_are_put_once(file: File, inline_bytes_max: int) -> None:
+    """Nothing has to decide between them."""
+    sink, job = file.sink("flights", "upsert", ["id", "day"], inline_bytes_max=inline_bytes_max), job_of(file)
+    for _ in range(2):
+        run(job, sink, pa.table({"id": [1, 1, 2], "day": ["Mon", "Mon", "Tue"]}))
+    assert file.execute("SELECT * FROM flights ORDER BY id") == [(1, "Mon"), (2, "Tue")]
 
 
 # Comparisons.

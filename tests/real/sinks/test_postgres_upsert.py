@@ -46,7 +46,7 @@ def test_a_row_that_is_all_key_is_put_once(
 ) -> None:
     sink = PostgresSink(database, "flights", "upsert", ["id", "day"], inline_bytes_max=inline_bytes_max)
     for _ in range(2):
-        run(job, sink, pa.table({"id": [1, 2], "day": ["Mon", None]}))
+        run(job, sink, pa.table({"id": [1, 2, 1], "day": ["Mon", None, "Mon"]}))
     assert found(connection) == [(1, "Mon"), (2, None)]
 
 
