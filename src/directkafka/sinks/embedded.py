@@ -204,10 +204,19 @@ class EmbeddedSink:
             goes_straight=found.is_plain,
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
+            definitions=tuple(self._definition(found, name) for name in schema.names),
             dialect=self._dialect,
         )
         try_insert(connection, plan)
         return plan
+
+    def _definition(self, table: FileTable, name: str) -> str:
+        """A batch's column: as the table has it, or bare."""
+        if not self._dialect.is_typed:
+            return quoted(name)
+        column = next(one for one in table.columns if one.name.lower() == name.lower())
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"{quoted(name)} {column.type_sql}{collation}"
 
     def _ignore_problems(self, schema: pa.Schema, table: FileTable) -> list[str]:
         """What keeps ``ignore`` from finding the first of rows that collide."""

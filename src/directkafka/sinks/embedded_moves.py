@@ -36,6 +36,7 @@ class FilePlan:
         goes_straight: whether rows may be appended to the table as they come, since it takes each or fails.
         schema: the DataFrame's.
         converted: the schema of what the task writers hand over.
+        definitions: SQL of the columns of a table for one batch.
         dialect: the database's.
     """
 
@@ -48,6 +49,7 @@ class FilePlan:
     goes_straight: bool
     schema: pa.Schema
     converted: pa.Schema
+    definitions: tuple[str, ...]
     dialect: Dialect
 
     @property
@@ -131,8 +133,7 @@ def try_insert(connection: FileConnection, plan: FilePlan) -> None:
 
 def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
     """A table of the connection's own for the batch's rows."""
-    block = "create_batch" if plan.dialect.is_typed else "create_bare_batch"
-    connection.rows(SQL[block].format(batch=quoted(_BATCH), columns=plan.columns_sql, target=plan.target_sql))
+    connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=", ".join(plan.definitions)))
     return quoted("temp", _BATCH)
 
 

@@ -15,13 +15,17 @@ __all__ = ["Dialect", "FileColumn", "FileTable", "column_problems", "key_problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:
-    """One column as the database describes it; only the database may give a value to a generated one."""
+    """One column as the database describes it; only the database may give a value to a generated one.
+
+    The collation is named where it is not the default, and the database tells.
+    """
 
     name: str
     type_sql: str
     not_null: bool = False
     has_default: bool = False
     is_generated: bool = False
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
