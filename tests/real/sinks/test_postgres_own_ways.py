@@ -18,6 +18,10 @@ from directkafka.testing.store_driver import Job
 pytestmark = pytest.mark.real
 
 BOTH_WAYS = pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+#: The same for rules that the way hardly touches.
+EITHER_WAY = pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), 0], ids=["inline", "staged"]
+)
 
 #: Key and sums by mode.
 MODES: dict[Mode, tuple[list[str] | None, list[str] | None]] = {
@@ -62,7 +66,7 @@ def test_a_trigger_of_a_partition_is_seen_too(database: str, connection: psycopg
         run(job, PostgresSink(database, "flights", "upsert", ["id"]), pa.table({"id": [1, 2], "n": [1, 1]}))
 
 
-@BOTH_WAYS
+@EITHER_WAY
 @pytest.mark.parametrize("mode", ["ignore", "upsert", "merge"])
 def test_a_trigger_that_passes_over_what_changes_nothing_is_let(
     database: str, connection: psycopg.Connection[Any], job: Job, mode: Mode, inline_bytes_max: int
@@ -143,7 +147,7 @@ def test_staged_rows_compare_as_those_of_the_table_do(database: str, connection:
 # Names.
 
 
-@BOTH_WAYS
+@EITHER_WAY
 @pytest.mark.parametrize("mode", MODES)
 def test_columns_may_be_named_like_our_own(
     database: str, connection: psycopg.Connection[Any], job: Job, mode: Mode, inline_bytes_max: int
