@@ -45,8 +45,8 @@ CHUNK_BYTES: Final = 512 * 1024
 _EPOCH_MICROSECONDS: Final = 946_684_800_000_000  # 1970 to 2000
 _EPOCH_DAYS: Final = 10_957
 
-#: A NUL as JSON writes it, and not a backslash before the letters.
-_JSON_NUL: Final = r"(^|[^\\])(\\\\)*\\u0000"
+#: A NUL as JSON writes it, inside quotes, and not a backslash before the letters.
+_JSON_NUL: Final = r"[^\\](\\\\)*\\u0000"
 _JSONB_VERSION: Final = pa.scalar(b"\x01", pa.large_binary())
 _NOTHING: Final = pa.scalar(b"", pa.large_binary())
 
