@@ -51,6 +51,15 @@ _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "replace": ("INSERT", "DELETE", "STAGE"),
 }
 
+#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
+_EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT",),
+    "ignore": ("INSERT", "UPDATE"),
+    "upsert": ("INSERT", "UPDATE"),
+    "merge": ("INSERT", "UPDATE"),
+    "replace": ("INSERT", "DELETE"),
+}
+
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 
 _WHERE: Final = "a Postgres sink"
@@ -311,8 +320,7 @@ class PostgresSink:
 
     def _rule_problems(self, table: Table) -> list[str]:
         """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
-        events = {"INSERT", "DELETE" if self._mode.name == "replace" else "UPDATE" if self._mode.key else ""}
-        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in events]
+        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[self._mode.name]]
         if not met:
             return []
         return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
