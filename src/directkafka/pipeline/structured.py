@@ -105,8 +105,12 @@ class BatchFunction:
     def look(self) -> None:
         """Between two batches, ask whether a newer driver has taken the pipeline; nothing while a batch runs.
 
+        A batch that Spark hands over meanwhile waits, and would meet the same store.
+
         Raises:
             FencedError: it has.
+            StopAsked: a store was away when a stop was asked for.
+            DirectKafkaError: the ledgers cannot be read, or could not for as long as a failing step is tried again.
         """
         if self._run is not None and self._batch_lock.acquire(blocking=False):
             try:

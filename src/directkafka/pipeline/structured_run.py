@@ -115,12 +115,15 @@ class QueryRun:
         self._patience.until_done(lambda: self._run_batch(frame, batch_id))
 
     def look(self) -> None:
-        """Ask the ledgers whether a newer driver has taken the pipeline.
+        """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
 
         Raises:
             FencedError: it has.
+            StopAsked: a store was away when a stop was asked for.
+            DirectKafkaError: the ledgers cannot be read.
         """
-        self._recovery = self._ledgers.read()
+        self._recovery = None
+        self._recovery = self._patience.until_done(self._ledgers.read)
 
     def close(self) -> None:
         """Give the stores' connections back."""

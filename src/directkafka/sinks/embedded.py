@@ -94,7 +94,7 @@ class EmbeddedSink(Renewable):
         for field in schema:
             self._type_sql(field)
         if not self._store.file.path.exists():
-            self._refuse(self._mode.column_problems(schema))
+            self._refuse(self._mode.column_problems(schema) + self._ignore_problems(schema, FileTable(columns=())))
             return
         with self._store.opened(sink=self.name) as connection:
             connection.begin()
@@ -192,6 +192,7 @@ class EmbeddedSink(Renewable):
         problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
         problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
         problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
+        problems += self._ignore_problems(schema, found)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
         convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)
         plan = FilePlan(
@@ -199,13 +200,40 @@ class EmbeddedSink(Renewable):
             sink=self.name,
             mode=self._mode,
             target=self._target,
-            has_unique=bool(found.unique),
+            unique=tuple(dict.fromkeys(found.unique)),
+            triggers=found.triggers,
+            goes_straight=found.is_plain,
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
+            definitions=tuple(self._definition(found, name) for name in schema.names),
             dialect=self._dialect,
         )
         try_insert(connection, plan)
         return plan
+
+    def _definition(self, table: FileTable, name: str) -> str:
+        """A batch's column: as the table has it, or bare."""
+        if not self._dialect.is_typed:
+            return quoted(name)
+        column = next(one for one in table.columns if one.name.lower() == name.lower())
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"{quoted(name)} {column.type_sql}{collation}"
+
+    def _ignore_problems(self, schema: pa.Schema, table: FileTable) -> list[str]:
+        """What keeps ``ignore`` from finding the first of rows that collide."""
+        if self._mode.name != "ignore":
+            return []
+        named_like_ours = [name for name in schema.names if name.lower() == "rowid"]
+        problems = [
+            f"column {name!r} has the name by which the database finds the first of rows that collide: rename it"
+            for name in named_like_ours
+        ]
+        if not self._mode.key and len(set(table.unique)) > 1 and not self._dialect.goes_row_by_row:
+            problems.append(
+                "it has several unique indexes, and DuckDB would leave out rows that collide with none: name the one "
+                "that is meant in key = [...]"
+            )
+        return problems
 
     def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
         definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]

@@ -52,6 +52,15 @@ _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "replace": ("INSERT", "DELETE", "STAGE"),
 }
 
+#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
+_EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT",),
+    "ignore": ("INSERT", "UPDATE"),
+    "upsert": ("INSERT", "UPDATE"),
+    "merge": ("INSERT", "UPDATE"),
+    "replace": ("INSERT", "DELETE"),
+}
+
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 
 _WHERE: Final = "a Postgres sink"
@@ -294,6 +303,7 @@ class PostgresSink(Renewable):
         problems = column_problems(schema, table) + self._mode.column_problems(schema) + self._key_problems(table)
         if table.kind not in ("r", "p"):
             problems.append("it is no ordinary or partitioned table")
+        problems += self._rule_problems(table)
         if problems:
             self._mismatch_raised("; ".join(problems))
         index = table.unique_index(self._mode.key)
@@ -304,9 +314,17 @@ class PostgresSink(Renewable):
             target=(table.schema, table.name),
             staging_schema=self._staging_schema or table.schema,
             columns=wire_columns(schema, table),
-            types_sql=tuple(table.column(name).type_sql for name in schema.names),
+            types_sql=tuple(table.column(name).definition_sql for name in schema.names),
             refuse_null_keys=index is not None and not index.nulls_are_equal,
+            triggers=table.triggers,
         )
+
+    def _rule_problems(self, table: Table) -> list[str]:
+        """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
+        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[self._mode.name]]
+        if not met:
+            return []
+        return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
 
     def _key_problems(self, table: Table) -> list[str]:
         problems = []
@@ -326,8 +344,8 @@ class PostgresSink(Renewable):
     def _check_rights(self, table: Table, user: str) -> None:
         place = f'"{table.schema}"."{table.name}"'
         staging = self._staging_schema or table.schema
-        for right in _RIGHTS[self._mode.name]:
-            if right in table.rights or (right == "SELECT" and not self._mode.key):
+        for right in self._rights_needed(table):
+            if right in table.rights:
                 continue
             grant = {
                 "STAGE": f'CREATE ON SCHEMA "{staging}"',
@@ -339,6 +357,11 @@ class PostgresSink(Renewable):
                 cause=f"user {user!r} lacks {grant}{purpose}",
                 remedy=f'Run GRANT {grant} TO "{user}".',
             )
+
+    def _rights_needed(self, table: Table) -> list[str]:
+        """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
+        needed = [right for right in _RIGHTS[self._mode.name] if right != "SELECT" or self._mode.key]
+        return needed + ["SELECT"] * (self._mode.name == "replace" and bool(table.triggers))
 
     def _mismatch_raised(self, detail: str) -> Any:
         raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)

@@ -16,7 +16,7 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.recover import OPEN_LINEAGE
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured_run import QueryRun
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.stores.base import BatchName, TaskReport
@@ -243,6 +243,33 @@ def test_an_idle_run_finds_out_that_a_newer_driver_has_the_pipeline(bench: Bench
     run.look()
     bench.stores[0].generation += 1
     with pytest.raises(FencedError):
+        run.look()
+
+
+def test_an_idle_run_waits_for_a_store_that_is_away(bench: Bench) -> None:
+    run = bench.begin()
+    bench.world.fail("read a", AWAY, AWAY)
+    run.look()
+    run.run_batch(FRAME, 0)
+    assert [batch for batch, _ in bench.stores[0].rows] == [0]
+
+
+def test_a_look_that_failed_is_not_what_the_next_batch_goes_by(bench: Bench) -> None:
+    """Else the batch would be decided on by what was read before."""
+    run = bench.begin()
+    bench.world.fail("read a", LineageError(store="a", pipeline=NAME, expected="x", found="y", remedy="z"))
+    with pytest.raises(LineageError):
+        run.look()
+    del bench.world.events[:]
+    run.run_batch(FRAME, 0)
+    assert bench.world.events[0] == "read a"
+
+
+def test_a_stop_ends_the_wait_for_a_store_that_is_away(bench: Bench) -> None:
+    run = bench.begin()
+    bench.world.fail("read a", AWAY)
+    bench.stop.set()
+    with pytest.raises(StopAsked):
         run.look()
 
 
