@@ -50,6 +50,8 @@ FAULT_POINTS: dict[str, str] = {
     "log.checkpoint_written": "4. a checkpoint of the log is written to a temporary file",
     "log.checkpoint_put": "4. a checkpoint of the log has its name, entries before it are not yet removed",
     "batch.reported": "5. progress is told to the outside",
+    "replay.planned": "a replay: the dead letters have their batches in a ledger's transaction, COMMIT not yet sent",
+    "replay.taken_out": "a replay: a batch's letters are deleted in a ledger's transaction, nothing put in their place",
 }
 
 _ACTIONS = ("kill", "stop", "raise")
