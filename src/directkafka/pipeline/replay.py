@@ -35,6 +35,7 @@ import pyarrow as pa
 from directkafka.errors import LineageError, RowCountError
 from directkafka.faults import reach
 from directkafka.pipeline.batch import Written
+from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.replay_report import ReplayReport, ReplayReporter, ReplaySummary
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
@@ -49,6 +50,16 @@ log = logging.getLogger("directkafka.pipeline")
 
 class Writer(Protocol):
     """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay_writer.LettersWriter`."""
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """Which output goes where; everything in the letters' store comes last."""
+        ...
+
+    @property
+    def settled(self) -> SettledLetters:
+        """The sink of what is rejected again."""
+        ...
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, check every sink, change nothing; remarks for the user."""
@@ -72,7 +83,6 @@ class ReplayEngine:
         ledgers: where they are committed, the letters' store as the last one; closed at the end.
         letters: the table of dead letters.
         planned: the sink of step 3.
-        settled: the sink of step 4, in the letters' store.
         report: told of each committed batch.
         stop: ends the run between two batches, or between two tries of one.
         patience: how failures that may pass are met.
@@ -87,7 +97,6 @@ class ReplayEngine:
         ledgers: Ledgers,
         letters: Letters,
         planned: PlannedLetters,
-        settled: SettledLetters,
         report: ReplayReporter,
         stop: StopSignal,
         patience: Patience,
@@ -98,7 +107,7 @@ class ReplayEngine:
         self._ledgers = ledgers
         self._letters = letters
         self._planned = planned
-        self._settled = settled
+        self._settled = writer.settled
         self._report = report
         self._stop = stop
         self._patience = patience

@@ -13,7 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.ledgers import Ledgers
-from directkafka.pipeline.replay import ReplayEngine
+from directkafka.pipeline.replay import ReplayEngine, Writer
 from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary
 from directkafka.pipeline.replay_writer import LettersWriter
 from directkafka.pipeline.retry import Patience, StopSignal
@@ -24,7 +24,7 @@ from directkafka.sinks.letters import Letters, LetterTable, Selection
 from directkafka.sinks.modes import RowMode
 from directkafka.stores.base import Sink
 
-__all__ = ["Choice", "Chosen", "LetterSink", "choose"]
+__all__ = ["Choice", "Chosen", "LetterSink", "choose", "with_letters_last"]
 
 
 @runtime_checkable
@@ -112,12 +112,10 @@ class Choice:
             columns: of the pipeline's source.
         """
         settled = SettledLetters(self.sink, self.letters)
-        bindings = _with_letters_last(self.bindings, settled)
+        bindings = with_letters_last(self.bindings, settled)
         return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
 
-    def engine(
-        self, writer: LettersWriter, *, report: ReplayReporter, stop: StopSignal, patience: Patience
-    ) -> ReplayEngine:
+    def engine(self, writer: Writer, *, report: ReplayReporter, stop: StopSignal, patience: Patience) -> ReplayEngine:
         """The run that replays them."""
         name = replay_name(self.pipeline)
         return ReplayEngine(
@@ -126,7 +124,6 @@ class Choice:
             ledgers=Ledgers(name, writer.bindings),
             letters=self.letters,
             planned=PlannedLetters(self.sink, self.letters, self.selection),
-            settled=writer.settled,
             report=report,
             stop=stop,
             patience=patience,
@@ -172,8 +169,13 @@ def _check_modes(bindings: Sequence[Binding]) -> None:
             raise OptionError(option="order", where=where, reason=reason)
 
 
-def _with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Binding, ...]:
-    """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last."""
+def with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Binding, ...]:
+    """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
+
+    Args:
+        bindings: the pipeline's.
+        settled: the sink of what is rejected again.
+    """
     identity = settled.store.identity
     others = [one for one in bindings if one.output != DEAD_LETTERS]
     before = [one for one in others if one.sink.store.identity != identity]

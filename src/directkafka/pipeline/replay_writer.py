@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
-from directkafka.errors import OptionError, RangeNotReadError
+from directkafka.errors import OptionError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.batch import BatchWriter, Written
 from directkafka.pipeline.bindings import Binding
@@ -20,7 +19,6 @@ from directkafka.pipeline.transform import Transform, is_per_batch
 from directkafka.sinks.letter_sinks import SettledLetters
 from directkafka.sinks.letters import REPLAYS, decode_letters
 from directkafka.sources.columns import record_columns
-from directkafka.sources.reading import Proof
 from directkafka.stores.base import BatchName
 
 __all__ = ["LettersWriter", "letters_frame"]
@@ -47,8 +45,13 @@ class LettersWriter(BatchWriter):
         settled: SettledLetters,
     ) -> None:
         super().__init__(session, transform, bindings, columns=columns)
-        self.settled = settled
+        self._settled = settled
         self._letters = decode_letters("", ("topic", "partition", "offset", "value"))
+
+    @property
+    def settled(self) -> SettledLetters:
+        """The sink of what is rejected again."""
+        return self._settled
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -59,12 +62,11 @@ class LettersWriter(BatchWriter):
         """Transform and write one batch of letters.
 
         Raises:
-            RangeNotReadError: the transform left letters unread.
             TransformError: the transform failed, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
         self._letters = letters
-        self.settled.expected = letters.num_rows
+        self._settled.expected = letters.num_rows
         return self.write(name, ())
 
     def check_stateless(self) -> None:
@@ -84,66 +86,34 @@ class LettersWriter(BatchWriter):
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """The letters at hand, as the source gave them, and how many replays have tried them, with this one."""
-        return letters_frame(self._session, self._letters, self._columns, attempt=attempt, proof=self._proofs)
+        return letters_frame(self._session, self._letters, self._columns)
 
     def _transformed(self, source: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> dict[str, DataFrame]:
         shown = source.drop(REPLAYS)
         return outputs_of(self._transform, shown, self._session, self._bindings, keep=keep, records=source)
 
     def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
-        """Letters read; a share that was not read to its end is missing."""
-        read: int = sum(count for (attempt, _), count in dict(self._proofs.value).items() if attempt == name.attempt)
-        if read != self._letters.num_rows:
-            ranges = (f"{self._letters.num_rows} dead letters, of which {read} in shares that were read to their end",)
-            raise RangeNotReadError(ranges=ranges)
-        return read
+        """All letters: they are with the driver, and are persisted for two outputs at least."""
+        return int(self._letters.num_rows)
 
 
-def letters_frame(
-    session: SparkSession, letters: pa.Table, columns: Sequence[str], *, attempt: str = "", proof: Proof | None = None
-) -> DataFrame:
+def letters_frame(session: SparkSession, letters: pa.Table, columns: Sequence[str]) -> DataFrame:
     """Letters as a source's records. Nothing is read yet.
 
     Args:
         session: where the DataFrame lives.
         letters: see :func:`~directkafka.sinks.letters.decode_letters`.
         columns: names of the source's columns; null where the letters do not have them.
-        attempt: name of this try of the batch, under which the proof is filed.
-        proof: told of each share that was read to its end.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema: StructType = from_arrow_schema(letters.schema)
-    frame = session.createDataFrame(letters, schema).mapInArrow(ReadShare(attempt, proof), schema)
+    frame = session.createDataFrame(letters, schema)
     replays = f.col(REPLAYS) + 1 if REPLAYS in letters.column_names else f.lit(1)
     return frame.select(
         *(_column(name, kind, letters.column_names) for name, kind in record_columns(columns)),
         replays.cast("int").alias(REPLAYS),
     )
-
-
-class ReadShare:
-    """A function for ``mapInArrow`` that hands rows on, and says when it came to the end of its task's share.
-
-    Args:
-        attempt: name of this try of the batch.
-        proof: told of the share.
-    """
-
-    def __init__(self, attempt: str, proof: Proof | None) -> None:
-        self._attempt = attempt
-        self._proof = proof
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The same rows."""
-        count = 0
-        for batch in batches:
-            count += batch.num_rows
-            yield batch
-        # A consumer that stops early closes this generator above, and the proof stays away.
-        context = TaskContext.get()
-        if self._proof is not None and context is not None:
-            self._proof.add({(self._attempt, f"share {context.partitionId()}"): count})
 
 
 def _column(name: str, kind: str, found: Sequence[str]) -> Column:

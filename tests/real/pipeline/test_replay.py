@@ -9,7 +9,7 @@ import pytest
 from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, PostgresSink, SQLiteSink
-from directkafka.errors import OptionError, RangeNotReadError
+from directkafka.errors import OptionError
 from directkafka.pipeline.replay_report import ReasonCount
 from directkafka.pipeline.verify import verify
 
@@ -82,14 +82,6 @@ def letters_as_they_came(world: World) -> list[tuple[Any, ...]]:
     return world.query('SELECT * FROM rejected ORDER BY topic, partition, "offset"')
 
 
-def test_a_transform_that_stops_early_leaves_the_letters_alone(world: World) -> None:
-    world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected")).run()
-    mended = world.pipeline(query("false") + " LIMIT 1", dead_letters=PostgresSink(world.dsn, "rejected"))
-    with pytest.raises(RangeNotReadError, match="9 dead letters"):
-        mended.replay()
-    assert len(letters(world)) == len(ROUND)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sqlite", "duckdb"])
 def test_letters_in_a_file_are_replayed_into_another_store_and_keep_their_bytes(
@@ -99,13 +91,14 @@ def test_letters_in_a_file_are_replayed_into_another_store_and_keep_their_bytes(
     source = {"includeHeaders": "true"}
     world.pipeline(EVERY_TENTH, dead_letters=make(tmp_path / "air", "rejected"), source=source).run()
     sink = make(tmp_path / "air", "rejected")
+    columns = 'topic, "partition", "offset", CAST("timestamp" AS VARCHAR), key, value, headers'
     with sink.store.opened() as connection:
-        before = connection.rows('SELECT * FROM rejected ORDER BY "partition", "offset"')
+        before = connection.rows(f'SELECT {columns} FROM rejected ORDER BY "partition", "offset"')
     rejecting = world.pipeline(EVERY_TENTH, dead_letters=make(tmp_path / "air", "rejected"), source=source)
     assert rejecting.replay().rejected == len(ROUND)
     with sink.store.opened() as connection:
-        after = connection.rows('SELECT * FROM rejected ORDER BY "partition", "offset"')
-    assert after == [(*row, 1, None) for row in before]
+        after = connection.rows(f'SELECT {columns}, replays FROM rejected ORDER BY "partition", "offset"')
+    assert after == [(*row, 1) for row in before]
     mended = world.pipeline(dead_letters=make(tmp_path / "air", "rejected"), source=source)
     assert mended.replay().replayed == len(ROUND)
     assert world.numbers() == list(range(COUNT))
