@@ -130,13 +130,12 @@ class Choice:
         )
 
 
-#: What to do where dead letters are in a place that they cannot leave, by the kind of place in a store's identity.
-_REMEDIES: Final = {
-    "kafka": "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of "
-    "the dead letters, with this transform; key and value are the record's own, and its ledger says how far it came",
-}
-
-_REMEDY: Final = (
+#: What to do where dead letters are in a place that they cannot leave: a topic, and everything else.
+_OF_TOPIC: Final = (
+    "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of the dead "
+    "letters, with this transform; key and value are the record's own, and its ledger says how far it came"
+)
+_OF_FILES: Final = (
     "committed files are never changed, so letters cannot leave them: let [dead_letters] name a table of a Postgres, "
     "SQLite or DuckDB database from now on, and copy the letters that are there into it"
 )
@@ -148,8 +147,8 @@ def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> LetterSink:
     if sink is None:
         raise OptionError(option=DEAD_LETTERS, where=where, reason="it has none, so there is nothing to replay")
     if not isinstance(sink, LetterSink):
-        kind = sink.store.identity.partition("/")[0]
-        raise OptionError(option=DEAD_LETTERS, where=where, reason=_REMEDIES.get(kind, _REMEDY))
+        is_topic = getattr(sink, "takes_records", False)
+        raise OptionError(option=DEAD_LETTERS, where=where, reason=_OF_TOPIC if is_topic else _OF_FILES)
     return sink
 
 

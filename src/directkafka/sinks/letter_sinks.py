@@ -19,7 +19,7 @@ from directkafka.faults import reach
 from directkafka.sinks.letters import REPLAYS, Letters, Selection
 from directkafka.stores.base import BatchName, Sink, Store, TableCount, TaskReport, TaskWriter
 
-__all__ = ["Outcome", "PlannedLetters", "ReasonCounter", "SettledLetters"]
+__all__ = ["Outcome", "PlannedLetters", "ReasonCounter", "SettledLetters", "uncounted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +138,7 @@ class SettledLetters(_LetterSink):
         Raises:
             RowCountError: the letters are not those that were read.
         """
-        plain, rejected = _uncounted(reports)
+        plain, rejected = uncounted(reports)
         taken = self._letters.take_out(transaction, batch.batch_id, expected=self.expected)
         reach("replay.taken_out")
         rows = self._inner.apply(transaction, batch, plain)
@@ -170,8 +170,12 @@ class ReasonCounter:
         return replace(report, payload=pickle.dumps((report.payload, dict(reasons))))
 
 
-def _uncounted(reports: Sequence[TaskReport]) -> tuple[list[TaskReport], dict[str, int]]:
-    """The reports as the inner sink knows them, and the reasons of all."""
+def uncounted(reports: Sequence[TaskReport]) -> tuple[list[TaskReport], dict[str, int]]:
+    """The reports as the inner sink knows them, and how many rows of all have which reason.
+
+    Args:
+        reports: of tasks that ran a :class:`ReasonCounter`.
+    """
     plain, total = [], Counter[str]()
     for report in reports:
         payload, reasons = pickle.loads(report.payload)
