@@ -6,13 +6,17 @@ in every store, and as letters those that are rejected again.
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psycopg
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from tests.chaos.engine_driver import (
     BATCH,
     LETTER_SCHEMA,
@@ -23,8 +27,12 @@ from tests.chaos.engine_driver import (
     run_replay,
 )
 from tests.chaos.kafka_driver import FENCED, running
+from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers
+from tests.chaos.pipelines import running as running_process
 
+from directkafka import Pipeline
 from directkafka.sinks.letters import Letters, Selection
+from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
 #: The letters' records; the pipeline's own have lower offsets.
@@ -172,3 +180,66 @@ def test_letters_that_wait_for_a_batch_whose_entry_is_gone_are_left_to_a_human(t
         assert driver.wait() == 1, driver.messages()
         assert "LineageError" in driver.messages()
         assert "set replay_claim of the others to null" in driver.messages()
+
+
+FILE = (
+    HEAD
+    + """
+[transform]
+sql = '''
+SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number,
+       CASE WHEN CAST(value AS STRING) LIKE '{rejected}' THEN 'like {rejected}' END AS dead_letter_reason
+FROM source
+'''
+
+[[sink]]
+type = "postgres"
+dsn = "${{DSN}}"
+table = "records"
+
+[dead_letters]
+type = "postgres"
+dsn = "${{DSN}}"
+table = "rejected"
+"""
+)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["replay.planned@1", "commit.rows_moved@3", "commit.answered@3"])
+def test_the_command_killed_at_a_step_and_given_again_loses_and_doubles_no_record(
+    point: str,
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = create_topic(partitions=PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, 300)
+    for variable, value in {"KAFKA": kafka_broker.bootstrap_servers, "DSN": database}.items():
+        monkeypatch.setenv(variable, value)
+    values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 100}
+    file = tmp_path / "numbers.toml"
+    file.write_text(FILE.format(trigger="available-now", rejected="%1%", **values))
+    Pipeline.from_toml(file).run()
+
+    file.write_text(FILE.format(trigger="available-now", rejected="%11%", **values))
+    command = [sys.executable, "-m", "directkafka", "replay", str(file), "--format", "json"]
+    armed = {**os.environ, "DIRECTKAFKA_FAULTS": f"{point}=kill"}
+    with running_process(PipelineProcess(file, armed, tmp_path, command=command)) as killed:
+        assert killed.wait() == -signal.SIGKILL, killed.messages()
+    with running_process(PipelineProcess(file, os.environ, tmp_path, command=command)) as again:
+        assert again.wait() == 0, again.messages()
+    rejected = [number for number in range(300) if "11" in str(number)]
+    with psycopg.connect(database) as connection:
+        numbers = [number for (number,) in connection.execute("SELECT number FROM records ORDER BY number")]
+        assert numbers == [number for number in range(300) if number not in rejected]
+        letters = connection.execute("SELECT convert_from(value, 'UTF8')::int, reason FROM rejected ORDER BY 1")
+        assert letters.fetchall() == [(number, "like %11%") for number in rejected]
+    # A batch that was committed before the answer came left those alone that were rejected again.
+    tried = len(rejected) if point == "commit.answered@3" else sum("1" in str(number) for number in range(300))
+    assert sum(one["letters"] for one in again.reports) == tried
+    assert sum(one["rejected_again"] for one in again.reports) == len(rejected)
