@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,6 +125,14 @@ def kill_and_replay(world: World, point: str) -> None:
     world.check()
 
 
+@pytest.fixture
+def two_servers(kafka_broker: KafkaBroker, database: str, tmp_path: Path) -> World:
+    letters = Place("postgres", database)
+    write_letters(letters)
+    topic = Place("kafka", f"{kafka_broker.bootstrap_servers} replay-{uuid.uuid4().hex[:8]}")
+    return World(tmp_path, (letters, topic), letters)
+
+
 @pytest.mark.parametrize("point", STEPS)
 def test_a_replay_killed_at_a_step_loses_and_doubles_no_record(one_file: World, point: str) -> None:
     kill_and_replay(one_file, point)
@@ -132,6 +141,15 @@ def test_a_replay_killed_at_a_step_loses_and_doubles_no_record(one_file: World, 
 @pytest.mark.parametrize("point", [*BETWEEN, "replay.planned@1", "replay.taken_out@2", "commit.rows_moved@7"])
 def test_a_replay_into_two_stores_killed_between_two_commits_leaves_them_equal(two_files: World, point: str) -> None:
     kill_and_replay(two_files, point)
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point", ["commit.answered@3", "commit.answered@5", "commit.rows_moved@6", "commit.answered@7"]
+)
+def test_a_replay_from_postgres_into_a_topic_too_killed_between_two_commits(two_servers: World, point: str) -> None:
+    kill_and_replay(two_servers, point)
 
 
 def test_replays_killed_one_after_the_other_in_their_plans_lose_nothing(two_files: World) -> None:
