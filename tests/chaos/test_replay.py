@@ -97,6 +97,7 @@ def write_letters(letters: Place) -> None:
     batch = job.batch(entry)
     report = sink.task_writer(batch, LETTER_SCHEMA)(iter([pa.RecordBatch.from_pylist(rows, LETTER_SCHEMA)]))
     sink.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
+    sink.store.close()
 
 
 @pytest.fixture
