@@ -270,7 +270,7 @@ def _values(kind: Any, default: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f" (one of {', '.join(f'`{one.value}`' for one in kind)}; default `{default.value}`)"
     if kind is bool or default in (inspect.Parameter.empty, None):
-        return "" if kind in (bool, Path) else " (a whole number)"
+        return " (a whole number)" if int in (kind, *typing.get_args(kind)) else ""
     return f" (default `{default}`)"
 
 
