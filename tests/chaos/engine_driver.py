@@ -42,6 +42,9 @@ from directkafka.stores.base import BatchName, TaskReport
 from directkafka.testing.store_driver import SCHEMA, batches_of
 from directkafka.view import ClusterView, PartitionView
 
+# Most of a short life is imports.
+_SPAWN.set_forkserver_preload(["tests.chaos.kafka_driver", __name__])
+
 PIPELINE = "flights"
 TOPIC = TopicPartition("flights", 0)
 BATCH = 10

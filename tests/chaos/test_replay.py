@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -52,7 +53,17 @@ STEPS = [
 ]
 
 #: With two stores: origin, plan and batches are committed in both, the plan in the letters' store first.
-BETWEEN = [f"commit.answered@{passes}" for passes in range(1, 9)]
+BETWEEN = [
+    *(f"commit.answered@{passes}" for passes in range(1, 9)),
+    "replay.planned@1",
+    "replay.taken_out@2",
+    "commit.rows_moved@7",
+]
+
+
+def quick_or_slow(points: Sequence[str], quick: str) -> list[Any]:
+    """One point for the quick run; the others are left to the slow one."""
+    return [point if point == quick else pytest.param(point, marks=pytest.mark.slow) for point in points]
 
 
 @dataclass
@@ -134,12 +145,12 @@ def two_servers(kafka_broker: KafkaBroker, database: str, tmp_path: Path) -> Wor
     return World(tmp_path, (letters, topic), letters)
 
 
-@pytest.mark.parametrize("point", STEPS)
+@pytest.mark.parametrize("point", quick_or_slow(STEPS, "replay.taken_out@2"))
 def test_a_replay_killed_at_a_step_loses_and_doubles_no_record(one_file: World, point: str) -> None:
     kill_and_replay(one_file, point)
 
 
-@pytest.mark.parametrize("point", [*BETWEEN, "replay.planned@1", "replay.taken_out@2", "commit.rows_moved@7"])
+@pytest.mark.parametrize("point", quick_or_slow(BETWEEN, "commit.answered@5"))
 def test_a_replay_into_two_stores_killed_between_two_commits_leaves_them_equal(two_files: World, point: str) -> None:
     kill_and_replay(two_files, point)
 
@@ -167,6 +178,7 @@ def test_replays_killed_one_after_the_other_in_their_plans_lose_nothing(two_file
     two_files.check()
 
 
+@pytest.mark.slow
 def test_an_older_replay_that_stood_still_lands_nothing_after_a_newer_one(one_file: World) -> None:
     with running(one_file.replay("batch.written@1=stop")) as older:
         older.wait_until_stopped()
@@ -178,6 +190,7 @@ def test_an_older_replay_that_stood_still_lands_nothing_after_a_newer_one(one_fi
     one_file.check()
 
 
+@pytest.mark.slow
 def test_the_pipeline_runs_while_its_letters_are_replayed(one_file: World) -> None:
     """Each is a driver of its own entry; neither fences the other, and no record is lost or doubled."""
     records = 5 * BATCH
@@ -188,6 +201,7 @@ def test_the_pipeline_runs_while_its_letters_are_replayed(one_file: World) -> No
     assert one_file.offsets(one_file.letters) == [*range(records), *MENDED]
 
 
+@pytest.mark.slow
 def test_letters_that_wait_for_a_batch_whose_entry_is_gone_are_left_to_a_human(two_files: World) -> None:
     """The other store may have the batch, or not: the letters' ledger would say."""
     with running(two_files.replay("commit.answered@7=kill")) as driver:

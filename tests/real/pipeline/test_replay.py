@@ -105,6 +105,7 @@ def test_letters_in_a_file_are_replayed_into_another_store_and_keep_their_bytes(
     assert sink.recount().rows == 0
 
 
+@pytest.mark.slow
 def test_a_pipeline_under_another_engine_is_replayed_unless_its_state_is_in_the_checkpoint(
     world: World, tmp_path: Path
 ) -> None:
