@@ -28,8 +28,10 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 #: What the commit of batch 0 passes as well: its pass is the first, the second batch's the third.
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
-#: On executors; and of other stores: ``test_file_stores.py``, ``test_kafka_store.py``.
-ELSEWHERE = {point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.")) or "Kafka" in text}
+#: On executors; of other stores: ``test_file_stores.py``, ``test_kafka_store.py``; of replays: ``test_replay.py``.
+ELSEWHERE = {
+    point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.", "replay.")) or "Kafka" in text
+}
 
 
 #: One for each number of the commit protocol; the others are left to the slow run.

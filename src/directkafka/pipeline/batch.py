@@ -16,7 +16,7 @@ commit to Postgres, the store listed before it, fails; the batch is planned anew
 from __future__ import annotations
 
 import pickle
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -251,11 +251,15 @@ class BatchWriter:
         def keep(frame: DataFrame) -> DataFrame:
             return frame if persisted is None else _persist(frame, persisted)
 
-        outputs = outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
+        outputs = self._transformed(source, keep)
         for output in sorted(set(used)):
             if persisted is not None and (used.count(output) > 1 or output in self._large):
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
+
+    def _transformed(self, source: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> dict[str, DataFrame]:
+        """The outputs; see :func:`~directkafka.pipeline.outputs.outputs_of`."""
+        return outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """What the transform is given; the structured engine has it from Spark instead."""

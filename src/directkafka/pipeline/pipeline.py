@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,10 +17,12 @@ from directkafka.pipeline.bindings import Binding, Sinks, bind, renewed
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
+from directkafka.pipeline.replay_choice import Choice, Chosen
+from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.pipeline.session import check_executors, session_for
-from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, load, parse_trigger
+from directkafka.pipeline.spec import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.structured import BatchFunction, trigger_arguments
 from directkafka.pipeline.structured_engine import StructuredEngine
 from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
@@ -78,8 +79,7 @@ class Pipeline:
         retry_ms_max: int = 60_000,
     ) -> None:
         _check_engine(engine, checkpoint, trigger)
-        if re.fullmatch(NAME_PATTERN, name) is None:
-            raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+        check_name(name)
         self.name = name
         self.report = report
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
@@ -212,6 +212,44 @@ class Pipeline:
             # A stop that was asked for before the start counts, and counts once.
             self._stop.clear()
             self._runner = None
+            self._run_lock.release()
+
+    def replay(
+        self, *, dry_run: bool = False, report: ReplayReporter = log_replay, **chosen: Unpack[Chosen]
+    ) -> ReplaySummary:
+        """Feed dead letters through the transform again, exactly once, in this thread, until all chosen ones are tried.
+
+        The pipeline may run meanwhile in another process. What goes through leaves the dead letters in the transaction
+        of its rows; what is rejected again stays, with the new reason and one more in the column ``replays``.
+
+        Args:
+            dry_run: only count; nothing is changed.
+            report: told of each committed batch; one log line each by default.
+            chosen: ``reason`` (a text in it), ``topic``, ``partition``, ``from_offset``, ``until_offset`` (exclusive),
+                ``since``, ``until`` (of the timestamp; a datetime or ISO 8601, with a zone), ``limit``.
+
+        Raises:
+            OptionError: letters cannot leave their place, a sink cannot take records late, or the choice makes no
+                sense.
+            AlreadyRunningError: this object runs.
+            FencedError: a newer replay of this pipeline took over.
+            DirectKafkaError: what stopped it; the next replay goes on with what is left.
+        """
+        choice = Choice.of(self.name, self._bindings, **chosen)
+        if dry_run or not choice.letters.is_there:
+            return choice.count(is_dry=dry_run)
+        if not self._run_lock.acquire(blocking=False):
+            raise AlreadyRunningError(pipeline=self.name)
+        try:
+            session = self.session()
+            check_executors(session)
+            writer = choice.writer(session, self.transform(session), self._source.columns)
+            if self._checkpoint is not None:
+                writer.check_stateless()
+            patience = Patience(self._stop, retry_ms_max=self._retry_ms_max)
+            return choice.engine(writer, report=report, stop=self._stop, patience=patience).run()
+        finally:
+            self._stop.clear()
             self._run_lock.release()
 
     def start(self) -> None:

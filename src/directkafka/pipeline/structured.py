@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.session import check_executors, is_classic
-from directkafka.pipeline.spec import NAME_PATTERN, parse_trigger
+from directkafka.pipeline.spec import check_name, parse_trigger
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_run import QueryRun
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
@@ -59,8 +58,7 @@ class BatchFunction:
         retry_ms_max: int = 60_000,
         stop: threading.Event | None = None,
     ) -> None:
-        if re.fullmatch(NAME_PATTERN, name) is None:
-            raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+        check_name(name)
         self.name = name
         self.checkpoint = checkpoint
         self._bindings = tuple(bindings)

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.sinks.embedded_letters import EmbeddedLetters
 from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
@@ -84,6 +85,15 @@ class EmbeddedSink(Renewable):
     def store(self) -> EmbeddedStore:
         """The file's ledger."""
         return self._store
+
+    @property
+    def mode(self) -> RowMode:
+        """How rows meet those that are there."""
+        return self._mode
+
+    def letters(self) -> EmbeddedLetters:
+        """The table, for a replay of the dead letters in it."""
+        return EmbeddedLetters(self._store, self._dialect, self._target, sink=self.name)
 
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, and leave the file as it is; one that is not there is not made.

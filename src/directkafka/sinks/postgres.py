@@ -19,6 +19,7 @@ from psycopg import sql
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.json_fields import is_json
 from directkafka.sinks.modes import Mode, RowMode
+from directkafka.sinks.postgres_letters import PostgresLetters
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import (
@@ -135,6 +136,15 @@ class PostgresSink(Renewable):
     def store(self) -> PostgresStore:
         """The database's ledger."""
         return self._store
+
+    @property
+    def mode(self) -> RowMode:
+        """How rows meet those that are there."""
+        return self._mode
+
+    def letters(self) -> PostgresLetters:
+        """The table, for a replay of the dead letters in it."""
+        return PostgresLetters(self._store.address, self._table, sink=self.name)
 
     @property
     def writers_max(self) -> int:

@@ -256,7 +256,8 @@ class KafkaStore:
             reported = sum(report.rows for report in reports)
             check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
             counts[sink.name] = counts.get(sink.name, 0) + rows
-            if group := getattr(sink, "offsets_group", None):
+            # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
+            if (group := getattr(sink, "offsets_group", None)) and entry.progress:
                 self._tell_group(transaction, group, entry.ends())
         reach("commit.rows_moved")
         return with_counts(entry, previous, counts)
