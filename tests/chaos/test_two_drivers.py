@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
 
 from directkafka.testing import KafkaBroker
 
@@ -52,7 +52,7 @@ QUICK = "commit.ledger_updated@3"
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(job.start(faults=f"{point}=stop")) as older:
+    with Watcher(job) as watcher, running(job.start(faults=f"{point}=stop")) as older:
         older.wait_until_stopped()
         began = time.monotonic()
         job.run_in_process(monkeypatch)
@@ -64,6 +64,7 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
         assert older.wait() == FENCED, older.messages()
         assert "owned by a newer driver" in older.messages()
         assert job.state() == done
+    assert watcher.problem == ""
 
 
 def test_of_two_drivers_that_run_at_once_the_older_stops(
