@@ -127,6 +127,7 @@ def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world:
     assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
 
 
+@pytest.mark.slow
 def test_a_name_that_another_pipeline_has_is_refused_before_it_writes(world: World) -> None:
     """Its ledger is about another topic: to go on from there would skip or repeat, so it is a loss by its words."""
     world.pipeline().run()

@@ -162,6 +162,7 @@ def test_even_without_claims_a_twin_that_writes_after_the_commit_is_refused(harn
 # The ledger's topic is deleted while no driver runs.
 
 
+@pytest.mark.slow
 def test_a_ledger_that_was_deleted_is_no_new_pipeline_for_the_next_driver(harness: KafkaHarness) -> None:
     """Nor for the one after that; until somebody makes the topic, who wants to begin anew."""
     sink, job = harness.sink("flights"), Job(harness.open_store()).start()
