@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 import uuid
 from collections import defaultdict
 from collections.abc import Callable, Iterator
@@ -175,6 +176,8 @@ def test_a_task_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_rec
     world.check()
 
 
+#: A fence waits for another one for 30 s at most (``fence_timeout_s``), and for nothing else of an older driver.
+TAKE_OVER_S_MAX = 30.0
 #: Where a driver has not fenced yet: one that goes on from there is the newer one, whoever ran meanwhile.
 NOT_FENCED_YET = ["fence.before", "fence.taken"]
 #: The steps at which an older driver stands still while a newer one runs to the end.
@@ -192,8 +195,10 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     passes = STEPS.get(point, 3)
     with running(world.driver(f"{point}@{passes}=stop", staged=staged)) as older:
         older.wait_until_stopped()
+        begun = time.monotonic()
         with running(world.driver()) as newer:
             assert newer.wait() == 0, newer.messages()
+        assert time.monotonic() - begun < TAKE_OVER_S_MAX
         done = world.check()
         older.go_on()
         assert older.wait() == FENCED, older.messages()
