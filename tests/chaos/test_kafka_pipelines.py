@@ -88,12 +88,16 @@ class World:
         """Run to the end of what there is, in this process and its Spark."""
         Pipeline.from_toml(self.write_file("available-now", **options)).run()  # type: ignore[arg-type]
 
+    def visible(self) -> list[str]:
+        """What a reader sees, whatever is open."""
+        return sorted(one.value.decode() for one in read_committed(self.servers, self.target))
+
     def values(self) -> list[str]:
         """What is committed; nothing else may be there or be open."""
         assert still_open(self.servers, f"directkafka.{self.name}") == []
         wait_until_stable(self.servers, self.target)
         wait_until_stable(self.servers, f"directkafka.ledger.{self.name}")
-        return sorted(one.value.decode() for one in read_committed(self.servers, self.target))
+        return self.visible()
 
 
 @pytest.fixture
@@ -159,7 +163,7 @@ def test_a_pipeline_changed_between_a_crash_and_its_restart_has_every_record_onc
     """
     with running(world.start("commit.ledger_produced@3=kill", master="local[1]")) as process:
         assert process.wait() == -signal.SIGKILL, process.messages()
-    before = world.values()
+    before = world.visible()
     assert len(before) == 100
     add_partitions(world.servers, world.target, PARTITIONS + 2)
     add_partitions(world.servers, world.source, PARTITIONS + 1)
