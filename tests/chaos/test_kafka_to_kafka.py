@@ -164,7 +164,7 @@ def test_a_pipeline_changed_between_a_crash_and_its_restart_has_every_record_onc
     with running(world.start("commit.ledger_produced@3=kill", master="local[1]")) as process:
         assert process.wait() == -signal.SIGKILL, process.messages()
     before = world.visible()
-    assert len(before) == 100
+    assert 0 < len(before) < COUNT
     add_partitions(world.servers, world.target, PARTITIONS + 2)
     add_partitions(world.servers, world.source, PARTITIONS + 1)
     world.run(word="changed", inline_bytes_max=1 << 20, more='minPartitions = "7"')
