@@ -39,11 +39,13 @@ __all__ = ["Coordinator", "Meaning", "OpenTransaction", "meaning_of", "open_tran
 
 _TRANSACTION = 1
 _NOT_ATTEMPTED = 55
-_ID_NOT_FOUND = 105
 
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
 _BUSY_S = 0.01
 _BUSY_S_MAX = 0.5
+
+#: TRANSACTIONAL_ID_NOT_FOUND.
+_ID_NOT_FOUND = 105
 
 
 class Meaning(Enum):
