@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
 from tests.real.kafka.logs import create_topic_again, delete_topic, end_offset, until
+from tests.real.stores.test_kafka_faults import NoClaims
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.kafka.claims import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import ProducerFencedError, ProducerStateError, SecondAttemptError
@@ -36,11 +36,6 @@ def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
     yield harness
     harness.close()
     assert harness.leftovers() == []
-
-
-class NoClaims(ClaimPlace):
-    def claim(self, share: int) -> None:
-        """Let everybody write."""
 
 
 @dataclass
