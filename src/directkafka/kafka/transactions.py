@@ -12,6 +12,7 @@ Relied on, and tried on a real broker (``tests/real/kafka/test_transactions.py``
 - EndTxn sent twice at one epoch succeeds twice, **as long as nobody opens another transaction at this epoch**: a second
   EndTxn would end that one (KAFKA-17754). Hence a fresh epoch for every transaction, and resending is safe.
 - AddPartitionsToTxn opens the transaction. Only the driver sends it.
+- DescribeTransactions answers 105 for an id that nobody has initialised, or that has expired.
 
 Every request here may be sent again when its answer does not come, and is, for a limited time. What that limit leaves
 open is the caller's to settle: a lost answer is no failure.
@@ -48,6 +49,9 @@ _ABOUT_TOPICS = frozenset({_UNKNOWN_TOPIC, 29})
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
 _BUSY_S = 0.01
 _BUSY_S_MAX = 0.5
+
+#: TRANSACTIONAL_ID_NOT_FOUND.
+_ID_NOT_FOUND = 105
 
 
 class Meaning(Enum):
@@ -117,6 +121,22 @@ class Coordinator:
     def take_over(self) -> ProducerIdentity:
         """Become the owner, whoever was; when this returns, nothing of an older owner is open or undecided."""
         return self._init_producer_id(ProducerIdentity(producer_id=-1, epoch=-1, transactional_id=self._id))
+
+    def is_known(self) -> bool:
+        """Whether the id was ever used; it is forgotten after ``transactional.id.expiration.ms``, 7 days by default."""
+        nobody = ProducerIdentity(producer_id=-1, epoch=-1, transactional_id=self._id)
+        try:
+            self._ask(
+                "DescribeTransactions",
+                nobody,
+                lambda response: response.transaction_states[0].error_code,
+                transactional_ids=[self._id],
+            )
+        except BrokerResponseError as error:
+            if error.code == _ID_NOT_FOUND:
+                return False
+            raise
+        return True
 
     def bump(self, identity: ProducerIdentity) -> ProducerIdentity:
         """A fresh epoch for the owner; its transaction must have been ended before.

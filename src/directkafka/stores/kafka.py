@@ -128,7 +128,7 @@ class KafkaStore:
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
-            SchemaMismatchError: the ledger's topic is not compacted, or has several partitions.
+            SchemaMismatchError: the ledger's topic was deleted, is not compacted, or has several partitions.
             OptionError: ``transaction.timeout.ms`` is more than the brokers allow.
             EnvironmentFaultError: the brokers are too old.
             StoreAccessError: a right is missing.

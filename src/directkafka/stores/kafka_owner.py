@@ -61,6 +61,9 @@ _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutE
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
 
+#: How long a broker may not have heard of a topic that another driver has just made.
+_TOPIC_HEARD_OF_S_MAX: Final = 3.0
+
 log = logging.getLogger("directkafka.stores.kafka")
 
 
@@ -132,6 +135,7 @@ class PipelineOwner:
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
+            SchemaMismatchError: the ledger's topic is gone, or is not as it must be.
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
@@ -140,6 +144,7 @@ class PipelineOwner:
         generation = self._attempted if generation is None else generation
         while True:
             self._check_free(self._ledger.newest_standing(), generation)
+            self._check_is_not_lost()
             self._ledger.ensure()
             try:
                 self.held = self._fence_once(generation)
@@ -152,6 +157,24 @@ class PipelineOwner:
                     raise StoreUnavailableError(store=self._store, cause=cause) from error
                 # Of different length, so that the two do not meet again.
                 time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
+
+    def _check_is_not_lost(self) -> None:
+        """Refuse to begin anew where the ledger's topic is gone, and the transactional id was used.
+
+        A topic is made before the id is taken over. So it is there when the id is known, unless somebody deleted it; or
+        a driver made it a moment ago, and the broker that is asked here has not heard of it yet.
+        """
+        deadline = time.monotonic() + _TOPIC_HEARD_OF_S_MAX
+        while not self._ledger.exists() and self._coordinator.is_known():
+            if time.monotonic() > deadline:
+                topic = self._ledger.place.topic
+                detail = (
+                    "is gone, and the pipeline has run before: begun anew, it would write all its rows again. Find out "
+                    "what is committed. To begin anew all the same, give the pipeline another name, or make the topic: "
+                    f"kafka-topics.sh --create --topic {topic} --partitions 1 --config cleanup.policy=compact"
+                )
+                raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {topic}", detail=detail)
+            time.sleep(_FENCE_PAUSE_S_MAX)
 
     def _fence_once(self, generation: int | None) -> int:
         self.abandon()

@@ -127,6 +127,19 @@ def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world:
     assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
 
 
+@pytest.mark.slow
+def test_a_name_that_another_pipeline_has_is_refused_before_it_writes(world: World) -> None:
+    """Its ledger is about another topic: to go on from there would skip or repeat, so it is a loss by its words."""
+    world.pipeline().run()
+    other = f"{world.topic}-other"
+    make_again(AdminClient({"bootstrap.servers": world.kafka}), other)
+    produce_numbers(world.kafka, other, 30, first=1000)
+    with pytest.raises(DataLossError, match=world.topic):
+        world.pipeline(source={"subscribe": other}).run()
+    assert world.numbers() == list(range(COUNT))
+    assert world.batch_id() == 3
+
+
 def make_again(admin: AdminClient, topic: str) -> None:
     """Create a topic whose deletion may still be under way."""
     deadline = time.monotonic() + 30
