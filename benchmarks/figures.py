@@ -99,15 +99,22 @@ def alternately(
 
 
 def ratio(
-    name: str, seconds: Mapping[str, list[float]], *, over: str, required: float | None, records: int, unit: str = "x"
+    name: str,
+    seconds: Mapping[str, list[float]],
+    *,
+    over: str,
+    required: float | None,
+    records: int,
+    unit: str = "x",
+    side: str = "ours",
 ) -> Figure:
-    """How many times faster ``ours`` is than another run; with unit ``%``, its share of that run's speed."""
+    """How many times faster ``side`` is than another run; with unit ``%``, its share of that run's speed."""
     medians = {one: statistics.median(times) for one, times in seconds.items()}
-    value = medians[over] / medians["ours"]
+    value = medians[over] / medians[side]
     detail = ", ".join(
         f"{one} {medians[one]:.2f} s ({min(times):.2f}-{max(times):.2f}), {records / medians[one] / 1e6:.2f} M/s"
         for one, times in seconds.items()
-        if one in {"ours", over}
+        if one in {side, over}
     )
     return told(
         Figure(name=name, value=100 * value if unit == "%" else value, unit=unit, required=required, detail=detail)

@@ -41,6 +41,9 @@ _JVM_SETTINGS: Final = {
         "kafka.linger.ms": "10",
     },
 }
+#: Of rows that travel through the driver: all of a batch, and none, which tasks write after a shuffle.
+_ALL_INLINE: Final = 256 * 1024 * 1024
+_NONE_INLINE: Final = 1
 _SMALL_BATCHES: Final = 60
 #: While code is compiled and connections are made.
 _SMALL_BATCHES_FIRST: Final = 10
@@ -53,7 +56,11 @@ def kafka_to_kafka(spark: SparkSession, servers: str, *, rows: int, repeat: int)
     console.print(f"publishing {rows:,} records")
     publish(servers, "to-kafka", rows, codec="lz4", partitions=_PARTITIONS)
     target = Target(spark, servers, rows=rows)
-    sides = {"ours": partial(_ours, servers, "to-kafka", target, batch=BATCH)}
+    sides = {
+        "ours": partial(_ours, servers, "to-kafka", target, batch=BATCH),
+        "by tasks": partial(_ours, servers, "to-kafka", target, batch=BATCH, inline_bytes_max=_NONE_INLINE),
+        "by driver": partial(_ours, servers, "to-kafka", target, batch=BATCH, inline_bytes_max=_ALL_INLINE),
+    }
     sides |= {name: partial(_sparks_own, spark, servers, target, more) for name, more in _JVM_SETTINGS.items()}
     seconds = alternately(sides, repeat, before=target.make, after=target.check)
     medians = {name: statistics.median(times) for name, times in seconds.items()}
@@ -61,8 +68,12 @@ def kafka_to_kafka(spark: SparkSession, servers: str, *, rows: int, repeat: int)
     name = f"Kafka to Kafka, records, beside Spark's source and sink ({best})"
     return [
         ratio(name, seconds, over=best, required=1.3, records=rows),
+        ratio(
+            f"{name}, all rows written by the driver", seconds, over=best, side="by driver", required=None, records=rows
+        ),
+        ratio(f"{name}, all rows shuffled", seconds, over=best, side="by tasks", required=None, records=rows),
         _transaction_cost(servers, target),
-        _shuffle_share(spark, servers, batch_s=medians["ours"] * BATCH / rows, repeat=repeat),
+        _shuffle_share(spark, servers, batch_s=medians["by tasks"] * BATCH / rows, repeat=repeat),
     ]
 
 
@@ -89,7 +100,16 @@ class Target:
         assert len(counts) == _PARTITIONS, f"{side}: records are in {sorted(counts)} alone"
 
 
-def _ours(servers: str, topic: str, target: Target, *, batch: int, report: Reporter = lambda report: None) -> None:
+def _ours(
+    servers: str,
+    topic: str,
+    target: Target,
+    *,
+    batch: int,
+    inline_bytes_max: int | None = None,
+    report: Reporter = lambda report: None,
+) -> None:
+    options = {} if inline_bytes_max is None else {"inline_bytes_max": inline_bytes_max}
     Pipeline(
         f"bench-kafka-{next(_runs)}",
         source={
@@ -99,7 +119,7 @@ def _ours(servers: str, topic: str, target: Target, *, batch: int, report: Repor
             "maxOffsetsPerTrigger": str(batch),
         },
         transform=_QUERY,
-        sinks=KafkaSink({"bootstrap.servers": servers, "compression.type": "lz4"}, target.topic),
+        sinks=KafkaSink({"bootstrap.servers": servers, "compression.type": "lz4"}, target.topic, **options),
         trigger="available-now",
         report=report,
     ).run()
@@ -177,7 +197,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     taken = medians["shuffled"] - medians["not shuffled"]
     detail = ", ".join(f"{name} {1000 * one:.0f} ms" for name, one in medians.items())
     detail += f"; a batch of {BATCH:,} records {1000 * batch_s:.0f} ms"
-    name = "the shuffle's share of a batch, Kafka to Kafka"
+    name = "the shuffle's share of a batch whose rows are shuffled, Kafka to Kafka"
     return told(Figure(name=name, value=100 * taken / batch_s, unit="%", required=None, detail=detail))
 
 
