@@ -112,7 +112,7 @@ class Pipeline:
                 spec.pipeline.name,
                 source=spec.source_options(),
                 transform=_transform_of(spec),
-                sinks=_sinks_of(spec),
+                sinks=spec.sinks(),
                 dead_letters=spec.dead_letters.build() if spec.dead_letters is not None else None,
                 trigger=spec.pipeline.trigger,
                 engine=spec.pipeline.engine,
@@ -343,7 +343,7 @@ class Pipeline:
             writer=writer,
             ledgers=Ledgers(self.name, self._bindings),
             starting=self._source.starting,
-            policy=_policy_of(self._source),
+            policy=PlanPolicy.of(self._source, limits=self._source.limits),
             min_offsets=self._source.min_offsets,
             trigger=self._trigger,
             report=self.report,
@@ -380,25 +380,8 @@ def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in _SOURCE_DEFAULTS.items() if name not in given} | dict(source)
 
 
-def _policy_of(source: SourceOptions) -> PlanPolicy:
-    return PlanPolicy(
-        limits=source.limits,
-        fail_on_data_loss=source.fail_on_data_loss,
-        min_partitions=source.min_partitions,
-        max_records_per_partition=source.max_records_per_partition,
-        group_id_given=source.group_id is not None,
-    )
-
-
 def _transform_of(spec: PipelineSpec) -> str | FunctionReference:
     if spec.transform.python is not None:
         return FunctionReference(spec.transform.python, spec.path.resolve().parent)
     assert spec.transform.sql is not None, "the file's model has one of the two"
     return spec.transform.sql
-
-
-def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:
-    sinks: dict[str, list[Sink]] = {}
-    for one in spec.sink:
-        sinks.setdefault(one.source_output, []).append(one.build())
-    return sinks

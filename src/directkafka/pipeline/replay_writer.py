@@ -67,7 +67,7 @@ class LettersWriter(BatchWriter):
         """
         self._letters = letters
         self._settled.expected = letters.num_rows
-        return self.write(name, ())
+        return self.write(name, (), stores={binding.sink.store.identity for binding in self._bindings})
 
     def check_stateless(self) -> None:
         """Refuse a transform whose state is in a checkpoint, where letters cannot reach it.
@@ -75,7 +75,7 @@ class LettersWriter(BatchWriter):
         Raises:
             OptionError: it groups, deduplicates or has windows.
         """
-        for name, output in self._outputs(()).items():
+        for name, output in self._outputs((), self._bindings).items():
             if name != DEAD_LETTERS and is_per_batch(output):
                 raise OptionError(
                     option="engine",

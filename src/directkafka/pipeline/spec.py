@@ -21,6 +21,7 @@ from directkafka.errors import OptionError
 from directkafka.options.durations import duration_ms
 from directkafka.pipeline.sink_sections import SINK_SECTIONS, AnySinkSection, Section, SinkSection
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
+from directkafka.stores.base import Sink
 
 __all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
 
@@ -124,6 +125,13 @@ class PipelineSpec(Section):
     def source_options(self) -> dict[str, str]:
         """The data source's options as texts, as Spark would pass them."""
         return {name: _text(value) for name, value in self.source.items()}
+
+    def sinks(self) -> dict[str, list[Sink]]:
+        """The sinks of each output of the transform."""
+        sinks: dict[str, list[Sink]] = {}
+        for one in self.sink:
+            sinks.setdefault(one.source_output, []).append(one.build())
+        return sinks
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineSpec:

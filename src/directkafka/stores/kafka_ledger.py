@@ -158,9 +158,11 @@ class LedgerTopic:
             self._make()
             return
         if len(described.leaders) != 1:
-            self._refuse(f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go")
+            raise self.wrong(
+                f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go"
+            )
         if (policy := self._cleanup_policy()) != "compact":
-            self._refuse(
+            raise self.wrong(
                 f"has cleanup.policy={policy}, under which entries are deleted: run kafka-configs.sh --alter "
                 f"--topic {self.place.topic} --add-config cleanup.policy=compact"
             )
@@ -285,7 +287,7 @@ class LedgerTopic:
             if described is not None and described.leaders[0].node_id is not None:
                 return
             if time.monotonic() > deadline:
-                self._refuse(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
+                raise self.wrong(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
             time.sleep(0.02)
 
     def _cleanup_policy(self) -> str:
@@ -306,8 +308,9 @@ class LedgerTopic:
     def _raise_for(self, api: str, code: int, right: str) -> None:
         raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)
 
-    def _refuse(self, detail: str) -> None:
-        raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
+    def wrong(self, detail: str) -> SchemaMismatchError:
+        """An error about this topic, to be raised by the caller."""
+        return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
 
 
 def _entry_to_json(entry: LedgerEntry | None) -> dict[str, Any] | None:

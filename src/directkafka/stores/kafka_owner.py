@@ -34,7 +34,6 @@ from directkafka.errors import (
     FetchTimeoutError,
     KafkaError,
     OptionError,
-    SchemaMismatchError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
@@ -167,13 +166,12 @@ class PipelineOwner:
         deadline = time.monotonic() + _TOPIC_HEARD_OF_S_MAX
         while not self._ledger.exists() and self._coordinator.is_known():
             if time.monotonic() > deadline:
-                topic = self._ledger.place.topic
-                detail = (
+                raise self._ledger.wrong(
                     "is gone, and the pipeline has run before: begun anew, it would write all its rows again. Find out "
                     "what is committed. To begin anew all the same, give the pipeline another name, or make the topic: "
-                    f"kafka-topics.sh --create --topic {topic} --partitions 1 --config cleanup.policy=compact"
+                    f"kafka-topics.sh --create --topic {self._ledger.place.topic} --partitions 1 "
+                    "--config cleanup.policy=compact"
                 )
-                raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {topic}", detail=detail)
             time.sleep(_FENCE_PAUSE_S_MAX)
 
     def _fence_once(self, generation: int | None) -> int:
@@ -229,11 +227,10 @@ class PipelineOwner:
     def _check_is_there(self, record: LedgerRecord) -> None:
         """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
         if record.generation < self.held:
-            detail = (
+            raise self._ledger.wrong(
                 f"has generation {record.generation}, and this driver wrote {self.held}: it was deleted, made again or "
                 "restored. Find out what is committed, and give the pipeline another name to begin anew"
             )
-            raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self._ledger.place}", detail=detail)
 
     # Steps 3 and 4.
 
