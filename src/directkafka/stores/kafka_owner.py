@@ -59,9 +59,8 @@ REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFen
 _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
-
 #: How long a broker may not have heard of a topic that another driver has just made.
-_TOPIC_HEARD_OF_S_MAX: Final = 3.0
+_TOPIC_UNHEARD_S_MAX: Final = 3.0
 
 log = logging.getLogger("directkafka.stores.kafka")
 
@@ -138,9 +137,9 @@ class PipelineOwner:
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
-        deadline = time.monotonic() + self._fence_timeout_s
         # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
         generation = self._attempted if generation is None else generation
+        deadline = time.monotonic() + self._fence_timeout_s
         while True:
             self._check_free(self._ledger.newest_standing(), generation)
             self._check_is_not_lost()
@@ -163,7 +162,7 @@ class PipelineOwner:
         A topic is made before the id is taken over. So it is there when the id is known, unless somebody deleted it; or
         a driver made it a moment ago, and the broker that is asked here has not heard of it yet.
         """
-        deadline = time.monotonic() + _TOPIC_HEARD_OF_S_MAX
+        deadline = time.monotonic() + _TOPIC_UNHEARD_S_MAX
         while not self._ledger.exists() and self._coordinator.is_known():
             if time.monotonic() > deadline:
                 raise self._ledger.wrong(
@@ -228,8 +227,8 @@ class PipelineOwner:
         """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
         if record.generation < self.held:
             raise self._ledger.wrong(
-                f"has generation {record.generation}, and this driver wrote {self.held}: it was deleted, made again or "
-                "restored. Find out what is committed, and give the pipeline another name to begin anew"
+                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted, made again or restored"
+                ". Find out what is committed, and give the pipeline another name to begin anew"
             )
 
     # Steps 3 and 4.
@@ -269,8 +268,8 @@ class PipelineOwner:
         reach("commit.ledger_produced")
         try:
             transaction.end(commit=True)
+        # The last two: it was sent, the connection broke, and the new one was refused.
         except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
-            # The last two: it was sent, the connection broke, and the new one was refused.
             self._settle(record, error)
         self._committed(transaction, record)
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.coordinator_codes import Meaning, meaning_of
 from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.transactions import Coordinator, Meaning, meaning_of
+from directkafka.kafka.transactions import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError
