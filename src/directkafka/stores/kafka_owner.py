@@ -227,8 +227,8 @@ class PipelineOwner:
         """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
         if record.generation < self.held:
             raise self._ledger.wrong(
-                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted, made again or restored"
-                ". Find out what is committed, and give the pipeline another name to begin anew"
+                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted or restored. Find "
+                "out what is committed, and give the pipeline another name to begin anew"
             )
 
     # Steps 3 and 4.
