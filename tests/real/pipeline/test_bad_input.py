@@ -84,6 +84,28 @@ def test_a_transform_that_stops_early_is_refused_before_it_drops_records(world: 
     assert world.batch_id() == 0
 
 
+@pytest.mark.parametrize("cut", ["LIMIT 1", "OFFSET 1"])
+def test_a_cut_is_refused_where_the_source_is_kept_and_read_to_its_end(world: World, cut: str) -> None:
+    def two(source: Any) -> Any:
+        records = source.selectExpr("topic", "partition", "offset", "1 AS number")
+        records.createOrReplaceTempView("all_of_them")
+        return {"default": source.sparkSession.sql(f"SELECT * FROM all_of_them {cut}"), "others": records}
+
+    sinks = {"default": PostgresSink(world.dsn, "records"), "others": PostgresSink(world.dsn, "others")}
+    with pytest.raises(RangeNotReadError, match="source of output 'default'"):
+        world.pipeline(two, sinks=sinks).run()
+    assert world.query("SELECT to_regclass('records')") == [(None,)]
+
+
+def test_a_limit_over_a_table_of_the_user_s_own_is_no_cut(world: World) -> None:
+    def joined(source: Any) -> Any:
+        one = source.sparkSession.createDataFrame([(7,), (7,)], "number int").limit(1)
+        return source.select("topic", "partition", "offset").crossJoin(one)
+
+    world.pipeline(joined).run()
+    assert world.query("SELECT count(*), max(number) FROM records") == [(COUNT, 7)]
+
+
 def test_a_table_whose_columns_do_not_fit_is_told_column_by_column(world: World) -> None:
     world.query('CREATE TABLE records (topic text, partition int, "offset" int, amount numeric NOT NULL)')
     with pytest.raises(SchemaMismatchError) as raised:
