@@ -112,10 +112,11 @@ def _pipeline(servers: str, dsn: str) -> None:
 def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows: int) -> float:
     """Seconds until a peer's processes have committed all records."""
     parts = urlsplit(dsn)
-    arguments = {
+    group = f"{script}-{next(_runs)}"
+    arguments: dict[str, object] = {
         "servers": servers,
         "topic": _TOPIC,
-        "group": f"{script}-{next(_runs)}",
+        "group": group,
         "host": parts.hostname,
         "port": parts.port,
         "database": parts.path.removeprefix("/"),
@@ -130,7 +131,7 @@ def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows
             assert process.stdin is not None
             process.stdin.write("start\n")
             process.stdin.flush()
-        while sum(offset or 0 for offset in cluster.committed(arguments["group"], places).values()) < rows:
+        while sum(offset or 0 for offset in cluster.committed(group, places).values()) < rows:
             assert all(process.poll() is None for process in processes), f"{script} has ended"
             assert time.perf_counter() - started < _WAIT_S, f"{script} takes more than {_WAIT_S:g} s"
             time.sleep(_LOOK_S)

@@ -38,7 +38,7 @@ def appends(spark: Any, servers: str, dsn: str, *, rows: int, repeat: int) -> li
     console.print(f"publishing {rows:,} records")
     publish(servers, "appends", rows, codec="lz4", partitions=_PARTITIONS)
     table = TenColumns(dsn, rows=rows)
-    around = {"before": table.make, "after": table.check}
+    around: dict[str, Any] = {"before": table.make, "after": table.check}
     spark.range(0, rows, 1, _PARTITIONS).createOrReplaceTempView("ids")
     made = spark.sql(rows_of("id", "ids"))
     size = _best_jdbc_batch_size(made, table, dsn)
@@ -148,14 +148,14 @@ def _postgres_alone(frame: Any, table: TenColumns, dsn: str) -> dict[str, Callab
         ((folder,),) = connection.execute("SHOW data_directory").fetchall()
         for form in ("binary", "text"):
             file = Path(folder) / f"rows.{form}"
-            connection.execute(f"COPY {table.name} TO '{file}' (FORMAT {form})")  # type: ignore[call-overload]
+            connection.execute(f"COPY {table.name} TO '{file}' (FORMAT {form})")
             sides[f"COPY {form}"] = partial(_copy_file, dsn, file, form)
     return sides
 
 
 def _copy_file(dsn: str, file: Path, form: str) -> None:
     with psycopg.connect(dsn, autocommit=True) as connection:
-        connection.execute(f"COPY {TenColumns.name} FROM '{file}' (FORMAT {form})")  # type: ignore[call-overload]
+        connection.execute(f"COPY {TenColumns.name} FROM '{file}' (FORMAT {form})")
 
 
 def _execute_many(dsn: str, rows: Iterable[tuple[object, ...]]) -> None:

@@ -79,7 +79,7 @@ class TenColumns:
 
     def _execute(self, connection: psycopg.Connection[Any], statement: str) -> psycopg.Cursor[Any]:
         names = {"table": sql.Identifier(self.name), "last": sql.Literal(self._rows - 1)}
-        return connection.execute(sql.SQL(statement).format(**names))  # type: ignore[arg-type]
+        return connection.execute(sql.SQL(statement).format(**names))
 
 
 def jdbc_address(dsn: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from directkafka import Cluster, KafkaSink, Pipeline, TopicPartition, create_dataframe
+from directkafka.errors import TransformError
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.second_phase import RouteTask, write_shares
 from directkafka.pipeline.write_task import WriteTask
@@ -44,6 +45,7 @@ _JVM_SETTINGS: Final = {
 #: Of rows that travel through the driver: all of a batch, and none, which tasks write after a shuffle.
 _ALL_INLINE: Final = 256 * 1024 * 1024
 _NONE_INLINE: Final = 1
+_SHUFFLE_MS_MAX: Final = 120_000
 _SMALL_BATCHES: Final = 60
 #: While code is compiled and connections are made.
 _SMALL_BATCHES_FIRST: Final = 10
@@ -109,7 +111,7 @@ def _ours(
     inline_bytes_max: int | None = None,
     report: Reporter = lambda report: None,
 ) -> None:
-    options = {} if inline_bytes_max is None else {"inline_bytes_max": inline_bytes_max}
+    options: dict[str, Any] = {} if inline_bytes_max is None else {"inline_bytes_max": inline_bytes_max}
     Pipeline(
         f"bench-kafka-{next(_runs)}",
         source={
@@ -169,6 +171,10 @@ class _Count:
         return TaskReport(rows=sum(one.num_rows for one in batches), attempt="", staged=True)
 
 
+def _claim_nothing(partition: int) -> None:
+    """Nobody writes, so nobody has to be the first."""
+
+
 def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat: int) -> Figure:
     """The second job of a batch with a writer that writes nothing, with and without its shuffle."""
     with Cluster({"bootstrap.servers": servers}) as cluster:
@@ -179,7 +185,14 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     router = Router(
         store="bench", sink="bench", topic="shuffled", partition_counts={"shuffled": _PARTITIONS}, targets=targets
     )
-    phase = SecondPhase(router=router, writer=_Count(), writer_count=_PARTITIONS)
+    phase = SecondPhase(
+        router=router,
+        claim_routing=_claim_nothing,
+        writer=_Count(),
+        writer_count=_PARTITIONS,
+        limit_ms=_SHUFFLE_MS_MAX,
+        too_slow=lambda: TransformError(source="the shuffle", cause=f"it takes more than {_SHUFFLE_MS_MAX} ms"),
+    )
 
     def check(reports: tuple[TaskReport, ...] | int) -> None:
         found = reports if isinstance(reports, int) else sum(one.rows for one in reports)
@@ -203,5 +216,5 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
 
 def _count_routed(frame: DataFrame, phase: SecondPhase) -> int:
     schema = StructType([*frame.schema.fields, StructField(TARGET, IntegerType())])
-    routed: Any = frame.mapInArrow(RouteTask(phase), schema).mapInArrow(WriteTask(_Count()), "report binary")
+    routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), schema).mapInArrow(WriteTask(_Count()), "report binary")
     return sum(pickle.loads(report).rows for report in routed.toArrow().column("report").to_pylist())
