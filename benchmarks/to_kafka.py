@@ -216,5 +216,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
 
 def _count_routed(frame: DataFrame, phase: SecondPhase) -> int:
     schema = StructType([*frame.schema.fields, StructField(TARGET, IntegerType())])
-    routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), schema).mapInArrow(WriteTask(_Count()), "report binary")
+    routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), schema).mapInArrow(
+        WriteTask(_Count()), "report binary"
+    )
     return sum(pickle.loads(report).rows for report in routed.toArrow().column("report").to_pylist())
