@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -137,10 +137,11 @@ class RowWriter:
     def schema_of(self, binding: Binding) -> pa.Schema:
         return SCHEMA
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         ranges: Sequence[Any] = tasks
         offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
-        reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in self._bindings)
+        wanted = [one for one in self._bindings if one.sink.store.identity in stores]
+        reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
         return Written(name=name, reports=reports, record_count=len(offsets))
 
     def write_rows(self, binding: Binding, name: BatchName, offsets: Sequence[int]) -> tuple[TaskReport, ...]:

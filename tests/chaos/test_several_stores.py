@@ -101,7 +101,7 @@ def batch_id(dsn: str) -> int:
     [
         # Each batch passes twice, once for each database; batch 0 as well.
         pytest.param("commit.answered@1", 1, marks=pytest.mark.slow),
-        ("commit.answered@5", 1),
+        pytest.param("commit.answered@5", 1, marks=pytest.mark.slow),
         pytest.param("commit.rows_moved@6", 1, marks=pytest.mark.slow),
         pytest.param("commit.answered@6", 0, marks=pytest.mark.slow),
     ],

@@ -67,6 +67,7 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     assert watcher.problem == ""
 
 
+@pytest.mark.slow
 def test_of_two_drivers_that_run_at_once_the_older_stops(
     job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

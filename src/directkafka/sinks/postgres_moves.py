@@ -158,13 +158,13 @@ def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence
         )
         counted = cursor.connection.execute(statement).fetchall()
         found = {attempt.hex: count for attempt, count in counted}
-    for report in staged:
-        check_count(
-            store=plan.store,
-            sink=plan.sink,
-            reported=report.rows,
-            found=found.get(report.attempt, 0),
-        )
+    other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+    check_count(
+        store=plan.store,
+        sink=plan.sink,
+        reported=sum(report.rows for report in other),
+        found=sum(found.get(report.attempt, 0) for report in other),
+    )
 
 
 def _copy_inline(
