@@ -52,7 +52,7 @@ SEED ?= 1
 soak: setup ## random kills for MINUTES=10 from SEED=1: what is lost, what is doubled, kills counted by kind
 	@$(in_temporary_folder) $(VENV_PYTHON) -m soak --minutes $(MINUTES) --seed $(SEED) $(ARGS)
 
-bench: .venv-bench/.stamp ## compare with Spark's JVM connector, in an environment of its own
+bench: .venv-bench/.stamp .venv-peers/.stamp ## compare with Spark's JVM connector, in an environment of its own
 	@.venv-bench/bin/python -m directkafka.testing.broker_jars
 	@$(in_temporary_folder) .venv-bench/bin/python benchmarks/run.py $(ARGS)
 
@@ -70,7 +70,7 @@ docs: .venv/.stamp ## write the reference pages anew, and the parts of docs/DESI
 	@$(VENV_PYTHON) tools/reference.py
 
 clean: ## remove all that was made in this folder; the cache folder stays
-	rm -rf .venv .venv-bench build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/directkafka.egg-info
 
@@ -94,3 +94,11 @@ endef
 
 $(eval $(call environment,.venv,requirements/dev.txt))
 $(eval $(call environment,.venv-bench,requirements/bench.txt))
+
+# The peers that `make bench` compares with: none of our own packages, which they would not agree with.
+.venv-peers/.stamp: requirements/peers.txt .venv-bench/.stamp
+	@echo "setting up .venv-peers"
+	@rm -f $@
+	@.venv-peers/bin/python -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear .venv-peers
+	@$(in_temporary_folder) .venv-peers/bin/python -m pip install --quiet --require-virtualenv -r $<
+	@touch $@

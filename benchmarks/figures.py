@@ -7,7 +7,7 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -20,6 +20,13 @@ console = Console(stderr=True)
 
 _WARM_RUNS_MIN, _WARM_RUNS_MAX = 3, 8
 
+Run = Callable[[], float | None]
+Aside = Callable[[str], None]
+
+
+def _nothing(name: str) -> None:
+    """Where a run needs nothing around it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Figure:
@@ -29,7 +36,7 @@ class Figure:
         name: what was measured.
         value: the number.
         unit: of the number: ``x`` for a ratio, ``M/s`` for million records a second, ``MB`` and so on.
-        required: what it must be.
+        required: what it must be; None where nothing was asked for, and the number is told all the same.
         at_most: whether ``required`` is an upper bound; else it is a lower one.
         detail: what the number was made of, medians with (least to most).
     """
@@ -37,52 +44,77 @@ class Figure:
     name: str
     value: float
     unit: str
-    required: float
+    required: float | None
     at_most: bool = False
     detail: str = ""
 
     @property
     def is_met(self) -> bool:
         """Whether the bound holds."""
+        if self.required is None:
+            return True
         return self.value <= self.required if self.at_most else self.value >= self.required
 
 
-def alternately(runs: Mapping[str, Callable[[], object]], repeat: int) -> dict[str, list[float]]:
+def alternately(
+    runs: Mapping[str, Run],
+    repeat: int,
+    *,
+    before: Aside = _nothing,
+    after: Aside = _nothing,
+    always_warm: Collection[str] = (),
+) -> dict[str, list[float]]:
     """Seconds of each run by name: all are warmed, then timed in turn, so that all see the same machine.
 
     They are warm when no run was faster than its best before by more than a twentieth: what the JVM compiles late
     would else be paid for by what happens to be measured first.
+
+    Args:
+        runs: by name; one that measures itself (a process of its own, whose start is left out) returns its seconds.
+        repeat: timed runs of each.
+        before, after: called with the name around each run, not timed: to make and to check what it writes to.
+        always_warm: runs that gain nothing from one before, since each is a process of its own.
     """
-    best = dict.fromkeys(runs, math.inf)
+
+    def seconds_of(name: str) -> float:
+        before(name)
+        started = time.perf_counter()
+        own_seconds = runs[name]()
+        taken = time.perf_counter() - started
+        after(name)
+        return taken if own_seconds is None else own_seconds
+
+    best = dict.fromkeys([name for name in runs if name not in always_warm], math.inf)
     for number in range(1, _WARM_RUNS_MAX + 1):
-        found = {name: _timed(run) for name, run in runs.items()}
-        is_warm = all(found[name] > best[name] * 0.95 for name in runs)
-        best = {name: min(best[name], found[name]) for name in runs}
+        found = {name: seconds_of(name) for name in best}
+        is_warm = all(found[name] > best[name] * 0.95 for name in best)
+        best = {name: min(best[name], found[name]) for name in best}
         if is_warm and number >= _WARM_RUNS_MIN:
             break
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for _ in range(repeat):
-        for name, run in runs.items():
-            seconds[name].append(_timed(run))
+        for name in runs:
+            seconds[name].append(seconds_of(name))
     return seconds
 
 
-def _timed(run: Callable[[], object]) -> float:
-    started = time.perf_counter()
-    run()
-    return time.perf_counter() - started
-
-
 def ratio(
-    name: str, seconds: Mapping[str, list[float]], *, over: str, required: float, records: int, unit: str = "x"
+    name: str,
+    seconds: Mapping[str, list[float]],
+    *,
+    over: str,
+    required: float | None,
+    records: int,
+    unit: str = "x",
+    side: str = "ours",
 ) -> Figure:
-    """How many times faster ``ours`` is than another run; with unit ``%``, its share of that run's speed."""
+    """How many times faster ``side`` is than another run; with unit ``%``, its share of that run's speed."""
     medians = {one: statistics.median(times) for one, times in seconds.items()}
-    value = medians[over] / medians["ours"]
+    value = medians[over] / medians[side]
     detail = ", ".join(
         f"{one} {medians[one]:.2f} s ({min(times):.2f}-{max(times):.2f}), {records / medians[one] / 1e6:.2f} M/s"
         for one, times in seconds.items()
-        if one in {"ours", over}
+        if one in {side, over}
     )
     return told(
         Figure(name=name, value=100 * value if unit == "%" else value, unit=unit, required=required, detail=detail)
@@ -103,7 +135,7 @@ def show(figures: list[Figure]) -> None:
         table.add_column(column, justify="right" if column in {"figure", "required"} else "left")
     table.add_column("median seconds (least-most)")
     for one in figures:
-        bound = f"{'<=' if one.at_most else '>='} {one.required:g} {one.unit}"
+        bound = "" if one.required is None else f"{'<=' if one.at_most else '>='} {one.required:g} {one.unit}"
         table.add_row(one.name, f"{one.value:.2f} {one.unit}", bound, "" if one.is_met else "missed", one.detail)
     Console(width=max(console.width, 170)).print(table)
 

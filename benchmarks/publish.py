@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-__all__ = ["RECORD_BYTES", "publish", "publish_transactions"]
+__all__ = ["RECORD_BYTES", "create_topic", "publish", "publish_transactions", "publish_values"]
 
 #: Size of a small record's value.
 RECORD_BYTES = 87
@@ -45,7 +45,7 @@ def publish(
     headers: bool = False,
 ) -> None:
     """Make the topic and produce ``count`` records of JSON, spread evenly over the partitions."""
-    _create(servers, topic, partitions)
+    create_topic(servers, topic, partitions)
     producer = Producer({"bootstrap.servers": servers, "compression.type": codec, **_LINGERING})
     chunk_size = min(_CHUNK, _CHUNK_BYTES // value_bytes)
     for number, chunk in enumerate(_chunks(_values(value_bytes), count, chunk_size)):
@@ -75,7 +75,7 @@ def publish_transactions(
     Returns:
         Number of records in committed transactions.
     """
-    _create(servers, topic, 1)
+    create_topic(servers, topic, 1)
     values = _values(RECORD_BYTES)[:records_each]
 
     def work(worker: int) -> int:
@@ -106,7 +106,19 @@ def publish_transactions(
         return sum(pool.map(work, range(producers)))
 
 
-def _create(servers: str, topic: str, partitions: int) -> None:
+def publish_values(servers: str, topic: str, values: Iterable[bytes], *, partitions: int) -> None:
+    """Make the topic and produce these values, dealt to the partitions in turn."""
+    create_topic(servers, topic, partitions)
+    producer = Producer({"bootstrap.servers": servers, "compression.type": "lz4", **_LINGERING})
+    for number, value in enumerate(values):
+        if len(producer) > _QUEUED_MAX:
+            producer.poll(0.01)
+        producer.produce(topic, value, partition=number % partitions)
+    _flush(producer)
+
+
+def create_topic(servers: str, topic: str, partitions: int) -> None:
+    """Make a topic that takes large batches."""
     admin = AdminClient({"bootstrap.servers": servers})
     wanted = NewTopic(topic, partitions, 1, config={"max.message.bytes": str(4 * 1024 * 1024)})
     for made in admin.create_topics([wanted]).values():

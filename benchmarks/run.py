@@ -11,14 +11,14 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from figures import Figure, alternately, console, ratio, save, show
-from publish import publish
+from figures import Figure, console, save, show
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
@@ -37,6 +37,10 @@ GROUPS = (
     "lengths",
     "writes",
     "postgres",
+    "appends",
+    "upserts",
+    "kafka",
+    "peers",
     "files",
 )
 
@@ -45,8 +49,10 @@ def main() -> int:
     """Run what is asked for; 1 when a figure misses its bound."""
     arguments = _arguments()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    # Spark's Python workers import the source that is Spark's floor.
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)
+    # Spark's Python workers import what the tasks of some sides run, and the package from where this process has it.
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+    )
     use_java()
     with ExitStack() as running:
         console.print("fetching the JVM connector, starting a broker")
@@ -82,6 +88,7 @@ def _measures(
 ) -> dict[str, Callable[[], list[Figure]]]:
     """The groups in the order in which they run: first what must not have a Spark beside it."""
     session: list[Any] = []
+    databases: list[EmbeddedPostgres] = []
 
     def spark() -> Any:
         if not session:
@@ -92,6 +99,12 @@ def _measures(
             running.callback(session[0].stop)
         return session[0]
 
+    def database() -> str:
+        if not databases:
+            settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_wal_size": "4GB"}
+            databases.append(running.enter_context(EmbeddedPostgres(settings=settings)))
+        return databases[0].dsn
+
     import growth
     import one_process
     import reads
@@ -100,6 +113,7 @@ def _measures(
 
     records, repeat = arguments.records, arguments.repeat
     counted = {"records": records, "repeat": repeat}
+    rows = {"rows": arguments.rows, "repeat": repeat}
     return {
         "process": partial(one_process.one_process, servers, **counted),
         "cold": partial(streams.cold_start, servers, jars, repeat=repeat),
@@ -112,46 +126,28 @@ def _measures(
         "partitions": lambda: growth.partitions(spark(), servers, **counted),
         "lengths": lambda: growth.lengths(spark(), servers, longest=arguments.longest, repeat=repeat),
         "writes": lambda: writes.writes(spark(), servers, **counted),
-        "postgres": lambda: _writes(spark(), servers, running, rows=arguments.rows, repeat=repeat),
-        "files": lambda: _files(spark(), servers, rows=arguments.rows, repeat=repeat),
+        **_sinks(spark, database, servers, rows),
     }
 
 
-def _writes(spark: Any, servers: str, running: ExitStack, *, rows: int, repeat: int) -> list[Figure]:
-    """Kafka to Postgres: exactly once, beside `foreachBatch` with Spark's JDBC writer (at least once)."""
-    from to_postgres import direct_engine, foreach_batch
+def _sinks(
+    spark: Callable[[], Any], database: Callable[[], str], servers: str, rows: Mapping[str, int]
+) -> dict[str, Callable[[], list[Figure]]]:
+    """What is measured of the sinks; their modules import pyspark."""
 
-    settings = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "max_wal_size": "4GB"}
-    postgres = running.enter_context(EmbeddedPostgres(settings=settings))
-    console.print(f"publishing {rows:,} records")
-    publish(servers, "write", rows, codec="lz4", partitions=2)
-    runs = iter(range(1_000_000))
+    def group(module: str, name: str, *, with_database: bool) -> list[Figure]:
+        session = spark()
+        measure = getattr(import_module(module), name)
+        return list(measure(session, servers, *([database()] if with_database else []), **rows))
 
-    def ours() -> None:
-        direct_engine(servers, "write", dsn=postgres.dsn, table=f"ours_{next(runs)}", rows=rows)
-
-    def theirs() -> None:
-        foreach_batch(spark, servers, "write", dsn=postgres.dsn, table=f"theirs_{next(runs)}", rows=rows)
-
-    seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
-    return [ratio("Kafka to Postgres, rows", seconds, over="JVM", required=1.5, records=rows)]
-
-
-def _files(spark: Any, servers: str, *, rows: int, repeat: int) -> list[Figure]:
-    """Kafka to files and to a Delta table, exactly once, beside Spark's own streaming file writer."""
-    from to_files import into_delta, into_directory, sparks_own
-
-    console.print(f"publishing {rows:,} records")
-    publish(servers, "files", rows, codec="lz4", partitions=2)
-    figures = []
-    for name, ours in (("Parquet files", into_directory), ("a Delta table", into_delta)):
-        sides = {
-            "ours": partial(ours, servers, "files", rows=rows),
-            "Spark": partial(sparks_own, spark, servers, "files", rows=rows),
-        }
-        seconds = alternately(sides, repeat)
-        figures.append(ratio(f"Kafka to {name}, rows", seconds, over="Spark", required=0.9, records=rows))
-    return figures
+    return {
+        "postgres": partial(group, "to_postgres", "kafka_to_postgres", with_database=True),
+        "appends": partial(group, "tables", "appends", with_database=True),
+        "upserts": partial(group, "tables", "upserts", with_database=True),
+        "kafka": partial(group, "to_kafka", "kafka_to_kafka", with_database=False),
+        "peers": partial(group, "peers", "peers", with_database=True),
+        "files": partial(group, "to_files", "kafka_to_files", with_database=False),
+    }
 
 
 if __name__ == "__main__":

@@ -7,21 +7,41 @@ same compression. Spark's writer syncs nothing; ours syncs every file and the lo
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Final
 
+import duckdb
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+from figures import Figure, alternately, console, ratio
+from publish import publish
 from pyspark.sql import SparkSession
 
-from directkafka import DeltaSink, ParquetSink, Pipeline
+from directkafka import DeltaSink, DuckDBSink, ParquetSink, Pipeline
 from directkafka.sinks.committed import committed_files
 
-__all__ = ["BATCH", "into_delta", "into_directory", "sparks_own"]
+__all__ = ["kafka_to_files"]
 
 BATCH = 250_000
 QUERY = "SELECT topic, partition, offset, CAST(value AS STRING) AS value FROM source"
 COMPRESSION: Final = "zstd"
+
+
+def kafka_to_files(spark: SparkSession, servers: str, *, rows: int, repeat: int) -> list[Figure]:
+    """Into files, a Delta table and a DuckDB file, exactly once, beside Spark's own streaming file writer."""
+    console.print(f"publishing {rows:,} records")
+    publish(servers, "files", rows, codec="lz4", partitions=2)
+    figures = []
+    places = {"Parquet files": into_directory, "a Delta table": into_delta, "a DuckDB file": into_duckdb}
+    for name, ours in places.items():
+        sides = {
+            "ours": partial(ours, servers, "files", rows=rows),
+            "Spark": partial(sparks_own, spark, servers, "files", rows=rows),
+        }
+        seconds = alternately(sides, repeat)
+        figures.append(ratio(f"Kafka to {name}, rows", seconds, over="Spark", required=0.9, records=rows))
+    return figures
 
 
 def into_directory(servers: str, topic: str, *, rows: int) -> None:
@@ -36,6 +56,16 @@ def into_delta(servers: str, topic: str, *, rows: int) -> None:
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
         _run(servers, topic, DeltaSink(Path(folder) / "table", compression=COMPRESSION))
         _check(DeltaTable(Path(folder) / "table").count(), rows)
+
+
+def into_duckdb(servers: str, topic: str, *, rows: int) -> None:
+    """Exactly once: a table in a file of DuckDB's own format, which has its own compression."""
+    with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
+        place = Path(folder) / "rows.duckdb"
+        _run(servers, topic, DuckDBSink(place, "rows"))
+        with duckdb.connect(str(place), read_only=True) as connection:
+            ((found,),) = connection.execute("SELECT count(*) FROM rows").fetchall()
+        _check(found, rows)
 
 
 def sparks_own(spark: SparkSession, servers: str, topic: str, *, rows: int) -> None:
@@ -62,7 +92,7 @@ def sparks_own(spark: SparkSession, servers: str, topic: str, *, rows: int) -> N
         _check(ds.dataset(f"{folder}/rows", format="parquet", exclude_invalid_files=True).count_rows(), rows)
 
 
-def _run(servers: str, topic: str, sink: ParquetSink | DeltaSink) -> None:
+def _run(servers: str, topic: str, sink: ParquetSink | DeltaSink | DuckDBSink) -> None:
     Pipeline(
         "bench",
         source={

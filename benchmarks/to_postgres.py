@@ -5,16 +5,35 @@ Both read the same topic in batches of the same size, cast the value to text, an
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from urllib.parse import urlsplit
 
 import psycopg
+from figures import Figure, alternately, console, ratio
+from publish import publish
 from pyspark.sql import DataFrame, SparkSession
+from ten_columns import jdbc_address
 
 from directkafka import Pipeline, PostgresSink
 
 BATCH = 250_000
 QUERY = "SELECT topic, partition, offset, CAST(value AS STRING) AS value FROM source"
+
+
+def kafka_to_postgres(spark: SparkSession, servers: str, dsn: str, *, rows: int, repeat: int) -> list[Figure]:
+    """Exactly once, beside `foreachBatch` with Spark's JDBC writer (at least once)."""
+    console.print(f"publishing {rows:,} records")
+    publish(servers, "write", rows, codec="lz4", partitions=2)
+    runs = itertools.count()
+
+    def ours() -> None:
+        direct_engine(servers, "write", dsn=dsn, table=f"ours_{next(runs)}", rows=rows)
+
+    def theirs() -> None:
+        foreach_batch(spark, servers, "write", dsn=dsn, table=f"theirs_{next(runs)}", rows=rows)
+
+    seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
+    return [ratio("Kafka to Postgres, rows", seconds, over="JVM", required=1.5, records=rows)]
 
 
 def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
@@ -37,12 +56,11 @@ def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) 
 
 def foreach_batch(spark: SparkSession, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
     """At least once: foreachBatch with Spark's JDBC writer, with the driver's fastest settings."""
-    parts = urlsplit(dsn)
-    url = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?reWriteBatchedInserts=true"
+    url, user = jdbc_address(dsn)
 
     def write(batch: DataFrame, _number: int) -> None:
         batch.write.format("jdbc").options(
-            url=url, dbtable=table, user=parts.username, driver="org.postgresql.Driver", batchsize="10000"
+            url=url, dbtable=table, user=user, driver="org.postgresql.Driver", batchsize="10000"
         ).mode("append").save()
 
     stream = (

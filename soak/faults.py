@@ -30,7 +30,7 @@ _PATIENCE_S = 90.0
 _EARLY = 0.1
 
 #: Points that a driver passes; those of tasks are passed by workers.
-_DRIVER_POINTS = [point for point in FAULT_POINTS if not point.startswith(("task.", "log."))]
+_DRIVER_POINTS = [point for point in FAULT_POINTS if not point.startswith(("task.", "log.", "replay."))]
 
 #: Points that are passed once in a life.
 _ONCE = {"fence.before", "fence.taken", "fence.done", "ledger.read", "origin.planned", "origin.committed"}

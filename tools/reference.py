@@ -234,7 +234,8 @@ def _toml(value: Any) -> str:
 
 def command_line() -> Iterator[str]:
     """Every command with its arguments, from the annotations that make its ``--help``."""
-    import directkafka.cli.commands  # noqa: F401 - registers the commands with the app
+    import directkafka.cli.commands
+    import directkafka.cli.replay  # noqa: F401 - they register the commands with the app
     from directkafka.cli import app as module
 
     yield "# The command line"
@@ -269,7 +270,7 @@ def _values(kind: Any, default: Any) -> str:
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return f" (one of {', '.join(f'`{one.value}`' for one in kind)}; default `{default.value}`)"
     if kind is bool or default in (inspect.Parameter.empty, None):
-        return "" if kind in (bool, Path) else " (a whole number)"
+        return " (a whole number)" if int in (kind, *typing.get_args(kind)) else ""
     return f" (default `{default}`)"
 
 

@@ -127,7 +127,7 @@ class AlreadyRunningError(DirectKafkaError):
 
 @dataclass(kw_only=True, eq=False)
 class EnvironmentFaultError(DirectKafkaError):
-    """Something outside the program is missing: Java, a package on the executors, the right interpreter, Spark."""
+    """Something outside the program is missing: Java, a package on the executors, Spark, brokers of today."""
 
     what: str
     remedy: str
@@ -380,10 +380,10 @@ class FencedError(StoreError):
     pipeline: str
     held: int
     found: int
+    fate: str = "Nothing of this driver's batch was committed."
     template = (
         "pipeline {pipeline!r} at {store} is owned by a newer driver: this one holds generation {held}, the "
-        "ledger has {found}. Nothing of this driver's batch was committed. Stop it, or give one of the two "
-        "another pipeline name."
+        "ledger has {found}. {fate} Stop it, or give one of the two another pipeline name."
     )
 
 

@@ -5,6 +5,7 @@
     KafkaError
     ├── RecordTooLargeError         a row that no request may carry
     ├── RecordRejectedError         a row that is no record: a header without key
+    ├── BatchTooLargeError          a record batch that is larger than its topic takes
     ├── DeliveryTimeoutError        no acknowledgement of written records within the limit
     ├── ProducerFencedError         a newer producer has taken this one's place
     ├── ProducerStateError          the broker and this producer disagree on what was written
@@ -13,16 +14,18 @@
     ├── TransactionStateError       the coordinator's transaction is in another state
     └── TransactionTooSlowError     the rows of a batch took longer than a transaction may
 
-A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`.
+A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directkafka.errors.BrokerResponseError`, and
+``BatchTooLargeError`` is one with numbers.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from directkafka.errors import KafkaError
+from directkafka.errors import BrokerResponseError, KafkaError
 
 __all__ = [
+    "BatchTooLargeError",
     "DeliveryTimeoutError",
     "ProducerFencedError",
     "ProducerStateError",
@@ -72,6 +75,23 @@ class RecordRejectedError(KafkaError):
     rows: int
     reason: str
     template = "row {row} of {rows} for topic {topic}, partition {partition} cannot be written: {reason}."
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchTooLargeError(BrokerResponseError):
+    """A record batch that the broker does not take for its size: 10 (MESSAGE_TOO_LARGE), 18 (RECORD_LIST_TOO_LARGE).
+
+    Attributes:
+        topic: where it was to go.
+        records: how many it holds; one of a single record cannot be made smaller.
+        size_bytes: its size as it was sent.
+        raw_bytes: its size before compression.
+    """
+
+    topic: str
+    records: int
+    size_bytes: int
+    raw_bytes: int
 
 
 @dataclass(kw_only=True, eq=False)
@@ -190,32 +210,34 @@ class TransactionTooSlowError(KafkaError):
         elapsed_ms: since the transaction began.
         budget_ms: how long it may take: a share of ``timeout_ms``.
         timeout_ms: ``transaction.timeout.ms``, after which the broker aborts by itself.
+        remedy: what can be done about it, as sentences.
     """
 
     transactional_id: str
     elapsed_ms: int
     budget_ms: int
     timeout_ms: int
+    remedy: str = "Halve maxOffsetsPerTrigger, or raise the timeout, up to the brokers' transaction.max.timeout.ms."
     template = (
         "the transaction of {transactional_id!r} was open for {elapsed_ms} ms, and has {budget_ms} ms of the "
         "{timeout_ms} ms of kafka.transaction.timeout.ms. It was aborted, and nothing of the batch is to be "
-        "seen. Halve maxOffsetsPerTrigger, or raise the timeout, up to the brokers' transaction.max.timeout.ms."
+        "seen. {remedy}"
     )
 
 
 @dataclass(kw_only=True, eq=False)
 class SecondAttemptError(KafkaError):
-    """A task was run again, or twice at once, in one transaction; it raised before it wrote anything.
+    """A task was run again, or twice at once, in one transaction; it raised before anything of it could count.
 
     Attributes:
         transaction: of which.
-        share: number of the task's share of the writing.
+        task: which one: ``write/0`` writes share 0, ``route/0`` deals the rows of partition 0 to the shares.
     """
 
     transaction: str
-    share: int
+    task: str
     template = (
-        "share {share} of transaction {transaction} was begun by another attempt of the task: what that one wrote "
-        "cannot be told from what this one would write. Nothing of the batch is committed; it is done again in a new "
+        "task {task} of transaction {transaction} was claimed by another attempt before: what that one wrote or dealt "
+        "cannot be told from what this one would. Nothing of the batch is committed; it is done again in a new "
         "transaction."
     )

@@ -33,6 +33,8 @@ FENCED = 3
 PIPELINE = "numbers"
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
 WAIT_S = 60.0
+#: Of a driver's transactions, unless a test is about it: longer than any test stops one.
+TIMEOUT_MS = 60_000
 
 _SPAWN = multiprocessing.get_context("forkserver")
 _SPAWN.set_forkserver_preload([__name__])
@@ -45,9 +47,9 @@ def rows_of(first: int, count: int, batch_id: int, attempt: str) -> pa.RecordBat
     return pa.record_batch([[str(one).encode() for one in numbers], values], schema=SCHEMA)
 
 
-def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool) -> None:
+def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool, timeout_ms: int) -> None:
     """Fence, read, and commit batches until ``count`` records are written."""
-    params = {"bootstrap.servers": servers, "transaction.timeout.ms": 60_000}
+    params = {"bootstrap.servers": servers, "transaction.timeout.ms": timeout_ms}
     sink = KafkaSink(params, topic, inline_bytes_max=-1 if staged else 1 << 20, name_prefix=prefix)
     with closing(KafkaStore(params, name_prefix=prefix)) as store, closing(sink.store):
         reach("fence.before")
@@ -78,10 +80,19 @@ class KafkaDriver:
     """The driver as a process under test; forked from a server that has imported everything and opened nothing."""
 
     def __init__(
-        self, servers: str, prefix: str, topic: str, count: int, *, staged: bool, folder: Path, faults: str = ""
+        self,
+        servers: str,
+        prefix: str,
+        topic: str,
+        count: int,
+        *,
+        staged: bool,
+        folder: Path,
+        faults: str = "",
+        timeout_ms: int = TIMEOUT_MS,
     ) -> None:
         self._log = folder / f"driver-{os.urandom(3).hex()}.log"
-        arguments = (str(self._log), faults, servers, prefix, topic, count, staged)
+        arguments = (str(self._log), faults, servers, prefix, topic, count, staged, timeout_ms)
         self.process = _SPAWN.Process(target=_run, args=arguments, daemon=True)
         self.process.start()
 
@@ -121,14 +132,16 @@ def running(driver: KafkaDriver) -> Iterator[KafkaDriver]:
         driver.clean_up()
 
 
-def _run(log: str, faults: str, servers: str, prefix: str, topic: str, count: int, staged: bool) -> None:
+def _run(
+    log: str, faults: str, servers: str, prefix: str, topic: str, count: int, staged: bool, timeout_ms: int
+) -> None:
     file = os.open(log, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
     os.dup2(file, 2)
     if faults:
         os.environ["DIRECTKAFKA_FAULTS"] = faults
     try:
-        drive(servers, prefix, topic, count, staged=staged)
+        drive(servers, prefix, topic, count, staged=staged, timeout_ms=timeout_ms)
     except FencedError as error:
         print(error, flush=True)
         sys.exit(FENCED)

@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import psutil
 import psycopg
 from confluent_kafka import Producer
 
@@ -110,6 +111,8 @@ class Job:
     environment: dict[str, str] = field(default_factory=dict)
     #: The structured engine's folder; None is the direct engine.
     checkpoint: Path | None = None
+    #: More of Spark's settings.
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     def write_file(self, *, trigger: str | None = None) -> Path:
         (self.folder / "numbers_job.py").write_text(JOB)
@@ -125,7 +128,8 @@ class Job:
         )
         if self.checkpoint is not None:
             text = text.replace("[spark]", f'engine = "structured"\ncheckpoint = "{self.checkpoint}"\n\n[spark]', 1)
-        path.write_text(text)
+        conf = "".join(f'conf."{name}" = "{value}"\n' for name, value in self.conf.items())
+        path.write_text(text.replace("[source]", f"{conf}\n[source]", 1))
         return path
 
     def start(self, *, faults: str = "", **environment: str) -> PipelineProcess:
@@ -147,6 +151,42 @@ class Job:
     def state(self) -> State:
         """What the database says now."""
         return State.read(self.dsn, self.name)
+
+
+class Watcher:
+    """A reader of the database that looks again and again: it must never see a part of a batch, nor lose a row.
+
+    Attributes:
+        looks: how many times it has looked.
+        problem: what it saw that may not be.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look)
+        self.looks = 0
+        self.problem = ""
+
+    def _look(self) -> None:
+        before = 0
+        try:
+            while not self._is_over.wait(0.02):
+                state = self._job.state()
+                state.check()
+                assert len(state.rows) >= before, "rows that were committed are gone"
+                before = len(state.rows)
+                self.looks += 1
+        except Exception as error:  # noqa: BLE001 - told by the test
+            self.problem = repr(error)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
 
 
 class PipelineProcess:
@@ -231,6 +271,17 @@ def _waitpid(pid: int, options: int, timeout_s: float) -> tuple[int, int]:
     waiter.join(timeout_s)
     assert found, f"process {pid} neither stopped nor ended in {timeout_s} s"
     return found[0]
+
+
+def stopped_below(pid: int) -> psutil.Process | None:
+    """A process under this one that is stopped."""
+    for child in psutil.Process(pid).children(recursive=True):
+        try:
+            if child.status() == psutil.STATUS_STOPPED:
+                return child
+        except psutil.NoSuchProcess:
+            continue
+    return None
 
 
 @contextmanager

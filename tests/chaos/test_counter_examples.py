@@ -160,5 +160,10 @@ def test_ours_under_the_same_kill_has_each_row_once(world: dict[str, str], datab
     assert rows(database) == times(1, 1)
 
 
+def test_ours_into_kafka_under_the_same_kill_has_each_record_once(world: dict[str, str], tmp_path: Path) -> None:
+    Example("exactly_once.py", tmp_path, **world).run_and_crash_and_run()
+    assert written(world) == times(1, 1)
+
+
 def test_the_examples_stay_short_enough_to_be_read() -> None:
     assert {file.name for file in EXAMPLES.glob("*.py") if len(file.read_text().splitlines()) >= 80} == set()

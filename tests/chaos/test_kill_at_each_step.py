@@ -2,7 +2,7 @@
 
 Each test runs a pipeline in a process of its own whose environment arms one fault point. The process dies right
 there; the database is compared with the ledger as it is; then the pipeline runs again to the end, and every
-record must be there exactly once.
+record must be there exactly once. A reader looks on all the while, and never sees a part of a batch.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
 
 from directkafka.faults import FAULT_POINTS
 from directkafka.testing import KafkaBroker
@@ -28,12 +28,14 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 #: What the commit of batch 0 passes as well: its pass is the first, the second batch's the third.
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
-#: On executors; and of other stores: ``test_file_stores.py``, ``test_kafka_store.py``.
-ELSEWHERE = {point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.")) or "Kafka" in text}
+#: On executors; of other stores: ``test_file_stores.py``, ``test_kafka_store.py``; of replays: ``test_replay.py``.
+ELSEWHERE = {
+    point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.", "replay.")) or "Kafka" in text
+}
 
 
-#: One for each number of the commit protocol; the others are left to the slow run.
-QUICK = {"fence.done", "origin.committed", "batch.written", "commit.rows_moved", "batch.reported"}
+#: The others are left to the slow run; the quick one has all of them without Spark, ``test_engine_steps.py``.
+QUICK = {"batch.written", "commit.rows_moved"}
 
 POINTS = [
     point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)
@@ -59,10 +61,13 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(job.start(faults=armed(point))) as driver:
-        assert driver.wait() == -signal.SIGKILL, driver.messages()
-    left = job.state()
-    left.check()
-    assert len(left.rows) < COUNT, "the kill came after the end, so it proved nothing"
-    job.run_in_process(monkeypatch)
+    with Watcher(job) as watcher:
+        with running(job.start(faults=armed(point))) as driver:
+            assert driver.wait() == -signal.SIGKILL, driver.messages()
+        left = job.state()
+        left.check()
+        assert len(left.rows) < COUNT, "the kill came after the end, so it proved nothing"
+        job.run_in_process(monkeypatch)
     job.state().check_complete(COUNT)
+    assert watcher.problem == ""
+    assert watcher.looks > 0

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running, stopped_below
+from tests.real.kafka.logs import until
 
 from directkafka.testing import KafkaBroker
 
@@ -63,6 +67,39 @@ def test_executors_in_processes_of_their_own_give_the_same_rows(job: Job) -> Non
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:
         driver.wait_until_caught_up()
+        driver.process.send_signal(signal.SIGTERM)
+        assert driver.wait() == 0, driver.messages()
+    job.state().check_complete(COUNT)
+
+
+#: An executor that is silent for this long is given up.
+IMPATIENT = {
+    "spark.executor.heartbeatInterval": "1s",
+    "spark.network.timeout": "6s",
+    "spark.network.timeoutInterval": "1s",
+    "spark.storage.blockManagerHeartbeatTimeoutMs": "6s",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "cut off"])
+def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_record(
+    number: signal.Signals, job: Job
+) -> None:
+    """Its rows are staged, and its report never arrives: SPARK-39195's case.
+
+    Stopped, it is what the driver sees of a network that is cut: it is given up while it lives, and another one does
+    its tasks. It hears of that when it goes on.
+    """
+    job = replace(job, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
+    with running(job.start(faults="task.staged@2=stop")) as driver:
+        worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
+        executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))
+        executor.send_signal(number)
+        worker.resume()
+        driver.wait_until_caught_up()
+        with suppress(psutil.NoSuchProcess):
+            executor.resume()
         driver.process.send_signal(signal.SIGTERM)
         assert driver.wait() == 0, driver.messages()
     job.state().check_complete(COUNT)

@@ -1,4 +1,7 @@
-"""A pipeline into two databases, killed between their two commits: the one that is behind catches up exactly."""
+"""A pipeline into two databases, killed between their two commits: the one that is behind catches up exactly.
+
+Three stores of different kinds, too; ``test_three_stores.py`` has more of these, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.contract.kafka_harness import read_committed, wait_until_stable
 
 from directkafka import Pipeline
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
@@ -37,6 +42,44 @@ table = "records"
 )
 
 
+THREE = (
+    HEAD
+    + """
+[transform]
+python = "numbers_job:transform"
+
+[[sink]]
+type = "kafka"
+"kafka.bootstrap.servers" = "${{KAFKA}}"
+topic = "{target}"
+from = "records"
+
+[[sink]]
+type = "postgres"
+dsn = "${{FIRST}}"
+table = "records"
+from = "numbers"
+
+[[sink]]
+type = "duckdb"
+path = "{folder}/air.duckdb"
+table = "records"
+from = "numbers"
+"""
+)
+
+JOB = """
+from pyspark.sql import functions as f
+
+def transform(source):
+    number = f.col("value").cast("string").cast("long").alias("number")
+    return {
+        "numbers": source.select("topic", "partition", "offset", number),
+        "records": source.select("key", "value"),
+    }
+"""
+
+
 @pytest.fixture
 def second_database(postgres: EmbeddedPostgres) -> Iterator[str]:
     name = f"second_{os.urandom(4).hex()}"
@@ -58,7 +101,7 @@ def batch_id(dsn: str) -> int:
     [
         # Each batch passes twice, once for each database; batch 0 as well.
         pytest.param("commit.answered@1", 1, marks=pytest.mark.slow),
-        ("commit.answered@5", 1),
+        pytest.param("commit.answered@5", 1, marks=pytest.mark.slow),
         pytest.param("commit.rows_moved@6", 1, marks=pytest.mark.slow),
         pytest.param("commit.answered@6", 0, marks=pytest.mark.slow),
     ],
@@ -94,3 +137,41 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     assert sorted(row[3] for row in rows(database)) == list(range(COUNT))
     assert rows(second_database) == rows(database)
     assert batch_id(second_database) == batch_id(database)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["commit.answered@4", "commit.answered@8", "commit.rows_moved@9"])
+def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_stores(
+    point: str,
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    tmp_path: Path,
+    spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic, target = create_topic(partitions=PARTITIONS), create_topic(partitions=PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
+    world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database}
+    (tmp_path / "numbers_job.py").write_text(JOB)
+    # The name is also that of a topic, on a broker that other tests use too.
+    name = f"numbers-{target[-8:]}"
+    values = {"name": name, "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60, "target": target}
+    file = tmp_path / "three.toml"
+    file.write_text(THREE.format(trigger="100ms", **values))
+    with running(
+        PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
+    ) as one:
+        assert one.wait() == -signal.SIGKILL, one.messages()
+
+    for variable, value in world.items():
+        monkeypatch.setenv(variable, value)
+    file.write_text(THREE.format(trigger="available-now", **values))
+    Pipeline.from_toml(file).run()
+    wait_until_stable(kafka_broker.bootstrap_servers, target)
+    written = read_committed(kafka_broker.bootstrap_servers, target)
+    assert sorted(int(record.value) for record in written) == list(range(COUNT))
+    in_postgres = State.read(database, name).rows
+    assert sorted(row[3] for row in in_postgres) == list(range(COUNT))
+    with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
+        assert sorted(connection.execute("SELECT * FROM records").fetchall()) == in_postgres

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
 
 from directkafka.testing import KafkaBroker
 
@@ -28,19 +28,31 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
+#: Every step after the fence, where the second batch with rows passes it.
+STOPS = [
+    "fence.done@1",
+    "ledger.read@1",
+    "origin.planned@1",
+    "origin.committed@1",
+    "batch.planned@2",
+    "batch.written@2",
+    "commit.begun@3",
+    "commit.ledger_updated@3",
+    "commit.rows_moved@3",
+    "commit.answered@3",
+    "batch.reported@2",
+]
+#: It holds the ledger row's lock: the newer driver must end its session. Elsewhere it finds out when it goes on.
+QUICK = "commit.ledger_updated@3"
+
+
 @pytest.mark.parametrize(
-    "point",
-    [
-        # It holds the ledger row's lock: the newer driver must end its session.
-        "commit.ledger_updated@3",
-        # It holds nothing, and finds out when it goes on.
-        pytest.param("batch.written@2", marks=pytest.mark.slow),
-    ],
+    "point", [point if point == QUICK else pytest.param(point, marks=pytest.mark.slow) for point in STOPS]
 )
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with running(job.start(faults=f"{point}=stop")) as older:
+    with Watcher(job) as watcher, running(job.start(faults=f"{point}=stop")) as older:
         older.wait_until_stopped()
         began = time.monotonic()
         job.run_in_process(monkeypatch)
@@ -52,8 +64,10 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
         assert older.wait() == FENCED, older.messages()
         assert "owned by a newer driver" in older.messages()
         assert job.state() == done
+    assert watcher.problem == ""
 
 
+@pytest.mark.slow
 def test_of_two_drivers_that_run_at_once_the_older_stops(
     job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
@@ -63,7 +63,7 @@ class KeyedRows:
         self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
         phase = self._inner.second_phase(transaction, batch, reports, writers_max=writers_max)
-        return SecondPhase(router=AsRecords(phase.router), writer=phase.writer, writer_count=phase.writer_count)
+        return replace(phase, router=AsRecords(phase.router))
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         return self._inner.apply(transaction, batch, reports)

@@ -76,8 +76,13 @@ def make_authorities() -> Authorities:
     )
 
 
-def secure_broker(authorities: Authorities) -> KafkaBroker:
-    """The broker, not yet started; :func:`add_users` is for after its start."""
+def secure_broker(authorities: Authorities, *, everyone_may: bool = True) -> KafkaBroker:
+    """The broker, not yet started; :func:`add_users` is for after its start.
+
+    Args:
+        authorities: who signs what.
+        everyone_may: whether users may do everything with what has no ACL.
+    """
     good = for_server(authorities.between)
     servers = {
         "EXPIRED": for_server(authorities.trusted, expired=True),
@@ -86,7 +91,7 @@ def secure_broker(authorities: Authorities) -> KafkaBroker:
     config: dict[str, object] = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:ANONYMOUS",
-        "allow.everyone.if.no.acl.found": True,
+        "allow.everyone.if.no.acl.found": everyone_may,
     }
     for listener, protocol in LISTENERS.items():
         prefix = f"listener.name.{listener.lower()}"

@@ -109,7 +109,9 @@ def test_the_guides_work_as_pasted(clicks: KafkaBroker, database: str, tmp_path:
         ).fetchone()
         clicked = connection.execute("SELECT count(*) FROM clicks").fetchone()
         totals = connection.execute("SELECT count(*), sum(clicks) FROM click_totals").fetchone()
+        replayed = connection.execute("SELECT count(*), (SELECT count(*) FROM not_numbers) FROM numbers").fetchone()
     assert (first, clicked, totals) == ((1000, 1000), (1000,), (3, 1000))
+    assert replayed == (1000, 0)
 
 
 @pytest.mark.slow

@@ -100,6 +100,52 @@ def test_the_crash_table_names_a_test_for_each_row() -> None:
         assert point in text or "for point in FAULT_POINTS" in text
 
 
+CRASH_POINTS = section("Crash points of the exactly-once systems")
+#: What a row of that table is shown by, in words: ``K1``, ``P13``.
+KEY = re.compile(r"\b[A-Z]\d+\b")
+
+
+def crash_tests() -> dict[str, tuple[Path, str]]:
+    """File and name of the test that each key of the table stands for."""
+    found: dict[str, tuple[Path, str]] = {}
+    file = Path()
+    for line in CRASH_POINTS.splitlines():
+        if named := re.match(r"- `([\w/.]+)`", line):
+            file = ROOT / named[1]
+        elif named := re.match(r"  - \*\*(\w+)\*\* `(\w+)`$", line):
+            assert named[1] not in found, f"{named[1]} stands for two tests"
+            found[named[1]] = file, named[2]
+    return found
+
+
+def crash_rows() -> list[tuple[int, str]]:
+    """Number and last cell of each row."""
+    return [(int(row[1]), row[2]) for row in re.finditer(r"^\| (\d+) \|.*\| ([^|]+) \|$", CRASH_POINTS, re.MULTILINE)]
+
+
+def test_each_of_the_28_crash_points_has_a_row_that_names_a_test() -> None:
+    tests = crash_tests()
+    rows = crash_rows()
+    assert [number for number, _ in rows] == list(range(1, 29))
+    assert [number for number, shown in rows if not set(KEY.findall(shown)) & set(tests)] == []
+    assert {key for _, shown in rows for key in KEY.findall(shown)} == set(tests)
+
+
+def test_the_tests_of_the_crash_points_are_where_the_table_says() -> None:
+    assert [(key, name) for key, (file, name) in crash_tests().items() if f"def {name}(" not in file.read_text()] == []
+
+
+def test_a_crash_point_s_fault_points_are_met_by_the_tests_beside_them() -> None:
+    """``K1 and P1 at `batch.written`; F4 at ...``: each test's file has the point among its parameters."""
+    tests = crash_tests()
+    for number, shown in crash_rows():
+        for part in shown.split(";"):
+            points, files = re.findall(r"`([a-z]+\.[a-z_]+)`", part), [tests[key][0] for key in KEY.findall(part)]
+            for text in (file.read_text() for file in files):
+                assert "in FAULT_POINTS" in text or [one for one in points if one not in text] == [], f"row {number}"
+            assert set(points) <= set(FAULT_POINTS), f"row {number}"
+
+
 def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells(section("Spark settings that we set, and why"))
     source = Path(session.__file__).read_text()
@@ -134,7 +180,8 @@ def test_the_tests_that_a_page_names_are_there(page: Path) -> None:
     text = page.read_text()
     files = re.findall(r"`(tests/[\w/]+(?:\.py)?)`", text)
     assert [name for name in files if not (ROOT / name).exists()] == []
-    sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
+    folders = (ROOT / "tests", ROOT / "src" / "directkafka" / "testing")
+    sources = "\n".join(path.read_text() for folder in folders for path in folder.rglob("*.py"))
     assert [name for name in re.findall(r"`(test_\w+)`", text) if f"def {name}(" not in sources] == []
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from types import FrameType
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from directkafka.pipeline.progress import BatchReport
     from directkafka.pipeline.structured_restart import LedgerChange
 
-__all__: list[str] = []
+__all__ = ["FileArgument", "FormatOption", "VerboseOption", "stopped_by_signals"]
 
 
 class RestartFrom(StrEnum):
@@ -58,11 +59,15 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
             pipeline.request_stop()
 
     pipeline = Pipeline.from_toml(file, report=tell)
-    _run_until_signal(pipeline)
+    with stopped_by_signals(pipeline):
+        # In a thread, so that this one is free for signals.
+        pipeline.start()
+        pipeline.wait()
 
 
-def _run_until_signal(pipeline: Pipeline) -> None:
-    """Run in a thread, so that this one is free for signals.
+@contextmanager
+def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
+    """Let SIGTERM and SIGINT ask the pipeline to stop after the batch in flight.
 
     A signal that comes while Spark starts counts as well. Spark then sets handlers of its own, so ours are set
     again behind it.
@@ -77,8 +82,7 @@ def _run_until_signal(pipeline: Pipeline) -> None:
         pipeline.session()
         for number in previous:
             signal.signal(number, ask_to_stop)
-        pipeline.start()
-        pipeline.wait()
+        yield
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)

@@ -91,7 +91,7 @@ def is_retriable(code: int) -> bool:
     return bool(kafka.errors.for_code(code).retriable)
 
 
-def raise_for(api: str, code: int, subject: str, options: ClientOptions) -> None:
+def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topic_right: str = "READ") -> None:
     """Raise when a broker's answer carries an error.
 
     Args:
@@ -99,6 +99,7 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions) -> None
         code: the error code; 0 is success.
         subject: what was asked about, for the message.
         options: the client's: who was not allowed to, for the message.
+        topic_right: what was to be done with the topic, for the message.
 
     Raises:
         BrokerResponseError: the code is not 0.
@@ -110,7 +111,7 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions) -> None
             name=error_name(code),
             retriable=is_retriable(code),
             subject=subject,
-            remedy=rights_needed(code, options) or BrokerResponseError.remedy,
+            remedy=rights_needed(code, options, topic_right=topic_right) or BrokerResponseError.remedy,
         )
 
 

@@ -66,12 +66,14 @@ class EncodedBatch:
         target: the partition it is for.
         data: its bytes, header and all; read-only.
         records: how many records it holds.
+        raw_bytes: what ``data`` would be long without compression.
         base_sequence: the first one's sequence number in this partition.
     """
 
     target: TopicPartition
     data: memoryview
     records: int
+    raw_bytes: int
     base_sequence: int
 
 
@@ -122,14 +124,19 @@ class RecordEncoder:
         _refuse(source, targets)
         out = np.empty(room_needed(source), np.uint8)
         batches = self._lay_out(source, targets, out)
+        raw_bytes = (batches[:, _END] - batches[:, _START]).tolist()
         if self._compress is not None:
             out = _compressed(out, batches, self._compress)
         sequences = self._take_sequences(batches, targets)
         seal(out, batches, sequences, self._seal)
         data = out.data.toreadonly()
         return [
-            EncodedBatch(target=targets[target], data=data[start:end], records=records, base_sequence=sequence)
-            for (target, start, end, records, _, _), sequence in zip(batches.tolist(), sequences.tolist(), strict=True)
+            EncodedBatch(
+                target=targets[target], data=data[start:end], records=records, raw_bytes=raw, base_sequence=sequence
+            )
+            for (target, start, end, records, _, _), raw, sequence in zip(
+                batches.tolist(), raw_bytes, sequences.tolist(), strict=True
+            )
         ]
 
     def _lay_out(self, source: Rows, targets: Sequence[TopicPartition], out: Bytes) -> Table:

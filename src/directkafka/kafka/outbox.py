@@ -7,7 +7,10 @@ A partition's batches are written in the order of their sequence numbers, or not
   one by one, refused as out of order, written after all, or lost with their connection;
 - when the last one is back, the returned ones are put before the waiting ones in their old order, and all goes on.
 
-At no time are batches of one partition on their way to two brokers: the older broker's answers come first.
+At no time are batches of one partition on their way to two brokers: the older broker's answers come first. And until a
+partition's first batch is acknowledged, it is alone on its way: a broker that knows nothing of a producer takes any
+sequence number as the first. Sequence of events that this prevents: batches 0 and 1 are on their way to a topic that
+was made a moment ago; 0 is refused in passing, 1 is written; 0 is sent again, and is out of order for ever (45).
 """
 
 from __future__ import annotations
@@ -85,6 +88,8 @@ class Outbox:
         self._backoff_s = backoff_s
         self._leaders = dict(leaders or {})
         self._queues: dict[TopicPartition, _Queue] = {}
+        #: Partitions whose leader has written a batch of this producer.
+        self._met: set[TopicPartition] = set()
         self._added = 0
         self.bytes = 0
         self.acknowledged: Counter[TopicPartition] = Counter()
@@ -117,7 +122,7 @@ class Outbox:
         """
         taken: list[Sending] = []
         size = _REQUEST_OVERHEAD_BYTES
-        for target in [one for one, queue in self._queues.items() if queue.leader == address and queue.may_send(now)]:
+        for target in [one for one, queue in self._queues.items() if self._may_take(one, queue, address, now)]:
             queue = self._queues[target]
             size += len(queue.waiting[0].batch.data)
             if taken and size > bytes_max:
@@ -131,11 +136,16 @@ class Outbox:
             self._queues[target] = self._queues.pop(target)
         return taken
 
+    def _may_take(self, target: TopicPartition, queue: _Queue, address: Address, now: float) -> bool:
+        is_no_second = target in self._met or not queue.sent
+        return queue.leader == address and queue.may_send(now) and is_no_second
+
     def acknowledge(self, sending: Sending, now: float) -> None:
         """A batch is written, now or by an earlier try."""
         queue = self._queues[sending.batch.target]
         queue.sent.remove(sending)
         queue.failures = 0
+        self._met.add(sending.batch.target)
         self.bytes -= len(sending.batch.data)
         self.acknowledged[sending.batch.target] += sending.batch.records
         self._settle_returned(sending.batch.target, now)

@@ -6,12 +6,12 @@ Sources: Kafka's ``Errors.java``, and what ``Sender.java`` and ``TransactionMana
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Final
+from typing import Any, Final
 
 from directkafka.errors import BrokerResponseError, KafkaError
 from directkafka.kafka.client import error_name, is_retriable
 from directkafka.kafka.encode import EncodedBatch, ProducerIdentity
-from directkafka.producer_errors import ProducerFencedError, ProducerStateError
+from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
 
 __all__ = ["Verdict", "judge", "refusal", "unknown_topic"]
 
@@ -21,6 +21,9 @@ _DUPLICATE: Final = 46
 
 #: NOT_LEADER_OR_FOLLOWER and its like: somebody else leads the partition now, or nobody does.
 _STALE_LEADER: Final = frozenset({3, 5, 6, 9, 56, 72, 74, 75, 100})
+_MESSAGE_TOO_LARGE: Final = 10
+#: And RECORD_LIST_TOO_LARGE.
+_TOO_LARGE: Final = frozenset({_MESSAGE_TOO_LARGE, 18})
 #: INVALID_PRODUCER_EPOCH, PRODUCER_FENCED.
 _FENCED: Final = frozenset({47, 90})
 #: And INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_PRODUCER_ID, TRANSACTION_ABORTABLE.
@@ -102,15 +105,27 @@ def refusal(code: int, words: str | None, batch: EncodedBatch, identity: Produce
             code=code,
             name=name,
         )
-    remedy = _REMEDIES.get(code, BrokerResponseError.remedy).format(records=batch.records, size=len(batch.data))
-    return BrokerResponseError(
-        api="Produce",
-        code=code,
-        name=name,
-        retriable=is_retriable(code),
-        subject=f"{place}: {words}" if words else str(place),
-        remedy=remedy,
-    )
+    size = len(batch.data)
+    said: dict[str, Any] = {
+        "api": "Produce",
+        "code": code,
+        "name": name,
+        "retriable": is_retriable(code),
+        "subject": f"{place}: {words}" if words else str(place),
+        "remedy": _remedy(code, batch.records, size),
+    }
+    if code in _TOO_LARGE:
+        return BatchTooLargeError(
+            topic=place.topic, records=batch.records, size_bytes=size, raw_bytes=batch.raw_bytes, **said
+        )
+    return BrokerResponseError(**said)
+
+
+def _remedy(code: int, records: int, size_bytes: int) -> str:
+    if code in _TOO_LARGE and records == 1:
+        setting = "max.message.bytes" if code == _MESSAGE_TOO_LARGE else "segment.bytes"
+        return f"Raise the topic's {setting}: a single record has {size_bytes} bytes"
+    return _REMEDIES.get(code, BrokerResponseError.remedy).format(records=records, size=size_bytes)
 
 
 def unknown_topic(subject: str) -> BrokerResponseError:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.admin.transactions import DescribeTransactionsRequest, ListTransactionsRequest
+from kafka.protocol.metadata import ApiVersionsRequest
 from kafka.protocol.producer import (
     AddOffsetsToTxnRequest,
     AddPartitionsToTxnRequest,
@@ -25,6 +26,7 @@ __all__ = ["TRANSACTION_REQUESTS"]
 TRANSACTION_REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "AddOffsetsToTxn": (AddOffsetsToTxnRequest, 3),
     "AddPartitionsToTxn": (AddPartitionsToTxnRequest, 3),
+    "ApiVersions": (ApiVersionsRequest, 2),
     "CreateTopics": (CreateTopicsRequest, 7),
     "DescribeConfigs": (DescribeConfigsRequest, 4),
     "DescribeTransactions": (DescribeTransactionsRequest, 0),

@@ -12,6 +12,7 @@ Relied on, and tried on a real broker (``tests/real/kafka/test_transactions.py``
 - EndTxn sent twice at one epoch succeeds twice, **as long as nobody opens another transaction at this epoch**: a second
   EndTxn would end that one (KAFKA-17754). Hence a fresh epoch for every transaction, and resending is safe.
 - AddPartitionsToTxn opens the transaction. Only the driver sends it.
+- DescribeTransactions answers 105 for an id that nobody has initialised, or that has expired.
 
 Every request here may be sent again when its answer does not come, and is, for a limited time. What that limit leaves
 open is the caller's to settle: a lost answer is no failure.
@@ -22,64 +23,35 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import KafkaClient, error_name
+from directkafka.kafka.coordinator_codes import Meaning, meaning_of
 from directkafka.kafka.encode import ProducerIdentity
 from directkafka.kafka.refusals import rights_needed
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError
 
-__all__ = ["Coordinator", "Meaning", "OpenTransaction", "meaning_of", "open_transactions"]
+__all__ = ["Coordinator", "OpenTransaction", "open_transactions"]
 
 _TRANSACTION = 1
+_UNKNOWN_TOPIC = 3
 _NOT_ATTEMPTED = 55
+#: What a request wants of topics, where it is not to write to them.
+_RIGHTS = {"TxnOffsetCommit": "READ"}
+#: TOPIC_AUTHORIZATION_FAILED and UNKNOWN_TOPIC_OR_PARTITION: about some of the topics.
+_ABOUT_TOPICS = frozenset({_UNKNOWN_TOPIC, 29})
 
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
 _BUSY_S = 0.01
 _BUSY_S_MAX = 0.5
 
-
-class Meaning(Enum):
-    """What an error code says about the request that it answers."""
-
-    DONE = "done"
-    AGAIN = "not yet; the same request may succeed"
-    MOVED = "not this broker; the coordinator is to be found anew"
-    FENCED = "another producer owns the transactional id, or the broker gave the transaction up"
-    STATE = "the transaction is in another state than the request is for"
-    REFUSED = "no, and it will stay no"
-
-
-_MEANINGS: Final[dict[int, Meaning]] = {
-    0: Meaning.DONE,
-    3: Meaning.AGAIN,  # UNKNOWN_TOPIC_OR_PARTITION: metadata on its way; a topic that is gone ends the time
-    5: Meaning.AGAIN,  # LEADER_NOT_AVAILABLE
-    6: Meaning.AGAIN,  # NOT_LEADER_OR_FOLLOWER
-    7: Meaning.AGAIN,  # REQUEST_TIMED_OUT: the coordinator's own log was slow; perhaps done
-    13: Meaning.MOVED,  # NETWORK_EXCEPTION
-    14: Meaning.AGAIN,  # COORDINATOR_LOAD_IN_PROGRESS
-    15: Meaning.MOVED,  # COORDINATOR_NOT_AVAILABLE
-    16: Meaning.MOVED,  # NOT_COORDINATOR
-    19: Meaning.AGAIN,  # NOT_ENOUGH_REPLICAS
-    20: Meaning.AGAIN,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    51: Meaning.AGAIN,  # CONCURRENT_TRANSACTIONS: the one before is being ended
-    47: Meaning.FENCED,  # INVALID_PRODUCER_EPOCH
-    49: Meaning.FENCED,  # INVALID_PRODUCER_ID_MAPPING: a newer producer id, or the transactional id has expired
-    52: Meaning.FENCED,  # TRANSACTION_COORDINATOR_FENCED
-    90: Meaning.FENCED,  # PRODUCER_FENCED
-    48: Meaning.STATE,  # INVALID_TXN_STATE
-    120: Meaning.STATE,  # TRANSACTION_ABORTABLE
-}
-
-
-def meaning_of(code: int) -> Meaning:
-    """What a coordinator's error code means; those not in the table are refusals (50: the timeout, 53: the rights)."""
-    return _MEANINGS.get(code, Meaning.REFUSED)
+#: TRANSACTIONAL_ID_NOT_FOUND.
+_ID_NOT_FOUND = 105
 
 
 class Coordinator:
@@ -112,6 +84,22 @@ class Coordinator:
         """Become the owner, whoever was; when this returns, nothing of an older owner is open or undecided."""
         return self._init_producer_id(ProducerIdentity(producer_id=-1, epoch=-1, transactional_id=self._id))
 
+    def is_known(self) -> bool:
+        """Whether the id was ever used; it is forgotten after ``transactional.id.expiration.ms``, 7 days by default."""
+        nobody = ProducerIdentity(producer_id=-1, epoch=-1, transactional_id=self._id)
+        try:
+            self._ask(
+                "DescribeTransactions",
+                nobody,
+                lambda response: response.transaction_states[0].error_code,
+                transactional_ids=[self._id],
+            )
+        except BrokerResponseError as error:
+            if error.code == _ID_NOT_FOUND:
+                return False
+            raise
+        return True
+
     def bump(self, identity: ProducerIdentity) -> ProducerIdentity:
         """A fresh epoch for the owner; its transaction must have been ended before.
 
@@ -121,32 +109,47 @@ class Coordinator:
         return self._init_producer_id(identity)
 
     def add_partitions(self, identity: ProducerIdentity, partitions: Collection[TopicPartition]) -> None:
-        """Take partitions into the transaction, which the first of them opens."""
+        """Take partitions into the transaction, which the first of them opens: all of them, or none.
+
+        Raises:
+            BrokerResponseError: also a topic that may not be written to, or is not there for too long; it is named.
+        """
         by_topic: dict[str, list[int]] = defaultdict(list)
         for one in sorted(partitions):
             by_topic[one.topic].append(one.partition)
 
+        answered: dict[TopicPartition, int] = {}
+
         def code(response: Any) -> int:
-            answered = [
-                one.partition_error_code
-                for topic in response.results_by_topic_v3_and_below
-                for one in topic.results_by_partition
-            ]
-            return _worst(answered)
+            for topic in response.results_by_topic_v3_and_below:
+                for one in topic.results_by_partition:
+                    answered[TopicPartition(topic.name, one.partition_index)] = one.partition_error_code
+            return _worst(answered.values())
 
-        self._ask(
-            "AddPartitionsToTxn",
-            identity,
-            code,
-            version_min=3,
-            v3_and_below_transactional_id=self._id,
-            v3_and_below_producer_id=identity.producer_id,
-            v3_and_below_producer_epoch=identity.epoch,
-            v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
-        )
+        with _naming_topics(answered):
+            self._ask(
+                "AddPartitionsToTxn",
+                identity,
+                code,
+                version_min=3,
+                v3_and_below_transactional_id=self._id,
+                v3_and_below_producer_id=identity.producer_id,
+                v3_and_below_producer_epoch=identity.epoch,
+                v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+            )
 
-    def commit_offsets(self, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit a consumer group's offsets with the transaction, without being a member of the group (KIP-98)."""
+    def commit_offsets(
+        self, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, int]
+    ) -> frozenset[TopicPartition]:
+        """Commit a consumer group's offsets with the transaction, without being a member of the group (KIP-98).
+
+        Returns:
+            Those that the group did not get because the cluster has no such partition; it has the others.
+
+        Raises:
+            BrokerResponseError: the group, or one of the topics, may not be used so. The transaction stays as it was,
+                and can be committed: it has the other topics' offsets, or none.
+        """
         who: dict[str, Any] = {
             "transactional_id": self._id,
             "producer_id": identity.producer_id,
@@ -159,17 +162,28 @@ class Coordinator:
             by_topic[one.topic].append(
                 {"partition_index": one.partition, "committed_offset": offset, "committed_metadata": ""}
             )
-        self._ask(
-            "TxnOffsetCommit",
-            identity,
-            lambda response: _worst(one.error_code for topic in response.topics for one in topic.partitions),
-            node_of=(group, 0),
-            version_min=3,
-            generation_id=-1,
-            member_id="",
-            topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
-            **who,
-        )
+        answered: dict[TopicPartition, int] = {}
+
+        def code(response: Any) -> int:
+            for topic in response.topics:
+                for one in topic.partitions:
+                    answered[TopicPartition(topic.name, one.partition_index)] = one.error_code
+            # A topic that is gone does not come back by being waited for.
+            return _worst(one for one in answered.values() if one != _UNKNOWN_TOPIC)
+
+        with _naming_topics(answered):
+            self._ask(
+                "TxnOffsetCommit",
+                identity,
+                code,
+                node_of=(group, 0),
+                version_min=3,
+                generation_id=-1,
+                member_id="",
+                topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
+                **who,
+            )
+        return frozenset(one for one, found in answered.items() if found == _UNKNOWN_TOPIC)
 
     def end(self, identity: ProducerIdentity, *, commit: bool) -> None:
         """Commit or abort the transaction of this epoch; a repeated call at the same epoch changes nothing."""
@@ -210,6 +224,8 @@ class Coordinator:
     ) -> Any:
         """Send a request until its answer is a decision, or time is up."""
         key = node_of or (self._id, _TRANSACTION)
+        group = values.get("group_id")
+        subject = f"transactional id {self._id}" + (f", group {group}" if group else "")
         deadline = time.monotonic() + self._patience_s
         pause_s = _BUSY_S
         while True:
@@ -228,9 +244,9 @@ class Coordinator:
             if meaning is Meaning.MOVED:
                 self._nodes.pop(key, None)
             elif meaning is not Meaning.AGAIN:
-                raise self._refusal(api, code, identity)
+                raise self._refusal(api, code, identity, subject)
             if time.monotonic() + pause_s > deadline:
-                raise unanswered or self._refusal(api, code, identity)
+                raise unanswered or self._refusal(api, code, identity, subject)
             time.sleep(pause_s * random.uniform(0.5, 1.0))
             pause_s = min(_BUSY_S_MAX, pause_s * 2)
 
@@ -247,7 +263,7 @@ class Coordinator:
         return int(response.error_code)
 
     def _refusal(
-        self, api: str, code: int, identity: ProducerIdentity
+        self, api: str, code: int, identity: ProducerIdentity, subject: str
     ) -> BrokerResponseError | TransactionFencedError | TransactionStateError:
         meaning = meaning_of(code)
         if meaning in (Meaning.FENCED, Meaning.STATE):
@@ -265,8 +281,9 @@ class Coordinator:
             code=code,
             name=error_name(code),
             retriable=meaning is not Meaning.REFUSED,
-            subject=f"transactional id {self._id}",
-            remedy=rights_needed(code, self._client.options, topic_right="WRITE") or BrokerResponseError.remedy,
+            subject=subject,
+            remedy=rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
+            or BrokerResponseError.remedy,
         )
 
 
@@ -325,6 +342,18 @@ def _described(state: Any) -> OpenTransaction:
             sorted(TopicPartition(topic.topic, one) for topic in state.topics for one in topic.partitions)
         ),
     )
+
+
+@contextmanager
+def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
+    """Put the topics' names into a refusal that is about some of them."""
+    try:
+        yield
+    except BrokerResponseError as error:
+        if error.code not in _ABOUT_TOPICS:
+            raise
+        topics = sorted({one.topic for one, code in answered.items() if code == error.code})
+        raise replace(error, subject=f"{error.subject}, topic {', '.join(topics)}") from None
 
 
 def _worst(codes: Iterable[int]) -> int:

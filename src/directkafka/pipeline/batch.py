@@ -7,15 +7,19 @@ A sink with a second phase gets the output twice: once to see how much it is, an
 inside the store's transaction. The output must be the same both times, so it is persisted. Small batches need no second
 look, and to persist them would cost more than they do: so an output is persisted from the first job on only if its last
 batch was large, and one that turns out to be large is computed again.
+
+A transaction that is opened for that must not outlive the batch, or readers wait behind it until its timeout: whatever
+ends the batch before the commit aborts it. Sequence of events: Kafka's rows are written, in an open transaction; the
+commit to Postgres, the store listed before it, fails; the batch is planned anew, or the pipeline stops.
 """
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -29,7 +33,7 @@ from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.nested import arrow_schema, wanted_schema, with_json_texts
 from directkafka.pipeline.outputs import outputs_of
-from directkafka.pipeline.second_phase import check_speculation, write_shares
+from directkafka.pipeline.second_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.transform import Transform, remarks
 from directkafka.pipeline.write_task import ProofUnion, WriteTask
 from directkafka.sources.frame import records_frame
@@ -41,21 +45,36 @@ __all__ = ["BatchWriter", "Written"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What the tasks of one batch wrote.
+    """What the tasks of one batch wrote; as a context manager, it leaves no transaction open.
 
     Attributes:
         name: the try of the batch.
         reports: per binding, the reports of its tasks.
         record_count: records read from Kafka.
+        early: stores in whose open transactions rows lie; with the transaction, these rows go.
     """
 
     name: BatchName
     reports: tuple[tuple[Sink, tuple[TaskReport, ...]], ...]
     record_count: int
+    early: tuple[EarlyStore, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Abort what is open still; after a commit nothing is."""
+        for store in self.early:
+            store.abandon(self.name)
 
     def for_store(self, store: Store) -> list[tuple[Sink, BatchName, Sequence[TaskReport]]]:
         """The part that goes into one store's transaction."""
         return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
+
+    def is_kept_for(self, stores: Collection[str]) -> bool:
+        """Whether the rows for all stores of these identities outlast a failed commit."""
+        written = {sink.store.identity for sink, _ in self.reports}
+        return written.issuperset(stores) and not any(store.identity in stores for store in self.early)
 
 
 @dataclass(slots=True)
@@ -101,7 +120,7 @@ class BatchWriter:
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
         check_speculation(self._session, [binding.sink for binding in self._bindings])
-        outputs = self._outputs(())
+        outputs = self._outputs((), self._bindings)
         own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
         notes = remarks(own, store_count=len({binding.sink.store.identity for binding in self._bindings}))
         self._schemas = tuple(wanted_schema(binding.sink, outputs[binding.output]) for binding in self._bindings)
@@ -118,8 +137,13 @@ class BatchWriter:
         for binding, schema in zip(self._bindings, self._schemas, strict=True):
             binding.sink.prepare(schema)
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch.
+
+        Args:
+            name: the try of the batch.
+            tasks: what is to be read.
+            stores: identities of the stores that lack the batch; for others nothing is computed or written.
 
         Raises:
             RangeNotReadError: the transform ended a range early.
@@ -127,21 +151,31 @@ class BatchWriter:
             DirectKafkaError: what a task met, with its fields.
         """
         self._proofs.value = {}
+        wanted = [
+            (binding, schema)
+            for binding, schema in zip(self._bindings, self._schemas, strict=True)
+            if binding.sink.store.identity in stores
+        ]
         with ExitStack() as persisted:
             try:
-                parts = self._write_all(name, tasks, persisted)
+                parts = self._write_all(name, tasks, wanted, persisted)
                 record_count = self._prove_read(name, tasks)
             except Exception as error:
                 raise from_executor(error) from error
-            for part in parts:
-                self._finish(part, name)
+            early = self._finish_all(parts, name)
         reports = tuple((part.binding.sink, part.reports) for part in parts)
-        return Written(name=name, reports=reports, record_count=record_count)
+        return Written(name=name, reports=reports, record_count=record_count, early=early)
 
-    def _write_all(self, name: BatchName, tasks: Sequence[RangeTask], persisted: ExitStack) -> list[_Part]:
-        outputs = self._outputs(tasks, name.attempt, persisted)
+    def _write_all(
+        self,
+        name: BatchName,
+        tasks: Sequence[RangeTask],
+        wanted: Sequence[tuple[Binding, pa.Schema]],
+        persisted: ExitStack,
+    ) -> list[_Part]:
+        outputs = self._outputs(tasks, [binding for binding, _ in wanted], name.attempt, persisted)
         parts = []
-        for binding, schema in zip(self._bindings, self._schemas, strict=True):
+        for binding, schema in wanted:
             part = _Part(binding, outputs[binding.output], ())
             part.reports = self._write_one(part.output, binding, schema, name, len(tasks))
             if isinstance(binding.sink, TwoPhaseSink) and self._is_to_be_kept(part, binding.sink):
@@ -165,17 +199,25 @@ class BatchWriter:
         (self._large.add if is_large else self._large.discard)(part.binding.output)
         return is_large and not part.output.is_cached
 
-    def _finish(self, part: _Part, name: BatchName) -> None:
+    def _finish_all(self, parts: Sequence[_Part], name: BatchName) -> tuple[EarlyStore, ...]:
+        """The second phases of all sinks that need one; the stores whose transactions are open now."""
+        early: list[EarlyStore] = []
+        with ExitStack() as begun:
+            for part in parts:
+                sink = part.binding.sink
+                if isinstance(sink, TwoPhaseSink) and sink.is_left(part.reports):
+                    store = self._owning_store(sink)
+                    begun.callback(store.abandon, name)
+                    self._finish(part, sink, store, name)
+                    early.append(store)
+            begun.pop_all()
+        return tuple(early)
+
+    def _finish(self, part: _Part, sink: TwoPhaseSink, store: EarlyStore, name: BatchName) -> None:
         """The second phase of a sink whose first reports leave rows to be written."""
-        sink = part.binding.sink
-        if not isinstance(sink, TwoPhaseSink) or not sink.is_left(part.reports):
-            return
-        store = self._owning_store(sink)
         transaction = store.begin(name, sink)
         try:
-            phase = sink.second_phase(
-                transaction, name, part.reports, writers_max=self._session.sparkContext.defaultParallelism
-            )
+            phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(self._session))
             reports = write_shares(part.output, phase)
             # Blocks that were lost are computed again, from a transform that may not give the same twice.
             counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
@@ -194,21 +236,30 @@ class BatchWriter:
         return owner
 
     def _outputs(
-        self, tasks: Sequence[RangeTask], attempt: str = "", persisted: ExitStack | None = None
+        self,
+        tasks: Sequence[RangeTask],
+        wanted: Sequence[Binding],
+        attempt: str = "",
+        persisted: ExitStack | None = None,
     ) -> dict[str, DataFrame]:
+        """All outputs by name; those that are computed for several wanted bindings are kept."""
         source = self.source(tasks, attempt)
-        used = [binding.output for binding in self._bindings]
+        used = [binding.output for binding in wanted]
         if persisted is not None and len(set(used)) > 1:
             source = _persist(source, persisted)
 
         def keep(frame: DataFrame) -> DataFrame:
             return frame if persisted is None else _persist(frame, persisted)
 
-        outputs = outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
+        outputs = self._transformed(source, keep)
         for output in sorted(set(used)):
             if persisted is not None and (used.count(output) > 1 or output in self._large):
                 outputs[output] = _persist(outputs[output], persisted)
         return outputs
+
+    def _transformed(self, source: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> dict[str, DataFrame]:
+        """The outputs; see :func:`~directkafka.pipeline.outputs.outputs_of`."""
+        return outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """What the transform is given; the structured engine has it from Spark instead."""

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from directkafka.errors import OptionError
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.transform import DEFAULT_OUTPUT
+from directkafka.sinks.renewable import Renewable
 from directkafka.stores.base import Sink
 
-__all__ = ["Binding", "Sinks", "bind"]
+__all__ = ["Binding", "Sinks", "bind", "renewed"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
@@ -37,6 +38,16 @@ def bind(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Binding, ...]:
     if any(binding.output == DEAD_LETTERS for binding in bindings):
         raise OptionError(option="sinks", reason=f"the sink of {DEAD_LETTERS!r} is given by itself: dead_letters = ...")
     return bindings if dead_letters is None else (*bindings, Binding(output=DEAD_LETTERS, sink=dead_letters))
+
+
+def renewed(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
+    """The same with sinks and stores of their own, for a look beside a running pipeline.
+
+    Returns:
+        None when a sink is of a user's own kind, which cannot be made again.
+    """
+    made = [Binding(output=one.output, sink=one.sink.renewed()) for one in bindings if isinstance(one.sink, Renewable)]
+    return tuple(made) if len(made) == len(bindings) else None
 
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:

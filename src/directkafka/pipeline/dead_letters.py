@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
+from directkafka.sinks.letters import REPLAYS
 from directkafka.stores.base import Sink
 
 __all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "divert"]
@@ -39,8 +40,8 @@ NO_PLACE: Final = (
 #: What names a record.
 _RECORD: Final = ("topic", "partition", "offset")
 
-#: Of the source, in the order of the table; those that it has.
-_KEPT: Final = (*_RECORD, "timestamp", "key", "value", "headers")
+#: Of the source, in the order of the table; those that it has. The last one is a replay's.
+_KEPT: Final = (*_RECORD, "timestamp", "key", "value", "headers", REPLAYS)
 
 #: In headers of a Kafka record, before the names of :data:`_RECORD` and ``reason``.
 _HEADER: Final = "directkafka."

@@ -62,6 +62,10 @@ class Ledgers:
         """The stores' identities, in the order in which they commit."""
         return tuple(ledger.store.identity for ledger in self._ledgers)
 
+    def identities_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """The identities of these stores."""
+        return tuple(self._ledgers[index].store.identity for index in sorted(indexes))
+
     @property
     def entries(self) -> tuple[LedgerEntry | None, ...]:
         """What each store stands at, as it was last read or committed."""

@@ -10,7 +10,7 @@ combination; ``docs/adr/0023-lineage.md`` is the same as a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 from directkafka.errors import LineageError
@@ -33,6 +33,7 @@ class PlannedBatch:
         starts: offsets of Kafka's partitions in ``offsets/N-1``; for batch 0 what Spark's own source noted apart.
         ends: the same in ``offsets/N``. Both are empty where no source is Kafka.
         planned_at_ms: when Spark planned it, in milliseconds since 1970 (the driver's clock).
+        joined: where partitions begin that this batch names for the first time and reads at once.
     """
 
     lineage: str
@@ -40,10 +41,12 @@ class PlannedBatch:
     starts: Offsets
     ends: Offsets
     planned_at_ms: int
+    joined: Offsets = field(default_factory=dict)
 
     def begin(self) -> dict[TopicPartition, int]:
-        """Where it starts. A partition that the log names for the first time is there before a record is read."""
-        return {place: self.starts.get(place, end) for place, end in self.ends.items()}
+        """Where it starts. Our source names a partition one batch before it reads a record of it."""
+        known = {**self.joined, **self.starts}
+        return {place: known.get(place, end) for place, end in self.ends.items()}
 
     def __str__(self) -> str:
         offsets = f", from {to_nested(self.begin())} to {to_nested(self.ends)}" if self.ends else ""
@@ -141,7 +144,11 @@ def _classify_followed(entry: LedgerEntry, batch: PlannedBatch) -> Case:
         return Case.DONE if _is_this_plan(entry, batch) else Case.PLANNED_AGAIN
     if entry.batch_id < batch.batch_id - 1:
         return Case.LEDGER_IS_OLD
-    return Case.NEXT if _follows(entry.ends(), batch.starts) else Case.OFFSETS_DIFFER
+    ends = entry.ends()
+    # A partition that is new to the log may be known to the ledger: its topic was left out for a while, or made anew.
+    # The query begins it at its first record, and what the tables have of it would come again.
+    again = {place: offset for place, offset in batch.begin().items() if place in ends}
+    return Case.NEXT if _follows(ends, batch.starts) and _follows(ends, again) else Case.OFFSETS_DIFFER
 
 
 def _classify_open(entry: LedgerEntry, batch: PlannedBatch) -> Case:

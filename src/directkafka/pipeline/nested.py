@@ -6,7 +6,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from directkafka.sinks.json_fields import is_json, with_json
+from directkafka.errors import SchemaMismatchError
+from directkafka.sinks.json_fields import is_json, key_problems, with_json
 from directkafka.stores.base import JsonSink, Sink
 
 __all__ = ["arrow_schema", "wanted_schema", "with_json_texts"]
@@ -27,9 +28,18 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
-    """The columns that the sink is to be given, with a mark on those that are JSON texts."""
+    """The columns that the sink is to be given, with a mark on those that are JSON texts.
+
+    Raises:
+        SchemaMismatchError: a column to be JSON has a map whose keys have no form as texts.
+    """
     schema = arrow_schema(frame)
-    return with_json(schema, sink.json_columns(schema)) if isinstance(sink, JsonSink) else schema
+    if not isinstance(sink, JsonSink):
+        return schema
+    names = sink.json_columns(schema)
+    if problems := key_problems(schema, names):
+        raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
+    return with_json(schema, names)
 
 
 def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:

@@ -21,6 +21,7 @@ def outputs_of(
     bindings: Sequence[Binding],
     *,
     keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    records: DataFrame | None = None,
 ) -> dict[str, DataFrame]:
     """Apply the transform, take out what it rejects, and see that every sink has its output. Nothing runs yet.
 
@@ -28,13 +29,15 @@ def outputs_of(
         transform, source, session: as for :func:`~directkafka.pipeline.transform.apply_transform`.
         bindings: which outputs are wanted.
         keep: persists a frame that is used twice; by default, for a look at the plans, nothing does.
+        records: where rejected records are looked up; the source by default.
 
     Raises:
         TransformError: see :func:`~directkafka.pipeline.transform.apply_transform`; or rejected rows have no place.
         OptionError: a sink asks for an output that the transform does not give.
     """
     sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
-    outputs = divert(apply_transform(transform, source, session), source, sink, keep)
+    applied = apply_transform(transform, source, session)
+    outputs = divert(applied, source if records is None else records, sink, keep)
     for output in sorted({one.output for one in bindings}):
         if output not in outputs:
             raise OptionError(

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.batch import BatchWriter
-from directkafka.pipeline.bindings import Binding, Sinks, bind
+from directkafka.pipeline.bindings import Binding, Sinks, bind, renewed
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
 from directkafka.pipeline.progress import Reporter, log_report
+from directkafka.pipeline.replay_choice import Choice, Chosen
+from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.pipeline.session import check_executors, session_for
-from directkafka.pipeline.spec import NAME_PATTERN, PipelineSpec, load, parse_trigger
+from directkafka.pipeline.spec import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.structured import BatchFunction, trigger_arguments
 from directkafka.pipeline.structured_engine import StructuredEngine
 from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
@@ -78,8 +79,7 @@ class Pipeline:
         retry_ms_max: int = 60_000,
     ) -> None:
         _check_engine(engine, checkpoint, trigger)
-        if re.fullmatch(NAME_PATTERN, name) is None:
-            raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+        check_name(name)
         self.name = name
         self.report = report
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
@@ -112,7 +112,7 @@ class Pipeline:
                 spec.pipeline.name,
                 source=spec.source_options(),
                 transform=_transform_of(spec),
-                sinks=_sinks_of(spec),
+                sinks=spec.sinks(),
                 dead_letters=spec.dead_letters.build() if spec.dead_letters is not None else None,
                 trigger=spec.pipeline.trigger,
                 engine=spec.pipeline.engine,
@@ -134,6 +134,18 @@ class Pipeline:
     def bindings(self) -> tuple[Binding, ...]:
         """Which output goes into which sink."""
         return self._bindings
+
+    def bindings_to_look_at(self) -> tuple[Binding, ...]:
+        """The bindings with sinks of their own, so that closing their stores ends nothing of a run.
+
+        Raises:
+            AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
+                user's own kind that is no :class:`directkafka.sinks.renewable.Renewable`.
+        """
+        bindings = renewed(self._bindings)
+        if bindings is None and (self._run_lock.locked() or self._thread is not None):
+            raise AlreadyRunningError(pipeline=self.name)
+        return bindings or self._bindings
 
     @property
     def checkpoint(self) -> str | None:
@@ -159,21 +171,23 @@ class Pipeline:
     def check(self) -> tuple[str, ...]:
         """Ask for the topics, compile the transform, look at every table, ledger and executor; change nothing.
 
-        A pipeline of this name that runs meanwhile is not disturbed.
+        A pipeline of this name that runs meanwhile is not disturbed, not even this very object.
 
         Returns:
             Remarks on the plans.
 
         Raises:
+            AlreadyRunningError: see :meth:`bindings_to_look_at`.
             DirectKafkaError: what is wrong.
         """
+        bindings = self.bindings_to_look_at()
         session = self.session()
         check_executors(session)
-        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, self._bindings)
+        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, bindings)
         try:
             cluster.view(must_exist=True)
             ledgers.connect()
-            remarks = self._compiled(session).check()
+            remarks = self._compiled(session, bindings).check()
             ledgers.peek()
         finally:
             cluster.close()
@@ -198,6 +212,44 @@ class Pipeline:
             # A stop that was asked for before the start counts, and counts once.
             self._stop.clear()
             self._runner = None
+            self._run_lock.release()
+
+    def replay(
+        self, *, dry_run: bool = False, report: ReplayReporter = log_replay, **chosen: Unpack[Chosen]
+    ) -> ReplaySummary:
+        """Feed dead letters through the transform again, exactly once, in this thread, until all chosen ones are tried.
+
+        The pipeline may run meanwhile in another process. What goes through leaves the dead letters in the transaction
+        of its rows; what is rejected again stays, with the new reason and one more in the column ``replays``.
+
+        Args:
+            dry_run: only count; nothing is changed.
+            report: told of each committed batch; one log line each by default.
+            chosen: ``reason`` (a text in it), ``topic``, ``partition``, ``from_offset``, ``until_offset`` (exclusive),
+                ``since``, ``until`` (of the timestamp; a datetime or ISO 8601, with a zone), ``limit``.
+
+        Raises:
+            OptionError: letters cannot leave their place, a sink cannot take records late, or the choice makes no
+                sense.
+            AlreadyRunningError: this object runs.
+            FencedError: a newer replay of this pipeline took over.
+            DirectKafkaError: what stopped it; the next replay goes on with what is left.
+        """
+        choice = Choice.of(self.name, self._bindings, **chosen)
+        if dry_run or not choice.letters.is_there:
+            return choice.count(is_dry=dry_run)
+        if not self._run_lock.acquire(blocking=False):
+            raise AlreadyRunningError(pipeline=self.name)
+        try:
+            session = self.session()
+            check_executors(session)
+            writer = choice.writer(session, self.transform(session), self._source.columns)
+            if self._checkpoint is not None:
+                writer.check_stateless()
+            patience = Patience(self._stop, retry_ms_max=self._retry_ms_max)
+            return choice.engine(writer, report=report, stop=self._stop, patience=patience).run()
+        finally:
+            self._stop.clear()
             self._run_lock.release()
 
     def start(self) -> None:
@@ -247,17 +299,21 @@ class Pipeline:
     def _engine(self) -> DirectEngine | StructuredEngine:
         session = self.session()
         check_executors(session)
-        return self._direct(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+        if self._checkpoint is None:
+            return self._direct(session)
+        return self._structured(session, self._bindings, self._checkpoint)
 
-    def _compiled(self, session: SparkSession) -> BatchWriter | StructuredEngine:
+    def _compiled(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter | StructuredEngine:
         """What can check transform and sinks without running."""
-        return self._writer(session) if self._checkpoint is None else self._structured(session, self._checkpoint)
+        if self._checkpoint is None:
+            return self._writer(session, bindings)
+        return self._structured(session, bindings, self._checkpoint)
 
-    def _structured(self, session: SparkSession, checkpoint: str) -> StructuredEngine:
+    def _structured(self, session: SparkSession, bindings: tuple[Binding, ...], checkpoint: str) -> StructuredEngine:
         def make_function(transform: Transform) -> BatchFunction:
             return BatchFunction(
                 self.name,
-                self._bindings,
+                bindings,
                 checkpoint=checkpoint,
                 transform=transform,
                 report=self.report,
@@ -270,7 +326,7 @@ class Pipeline:
             session=session,
             source=self._source_given,
             transform=self.transform(session),
-            bindings=self._bindings,
+            bindings=bindings,
             checkpoint=checkpoint,
             trigger=self._trigger_given,
             output_mode=self._output_mode,
@@ -280,14 +336,14 @@ class Pipeline:
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
-        writer = self._writer(session)
+        writer = self._writer(session, self._bindings)
         return DirectEngine(
             self.name,
             cluster=SourceCluster(self._source),
             writer=writer,
             ledgers=Ledgers(self.name, self._bindings),
             starting=self._source.starting,
-            policy=_policy_of(self._source),
+            policy=PlanPolicy.of(self._source, limits=self._source.limits),
             min_offsets=self._source.min_offsets,
             trigger=self._trigger,
             report=self.report,
@@ -295,8 +351,8 @@ class Pipeline:
             patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
-    def _writer(self, session: SparkSession) -> BatchWriter:
-        return BatchWriter(session, self.transform(session), self._bindings, columns=self._source.columns)
+    def _writer(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter:
+        return BatchWriter(session, self.transform(session), bindings, columns=self._source.columns)
 
     def _run_in_thread(self) -> None:
         try:
@@ -324,25 +380,8 @@ def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in _SOURCE_DEFAULTS.items() if name not in given} | dict(source)
 
 
-def _policy_of(source: SourceOptions) -> PlanPolicy:
-    return PlanPolicy(
-        limits=source.limits,
-        fail_on_data_loss=source.fail_on_data_loss,
-        min_partitions=source.min_partitions,
-        max_records_per_partition=source.max_records_per_partition,
-        group_id_given=source.group_id is not None,
-    )
-
-
 def _transform_of(spec: PipelineSpec) -> str | FunctionReference:
     if spec.transform.python is not None:
         return FunctionReference(spec.transform.python, spec.path.resolve().parent)
     assert spec.transform.sql is not None, "the file's model has one of the two"
     return spec.transform.sql
-
-
-def _sinks_of(spec: PipelineSpec) -> dict[str, list[Sink]]:
-    sinks: dict[str, list[Sink]] = {}
-    for one in spec.sink:
-        sinks.setdefault(one.source_output, []).append(one.build())
-    return sinks

@@ -23,26 +23,29 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from directkafka.errors import DataLossError, RowCountError
 from directkafka.faults import reach
-from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition, to_nested
+from directkafka.offsets import PartitionProgress, Positions, TopicPartition, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.ports import Cluster, Writer
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.recover import progress_of_newcomer
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
+from directkafka.pipeline.stopwatch import Stopwatch
+from directkafka.planning.ceiling import NO_CEILING
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
+from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.stores.base import BatchName, LedgerEntry
 from directkafka.view import ClusterView
 
-__all__ = ["Cluster", "DirectEngine", "Writer"]
+__all__ = ["DirectEngine"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -55,58 +58,9 @@ _FENCE_LOOK_MS = 5_000
 #: Longest single wait for the next batch, in milliseconds; a longer one is several.
 _WAIT_MS_MAX = 60_000
 
-
-class Cluster(Protocol):
-    """What the engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
-
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
-        """The selected partitions as of now."""
-        ...
-
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Tell the outside how far the pipeline is; never raises for what is only told."""
-        ...
-
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
-        """The offsets that the positions' timestamps and groups stand for."""
-        ...
-
-    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
-        """What executors need to read the ranges."""
-        ...
-
-    def close(self) -> None:
-        """Close the connections."""
-        ...
-
-
-class Writer(Protocol):
-    """What the engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
-
-    def check(self) -> tuple[str, ...]:
-        """Compile the transform, check every sink, change nothing; remarks for the user."""
-        ...
-
-    def prepare(self) -> None:
-        """Make what tables are not there."""
-        ...
-
-    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
-        """Read, transform and write one batch where no reader sees it."""
-        ...
-
-
-@dataclass(slots=True)
-class _Stopwatch:
-    """Durations of a batch's steps, in milliseconds."""
-
-    clock: Callable[[], float]
-    last: float
-
-    def lap_ms(self) -> int:
-        """Since the last call."""
-        before, self.last = self.last, self.clock()
-        return round((self.last - before) * 1000)
+_RAISE_TIMEOUT: Final = (
+    "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms: this batch "
+)
 
 
 class DirectEngine:
@@ -160,6 +114,9 @@ class DirectEngine:
         self._target: Mapping[TopicPartition, int] | None = None
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
+        #: The newest plan; when it proves too large for a transaction, the next one is held below it.
+        self._planned: BatchPlan | None = None
+        self._ceiling = NO_CEILING
         #: A batch that is written and not yet committed everywhere.
         self._pending: tuple[LedgerEntry, Written] | None = None
 
@@ -244,21 +201,28 @@ class DirectEngine:
         """The newest batch for the stores that lack it, from the ranges that the others committed."""
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
         entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
-        self._commit(entry, self._kept(ahead) or self._write_pinned(ahead), only=behind)
+        stores = self._ledgers.identities_of(behind)
+        try:
+            with self._kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
+                self._commit(entry, written, only=behind)
+        except TransactionTooSlowError as error:
+            fixed = "cannot be made smaller, since another store has it as it is."
+            raise replace(error, remedy=_RAISE_TIMEOUT + fixed) from error
 
-    def _kept(self, ahead: LedgerEntry) -> Written | None:
+    def _kept(self, ahead: LedgerEntry, stores: Collection[str]) -> Written | None:
         """The batch's rows as this driver wrote them, so that all stores get the same."""
         if self._pending is None:
             return None
         entry, written = self._pending
         is_the_same = (entry.lineage, entry.batch_id, entry.ends()) == (ahead.lineage, ahead.batch_id, ahead.ends())
-        return written if is_the_same else None
+        return written if is_the_same and written.is_kept_for(stores) else None
 
-    def _write_pinned(self, ahead: LedgerEntry) -> Written:
+    def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
         view = self._cluster.view()
         pinned = plan_pinned(ahead.progress, view, self._policy)
         _log_losses(pinned)
-        return self._writer.write(self._batch_name(ahead.batch_id), self._cluster.tasks(pinned.ranges, view))
+        tasks = self._cluster.tasks(pinned.ranges, view)
+        return self._writer.write(self._batch_name(ahead.batch_id), tasks, stores=stores)
 
     def _join(self, ahead: LedgerEntry, new: Sequence[int]) -> None:
         progress = progress_of_newcomer(ahead)
@@ -274,15 +238,41 @@ class DirectEngine:
 
     def _next_batch(self) -> bool:
         """One batch if there is anything to read; whether there was."""
-        if self._is_in_doubt:
-            self._recover()
-        self._is_in_doubt = True
-        done = self._batch()
-        self._is_in_doubt = False
-        return done
+        while True:
+            if self._is_in_doubt:
+                self._recover()
+            self._is_in_doubt = True
+            try:
+                done = self._batch()
+            except TransactionTooSlowError as error:
+                self._plan_smaller(error)
+            else:
+                self._is_in_doubt = False
+                return done
+
+    def _plan_smaller(self, error: TransactionTooSlowError) -> None:
+        """Hold the next plan to half of the one that was too large for a transaction.
+
+        Raises:
+            TransactionTooSlowError: it cannot be halved.
+            StopAsked: it was rolled back, and will not be tried again.
+        """
+        assert self._planned is not None, "a batch was planned before it was slow"
+        count = self._planned.offset_count
+        lowered = self._ceiling.lowered(self._planned, budget_ms=error.budget_ms)
+        if lowered is None:
+            raise replace(error, remedy=f"{_RAISE_TIMEOUT}of {count} offsets cannot be halved.") from error
+        if self._stop.is_set():
+            raise StopAsked(str(error)) from error
+        self._ceiling = lowered
+        log.warning(
+            "%s: a batch of %d offsets took %d ms, and a transaction has %d ms (four fifths of "
+            "kafka.transaction.timeout.ms); it was rolled back, and is done again with %d offsets at most",
+            self._name, count, error.elapsed_ms, error.budget_ms, lowered.offsets,
+        )  # fmt: skip
 
     def _batch(self) -> bool:
-        watch = _Stopwatch(self._clock, self._clock())
+        watch = Stopwatch(self._clock)
         batch, view = self._plan()
         if batch is None:
             return False
@@ -291,12 +281,14 @@ class DirectEngine:
         tasks = self._cluster.tasks(batch.ranges, view)
         reach("batch.planned")
         plan_ms = watch.lap_ms()
-        written = self._writer.write(name, tasks)
-        reach("batch.written")
-        write_ms = watch.lap_ms()
-        entry = self._entry(batch_id=name.batch_id, lineage=previous.lineage, progress=batch.progress)
-        self._commit(entry, written)
-        self._tell(batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=watch.lap_ms())
+        with self._writer.write(name, tasks, stores=self._ledgers.identities) as written:
+            reach("batch.written")
+            write_ms = watch.lap_ms()
+            entry = self._entry(batch_id=name.batch_id, lineage=previous.lineage, progress=batch.progress)
+            self._commit(entry, written)
+        commit_ms = watch.lap_ms()
+        self._ceiling = self._ceiling.after(batch, took_ms=write_ms + commit_ms)
+        self._tell(batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
         reach("batch.reported")
         return True
 
@@ -316,15 +308,16 @@ class DirectEngine:
         if self._target is None and isinstance(self._trigger, AvailableNow):
             self._target = view.latest()
         if batch is not None:
-            self._planned_ms = self._now_ms()
+            self._planned_ms, self._planned = self._now_ms(), batch
             _log_losses(batch)
         return batch, view
 
     def _policy_now(self) -> PlanPolicy:
+        policy = self._ceiling.over(self._policy)
         if isinstance(self._trigger, AvailableNow):
-            return self._policy
+            return policy
         waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
-        return replace(self._policy, min_offsets=self._min_offsets.after(waited_ms))
+        return replace(policy, min_offsets=self._min_offsets.after(waited_ms))
 
     def _up_to_target(self, view: ClusterView) -> ClusterView:
         """The view, up to where an available-now run goes; the first view that shows no loss says where."""

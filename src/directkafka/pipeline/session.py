@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import sys
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 __all__ = ["check_executors", "is_classic", "session_for"]
+
+log = logging.getLogger("directkafka.pipeline")
 
 #: Two pipelines that start at one moment make one Spark application.
 _lock = threading.Lock()
@@ -114,6 +117,9 @@ def is_classic(frame: DataFrame) -> bool:
 #: Spark applications whose executors are known to be right; a job costs a few hundred milliseconds.
 _checked: set[str] = set()
 
+#: How often the executors are asked when they fail for a reason that may pass.
+_PROBES_MAX = 3
+
 
 def check_executors(session: SparkSession) -> None:
     """Run a tiny job that imports this package on the executors, once for each Spark application.
@@ -124,18 +130,30 @@ def check_executors(session: SparkSession) -> None:
     application = session.sparkContext.applicationId
     if application in _checked:
         return
-    slots = session.sparkContext.defaultParallelism
-    try:
-        rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").collect()
-    except Exception as error:
-        raise _explain(str(error)) from error
-    others = sorted({str(row.version) for row in rows} - {__version__})
+    others = sorted(_versions(session) - {__version__})
     if others:
         raise EnvironmentFaultError(
             what=f"the driver has directkafka {__version__}, executors have {', '.join(others)}",
             remedy="Install the same version on both, or ship the driver's environment with the job.",
         )
     _checked.add(application)
+
+
+def _versions(session: SparkSession) -> set[str]:
+    """The versions of this package on the executors."""
+    slots = session.sparkContext.defaultParallelism
+    failures = 0
+    while True:
+        try:
+            rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").collect()
+        except Exception as error:
+            failures += 1
+            # A worker that is killed while it starts says nothing of the settings; local mode tries no task twice.
+            if _known_fault(str(error)) or failures == _PROBES_MAX:
+                raise _explain(str(error)) from error
+            log.warning("the executors are asked again, since it may pass: %s", _last_line(str(error)))
+        else:
+            return {str(row.version) for row in rows}
 
 
 def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -145,7 +163,7 @@ def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"version": pa.array([version] * batch.num_rows, pa.string())})
 
 
-def _explain(message: str) -> EnvironmentFaultError:
+def _known_fault(message: str) -> str | None:
     interpreter = os.environ.get("PYSPARK_PYTHON", "python3")
     known = {
         "No module named 'directkafka'": "the executors' Python has no directkafka",
@@ -153,10 +171,19 @@ def _explain(message: str) -> EnvironmentFaultError:
         "Cannot run program": f"the executors cannot start the Python interpreter {interpreter!r}",
         "failed to connect back": f"the executors' Python interpreter {interpreter!r} does not start a Spark worker",
     }
-    last = message.strip().splitlines()[-1] if message.strip() else "no message"
-    found = next((text for sign, text in known.items() if sign in message), f"a job on the executors failed: {last}")
+    return next((text for sign, text in known.items() if sign in message), None)
+
+
+def _explain(message: str) -> EnvironmentFaultError:
     return EnvironmentFaultError(
-        what=found,
+        what=_known_fault(message) or f"a job on the executors failed: {_last_line(message)}",
         remedy=f"Set PYSPARK_PYTHON to the interpreter that has the package (here: {sys.executable}), or ship the "
         "driver's environment with the job; the driver's and the executors' must be alike.",
     )
+
+
+def _last_line(message: str) -> str:
+    """What a Java error says at last, without its frames."""
+    lines = [line.strip() for line in message.partition("\n\nDriver stacktrace")[0].splitlines() if line.strip()]
+    told = [line for line in lines if not line.startswith(("at ", "..."))]
+    return told[-1] if told else "no message"

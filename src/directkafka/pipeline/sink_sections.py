@@ -124,6 +124,12 @@ class KafkaSection(SinkSection):
     offsets_group: str | None = Field(
         default=None, min_length=1, description="Group that gets the source's offsets in the same transaction."
     )
+    ledger_replicas: int | None = Field(
+        default=None,
+        ge=1,
+        description="Replicas of the ledger's topic when it is made; as many as the cluster's log of transactions "
+        "by default.",
+    )
     client: dict[str, str | int | bool] = Field(
         alias="kafka",
         repr=False,
@@ -152,6 +158,7 @@ class KafkaSection(SinkSection):
             inline_bytes_max=self.inline_bytes_max,
             tasks_max=self.tasks_max,
             offsets_group=self.offsets_group,
+            ledger_replicas=self.ledger_replicas,
         )
 
 

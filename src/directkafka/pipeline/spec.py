@@ -21,8 +21,9 @@ from directkafka.errors import OptionError
 from directkafka.options.durations import duration_ms
 from directkafka.pipeline.sink_sections import SINK_SECTIONS, AnySinkSection, Section, SinkSection
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
+from directkafka.stores.base import Sink
 
-__all__ = ["NAME_PATTERN", "PipelineSpec", "load", "parse_duration_ms", "parse_trigger"]
+__all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
 
 _TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
 
@@ -32,6 +33,27 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
+
+#: A pipeline's replays have a ledger entry under its name and this.
+_REPLAY = ".replay"
+
+
+def check_name(name: str) -> None:
+    """Refuse a pipeline's name that cannot be part of names in the stores, or is that of another's replays.
+
+    Raises:
+        OptionError: it is such a name.
+    """
+    if re.fullmatch(NAME_PATTERN, name) is None:
+        raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+    if name.endswith(_REPLAY):
+        reason = f"{name!r} is what the replays of {name.removesuffix(_REPLAY)!r} are called: choose another ending"
+        raise OptionError(option="name", reason=reason)
+
+
+def replay_name(pipeline: str) -> str:
+    """Under which name a pipeline's replays are in the ledgers."""
+    return pipeline + _REPLAY
 
 
 class PipelineSection(Section):
@@ -103,6 +125,13 @@ class PipelineSpec(Section):
     def source_options(self) -> dict[str, str]:
         """The data source's options as texts, as Spark would pass them."""
         return {name: _text(value) for name, value in self.source.items()}
+
+    def sinks(self) -> dict[str, list[Sink]]:
+        """The sinks of each output of the transform."""
+        sinks: dict[str, list[Sink]] = {}
+        for one in self.sink:
+            sinks.setdefault(one.source_output, []).append(one.build())
+        return sinks
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineSpec:

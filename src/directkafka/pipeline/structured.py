@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +18,7 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.session import check_executors, is_classic
-from directkafka.pipeline.spec import NAME_PATTERN, parse_trigger
+from directkafka.pipeline.spec import check_name, parse_trigger
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_run import QueryRun
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
@@ -59,8 +58,7 @@ class BatchFunction:
         retry_ms_max: int = 60_000,
         stop: threading.Event | None = None,
     ) -> None:
-        if re.fullmatch(NAME_PATTERN, name) is None:
-            raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+        check_name(name)
         self.name = name
         self.checkpoint = checkpoint
         self._bindings = tuple(bindings)
@@ -105,8 +103,12 @@ class BatchFunction:
     def look(self) -> None:
         """Between two batches, ask whether a newer driver has taken the pipeline; nothing while a batch runs.
 
+        A batch that Spark hands over meanwhile waits, and would meet the same store.
+
         Raises:
             FencedError: it has.
+            StopAsked: a store was away when a stop was asked for.
+            DirectKafkaError: the ledgers cannot be read, or could not for as long as a failing step is tried again.
         """
         if self._run is not None and self._batch_lock.acquire(blocking=False):
             try:

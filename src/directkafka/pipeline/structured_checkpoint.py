@@ -4,15 +4,17 @@ Contract with Spark (4.2 and 4.3; ``OffsetSeqLog``, ``CommitLog``, ``StreamMetad
 with the query's ``id``. ``offsets/N`` is written before batch N runs: a line ``v1`` or ``v2``, a JSON object with
 ``batchTimestampMs``, then one line for each source with its offset in JSON or ``-``; ``v2`` puts the source's name
 and a colon before it. ``commits/N`` is there once the sink is done with N. ``sources/I/0`` is where Spark's own
-Kafka source notes its initial offsets. Files are read through Hadoop's file system, as Spark writes them, so every
+Kafka source notes its initial offsets, I being the source's number or name. A partition that this source finds later
+is read from 0 in the very batch that names it first (``KafkaOffsetReader.getOffsetRangesFromResolvedOffsets``; from
+another offset is data loss to it). Files are read through Hadoop's file system, as Spark writes them, so every
 place that Spark can use can be read.
 """
 
 from __future__ import annotations
 
+import functools
 import json
-import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,8 +27,6 @@ from directkafka.pipeline.lineage import PlannedBatch
 
 __all__ = ["Checkpoint", "LoggedOffsets", "parse_offsets"]
 
-log = logging.getLogger("directkafka.pipeline")
-
 T = TypeVar("T")
 
 _VERSIONS = ("v1", "v2")
@@ -37,12 +37,17 @@ class LoggedOffsets:
     """One entry of the offset log.
 
     Attributes:
-        ends: offsets by partition of the sources that are Kafka. Of two sources that read one partition, the lower.
+        sources: offsets by partition, of each source that is Kafka, by its number or name.
         planned_at_ms: when Spark planned it, in milliseconds since 1970.
     """
 
-    ends: dict[TopicPartition, int]
+    sources: dict[str, dict[TopicPartition, int]]
     planned_at_ms: int
+
+    @property
+    def ends(self) -> dict[TopicPartition, int]:
+        """Offsets by partition. Of two sources that read one partition, the lower."""
+        return _lowest(self.sources.values())
 
 
 def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
@@ -63,22 +68,26 @@ def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
         )
     try:
         metadata = json.loads(lines[0] or "{}")
-        sources = [json.loads(one) for one in _source_lines(version, lines[1:])]
+        sources = {name: json.loads(offset) for name, offset in _source_lines(version, lines[1:])}
     except ValueError as error:
         raise EnvironmentFaultError(what=f"{place} is no JSON ({error})", remedy="Restore the checkpoint.") from error
-    return LoggedOffsets(ends=_lowest(sources), planned_at_ms=int(metadata.get("batchTimestampMs", 0)))
+    return LoggedOffsets(
+        sources={name: offsets for name, source in sources.items() if (offsets := _kafka_offsets(source))},
+        planned_at_ms=int(metadata.get("batchTimestampMs", 0)),
+    )
 
 
-def _source_lines(version: str, lines: Iterable[str]) -> list[str]:
-    """The sources' offsets; ``-`` stands for none."""
-    offsets = [line.partition(":")[2] if version == "v2" else line for line in lines]
-    return [offset for offset in offsets if offset not in ("", "-")]
+def _source_lines(version: str, lines: Iterable[str]) -> list[tuple[str, str]]:
+    """The sources' names or numbers with their offsets; ``-`` stands for none."""
+    numbered = [(str(number), line) for number, line in enumerate(lines)]
+    named = [(line.partition(":")[0], line.partition(":")[2]) for _, line in numbered]
+    return [(name, offset) for name, offset in (named if version == "v2" else numbered) if offset not in ("", "-")]
 
 
-def _lowest(sources: Iterable[Any]) -> dict[TopicPartition, int]:
+def _lowest(sources: Iterable[Mapping[TopicPartition, int]]) -> dict[TopicPartition, int]:
     ends: dict[TopicPartition, int] = {}
     for source in sources:
-        for place, offset in _kafka_offsets(source).items():
+        for place, offset in source.items():
             ends[place] = min(offset, ends.get(place, offset))
     return ends
 
@@ -132,12 +141,16 @@ class Checkpoint:
                 what=f"the checkpoint {self.location} has no {missing}",
                 remedy="Give directkafka the same checkpoint as the query's option checkpointLocation.",
             )
+        noted = self._noted
+        starts = _lowest(noted.values()) if batch_id == 0 else self._ends_before(batch_id)
+        read_at_once = _lowest(offsets for name, offsets in logged.sources.items() if name in noted)
         return PlannedBatch(
             lineage=lineage,
             batch_id=batch_id,
-            starts=self._starts(batch_id),
+            starts=starts,
             ends=logged.ends,
             planned_at_ms=logged.planned_at_ms,
+            joined={place: 0 for place in read_at_once if place not in starts},
         )
 
     def logged(self, batch_id: int) -> LoggedOffsets | None:
@@ -153,9 +166,7 @@ class Checkpoint:
         """Number of the last batch in Spark's commit log."""
         return max(self._numbers("commits"), default=None)
 
-    def _starts(self, batch_id: int) -> dict[TopicPartition, int]:
-        if batch_id == 0:
-            return _lowest(self._initial_offsets())
+    def _ends_before(self, batch_id: int) -> dict[TopicPartition, int]:
         before = self.logged(batch_id - 1)
         if before is None:
             raise EnvironmentFaultError(
@@ -164,21 +175,29 @@ class Checkpoint:
             )
         return before.ends
 
-    def _initial_offsets(self) -> list[Any]:
-        """What Spark's own Kafka source notes before batch 0; other sources note other things, or nothing."""
-        found = []
-        for source in self._numbers("sources"):
+    @functools.cached_property
+    def _noted(self) -> dict[str, dict[TopicPartition, int]]:
+        """What Spark's own Kafka sources have noted before batch 0; other sources note other things, or nothing.
+
+        It never changes, and is read once: a question to an object store takes its time.
+        """
+        found = {}
+        for source in self._names("sources"):
             _, _, noted = (self._read(f"sources/{source}/0") or "").partition("\n")
             try:
-                found.append(json.loads(noted))
+                offsets = _kafka_offsets(json.loads(noted))
             except ValueError:
-                log.debug("%s/sources/%d/0 is no Kafka source's", self.location, source)
+                offsets = {}
+            if offsets:
+                found[source] = offsets
         return found
 
     def _numbers(self, folder: str) -> list[int]:
+        return sorted(int(name) for name in self._names(folder) if name.isdigit())
+
+    def _names(self, folder: str) -> list[str]:
         path = self._jvm.org.apache.hadoop.fs.Path(self._root, folder)
-        names = [one.getPath().getName() for one in self._ask(lambda: self._listed(path))]
-        return sorted(int(name) for name in names if name.isdigit())
+        return sorted(str(one.getPath().getName()) for one in self._ask(lambda: self._listed(path)))
 
     def _listed(self, path: Any) -> list[Any]:
         return list(self._files.listStatus(path)) if self._files.exists(path) else []

@@ -136,6 +136,8 @@ class StructuredEngine:
     def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
         try:
             self._wait(query, function)
+        except StopAsked as asked:
+            log.info("%s stops between two batches: %s", self._name, asked)
         except StreamingQueryException as error:
             failure = function.failure or _failure_of(error)
             if not isinstance(failure, StopAsked):
@@ -205,7 +207,7 @@ def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> Planne
     newest = checkpoint.planned(last)
     if last != checkpoint.last_done():
         return newest
-    return replace(newest, batch_id=last + 1, starts=newest.ends, planned_at_ms=0)
+    return replace(newest, batch_id=last + 1, starts=newest.ends, joined={}, planned_at_ms=0)
 
 
 def _failure_of(error: StreamingQueryException) -> Exception:

@@ -240,12 +240,13 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
     ends = {} if entry is None else entry.ends()
     # The batch before first: where the planned one brings nothing from Kafka, its rows come from Spark's state.
     for batch_id, found in ((position.done, position.done_ends), (position.planned, position.planned_ends)):
-        if ends and batch_id is not None and batch_id >= 0 and dict(found) == ends:
+        if batch_id is not None and batch_id >= 0 and _stand_alike(ends, found):
+            both = {**found, **ends}
             return _Target(
                 lineage=position.lineage,
                 batch_id=batch_id,
-                next_begin=ends,
-                ends=ends,
+                next_begin=both,
+                ends=both,
                 not_before_ms=position.planned_at_ms,
             )
     raise LineageError(
@@ -256,6 +257,13 @@ def _adopted(name: str, entry: LedgerEntry | None, position: Position, store: st
         remedy="The two do not stand at the same offsets, so nothing was adopted. 'directkafka restart FILE --from "
         "checkpoint' (directkafka.restart) says what would be lost or doubled by going on from the checkpoint.",
     )
+
+
+def _stand_alike(ledger: Offsets, checkpoint: Offsets) -> bool:
+    """Whether nothing lies between the two. A partition that one side does not know yet, it has read nothing of."""
+    places = {*ledger, *checkpoint}
+    is_known = bool(ledger) and bool(checkpoint)
+    return is_known and all(ledger.get(place, 0) == checkpoint.get(place, 0) for place in places)
 
 
 def _waiting(name: str, entry: LedgerEntry | None, store: str) -> _Target:

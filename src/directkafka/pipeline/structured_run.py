@@ -21,7 +21,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
 
 from pyspark.sql import DataFrame
 
@@ -34,8 +36,10 @@ from directkafka.pipeline.lineage import PlannedBatch, decide, progress_of
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.recover import Recovery, progress_of_newcomer
 from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import MicroBatchWriter
+from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.stores.base import BatchName, LedgerEntry
 
 __all__ = ["QueryRun"]
@@ -43,17 +47,18 @@ __all__ = ["QueryRun"]
 log = logging.getLogger("directkafka.pipeline")
 
 
-class _Watch:
-    """Durations of a batch's steps, in milliseconds."""
+#: Spark has planned the batch, and its checkpoint says so for good.
+_FIXED: Final = (
+    "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms, and start the "
+    "query again: this batch is planned in the checkpoint, and cannot be made smaller. A lower maxOffsetsPerTrigger "
+    "counts for the batches after it."
+)
 
-    def __init__(self) -> None:
-        self._last_s = time.monotonic()
-        self.plan_ms = self.write_ms = self.commit_ms = 0
 
-    def lap_ms(self) -> int:
-        """Since the last call."""
-        before_s, self._last_s = self._last_s, time.monotonic()
-        return round((self._last_s - before_s) * 1000)
+class _Watch(Stopwatch):
+    """What the steps of a batch took, in milliseconds."""
+
+    plan_ms = write_ms = commit_ms = 0
 
 
 class QueryRun:
@@ -110,12 +115,15 @@ class QueryRun:
         self._patience.until_done(lambda: self._run_batch(frame, batch_id))
 
     def look(self) -> None:
-        """Ask the ledgers whether a newer driver has taken the pipeline.
+        """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
 
         Raises:
             FencedError: it has.
+            StopAsked: a store was away when a stop was asked for.
+            DirectKafkaError: the ledgers cannot be read.
         """
-        self._recovery = self._ledgers.read()
+        self._recovery = None
+        self._recovery = self._patience.until_done(self._ledgers.read)
 
     def close(self) -> None:
         """Give the stores' connections back."""
@@ -143,7 +151,10 @@ class QueryRun:
         reach("batch.planned")
         watch.plan_ms = watch.lap_ms()
         if decision.write:
-            self._write_and_commit(frame, batch, recovery.ahead, decision.write, watch)
+            try:
+                self._write_and_commit(frame, batch, recovery.ahead, decision.write, watch)
+            except TransactionTooSlowError as error:
+                raise replace(error, remedy=_FIXED) from error
         else:
             log.warning("%s batch %d is committed already; its rows are dropped", self._name, batch_id)
             self._writer.run_into_nothing(frame)
@@ -165,23 +176,24 @@ class QueryRun:
             log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(stores), batch.batch_id)
         progress = ahead.progress if ahead is not None and is_ahead else progress_of(batch, ahead)
         entry = self._entry(batch.lineage, batch.batch_id, progress, batch.planned_at_ms)
-        written = self._kept(entry) if is_ahead else None
-        if written is None:
-            written = self._writer.write_frame(self._batch_name(batch.batch_id), frame)
-        reach("batch.written")
-        watch.write_ms = watch.lap_ms()
-        self._commit(entry, written, stores)
+        lacking = self._ledgers.identities_of(stores)
+        kept = self._kept(entry, lacking) if is_ahead else None
+        name = self._batch_name(batch.batch_id)
+        with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
+            reach("batch.written")
+            watch.write_ms = watch.lap_ms()
+            self._commit(entry, written, stores)
         watch.commit_ms = watch.lap_ms()
         self._tell(entry, watch)
         reach("batch.reported")
 
-    def _kept(self, entry: LedgerEntry) -> Written | None:
+    def _kept(self, entry: LedgerEntry, stores: Collection[str]) -> Written | None:
         """The batch's rows as they were written before a store failed, so that all stores get the same."""
         if self._pending is None:
             return None
         pending, written = self._pending
         is_the_same = (pending.lineage, pending.batch_id) == (entry.lineage, entry.batch_id)
-        return written if is_the_same else None
+        return written if is_the_same and written.is_kept_for(stores) else None
 
     def _commit(self, entry: LedgerEntry, written: Written, stores: Sequence[int]) -> None:
         """Step 4; Spark's next batch waits for all stores."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import DataFrame
 
@@ -45,15 +45,15 @@ class MicroBatchWriter(BatchWriter):
         """The batch at hand."""
         return self._frame
 
-    def write_frame(self, name: BatchName, frame: DataFrame) -> Written:
-        """Transform and write one micro-batch.
+    def write_frame(self, name: BatchName, frame: DataFrame, *, stores: Collection[str]) -> Written:
+        """Transform and write one micro-batch, for the stores that lack it.
 
         Raises:
             TransformError: the transform failed, or gives other columns than for the first batch.
             DirectKafkaError: what a task met, with its fields.
         """
         self._frame = frame
-        return self.write(name, ())
+        return self.write(name, (), stores=stores)
 
     def run_into_nothing(self, frame: DataFrame) -> None:
         """Compute a batch for what Spark keeps of it, and drop its rows.

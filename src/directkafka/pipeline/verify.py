@@ -5,6 +5,9 @@ that the transform gives for the records between the pipeline's origin and its l
 rows are not comparable (they are folded), so the sums of its added columns are. Where a table has the columns
 ``topic``, ``partition`` and ``offset``, no two rows of it may name the same record.
 
+A replay has a ledger entry of its own: the rows that it gave count with the pipeline's. Dead letters leave their table
+by a replay, so that their number is compared with what the transform rejects now, and not with the ledger's.
+
 A transform that groups gives other rows for all records at once than batch by batch; an append sink behind one is
 compared with the ledger alone.
 """
@@ -22,9 +25,11 @@ from pyspark.sql import functions as f
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.spec import replay_name
 from directkafka.pipeline.transform import is_per_batch
 from directkafka.sources.frame import records_frame
 from directkafka.sources.source_cluster import SourceCluster
@@ -42,7 +47,8 @@ class Finding:
         sink: the sink's name.
         batch_id: last committed batch.
         offsets: offsets between origin and end.
-        ledger_rows: rows that all batches wrote, as the ledger counted.
+        ledger_rows: rows that all batches and replays wrote, as the ledger counted; None for dead letters that a replay
+            has tried.
         table: what the table has.
         expected_rows: rows that the transform gives now; None where that cannot be compared.
         expected_sums: sums of the added columns that the transform gives now, for merge sinks.
@@ -52,7 +58,7 @@ class Finding:
     sink: str
     batch_id: int
     offsets: int
-    ledger_rows: int
+    ledger_rows: int | None
     table: TableCount
     expected_rows: int | None
     expected_sums: Mapping[str, Any]
@@ -61,7 +67,7 @@ class Finding:
     @property
     def is_right(self) -> bool:
         """Whether everything that could be compared agrees."""
-        rows_agree = self.table.is_folded or self.table.rows == self.ledger_rows
+        rows_agree = self.table.is_folded or self.ledger_rows is None or self.table.rows == self.ledger_rows
         recount_agrees = self.expected_rows is None or self.table.rows == self.expected_rows
         return rows_agree and recount_agrees and self.table.doubled == 0 and self.sums_agree
 
@@ -87,18 +93,20 @@ class Finding:
 
 
 def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
-    """Compare every sink of a pipeline. The pipeline should not be running.
+    """Compare every sink of a pipeline. Of one that runs meanwhile the numbers may be of two batches.
 
     Raises:
+        AlreadyRunningError: see :meth:`Pipeline.bindings_to_look_at`.
         LineageError: a store has no entry of this pipeline.
         DirectKafkaError: Kafka or a store cannot be read.
     """
+    bindings = pipeline.bindings_to_look_at()
     cluster = SourceCluster(pipeline.source_options)
     try:
-        return tuple(_compare(pipeline, binding, cluster) for binding in pipeline.bindings)
+        return tuple(_compare(pipeline, binding, cluster) for binding in bindings)
     finally:
         cluster.close()
-        for binding in pipeline.bindings:
+        for binding in bindings:
             binding.sink.store.close()
 
 
@@ -116,7 +124,7 @@ def _compare(pipeline: Pipeline, binding: Binding, cluster: SourceCluster) -> Fi
         sink=sink.name,
         batch_id=entry.batch_id,
         offsets=sum(one.end - one.origin for one in entry.progress),
-        ledger_rows=entry.total_rows.get(sink.name, 0),
+        ledger_rows=_ledger_rows(pipeline, binding, entry),
         table=table,
         expected_rows=expected_rows,
         expected_sums=expected_sums,
@@ -136,6 +144,17 @@ def _entry(pipeline: Pipeline, binding: Binding) -> LedgerEntry:
             remedy="The pipeline never ran here, or under another name.",
         )
     return entry
+
+
+def _ledger_rows(pipeline: Pipeline, binding: Binding, entry: LedgerEntry) -> int | None:
+    """Rows that the ledger says were written; None where rows have left since."""
+    rows, sink = entry.total_rows.get(binding.sink.name, 0), binding.sink
+    if not any(one.output == DEAD_LETTERS for one in pipeline.bindings):
+        return rows
+    replayed = sink.store.read(replay_name(pipeline.name))
+    if replayed is None:
+        return rows
+    return None if binding.output == DEAD_LETTERS else rows + replayed.total_rows.get(sink.name, 0)
 
 
 def _output_again(

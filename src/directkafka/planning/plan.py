@@ -19,7 +19,7 @@ from directkafka.offsets import (
     TopicPartition,
     total_count,
 )
-from directkafka.options import NO_LIMITS, OffsetLimits
+from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
 from directkafka.planning.limits import limited_ends
 from directkafka.planning.loss import (
     Loss,
@@ -64,6 +64,23 @@ class PlanPolicy:
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
     group_id_given: bool = False
+
+    @classmethod
+    def of(cls, options: SourceOptions, *, limits: OffsetLimits = NO_LIMITS, min_offsets: int = 0) -> PlanPolicy:
+        """What a source's options decide.
+
+        Args:
+            options: of the source.
+            limits, min_offsets: as they count for this plan.
+        """
+        return cls(
+            limits=limits,
+            min_offsets=min_offsets,
+            fail_on_data_loss=options.fail_on_data_loss,
+            min_partitions=options.min_partitions,
+            max_records_per_partition=options.max_records_per_partition,
+            group_id_given=options.group_id is not None,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

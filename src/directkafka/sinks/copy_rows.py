@@ -45,6 +45,8 @@ CHUNK_BYTES: Final = 512 * 1024
 _EPOCH_MICROSECONDS: Final = 946_684_800_000_000  # 1970 to 2000
 _EPOCH_DAYS: Final = 10_957
 
+#: A NUL as JSON writes it, inside quotes, and not a backslash before the letters.
+_JSON_NUL: Final = r"[^\\](\\\\)*\\u0000"
 _JSONB_VERSION: Final = pa.scalar(b"\x01", pa.large_binary())
 _NOTHING: Final = pa.scalar(b"", pa.large_binary())
 
@@ -258,6 +260,10 @@ def _varying(array: pa.Array, *, is_text: bool) -> _Wired:
 
 def _jsonb(array: pa.Array) -> _Wired:
     """A version number, which is 1, before each text. Source: ``jsonb_recv`` in Postgres' ``jsonb.c``."""
+    if pc.any(pc.match_substring(array, "\\u0000")).as_py():
+        is_nul = pc.fill_null(pc.match_substring_regex(array, _JSON_NUL), False)
+        if (row := pc.index(is_nul, True).as_py()) >= 0:
+            raise _RefusedRow(row, "a JSON text with a NUL (\\u0000), which jsonb cannot hold")
     binary = array.cast(pa.large_binary())
     return _varying(pc.binary_join_element_wise(_JSONB_VERSION, binary, _NOTHING), is_text=False)
 

@@ -15,6 +15,7 @@ from directkafka.sinks.data_file_writer import BatchTries, DataFileWriter, repor
 from directkafka.sinks.file_columns import SchemaPolicy, grown_columns, plain_schema, storage_problems
 from directkafka.sinks.file_formats import ParquetCompression, ParquetFormat
 from directkafka.sinks.recount import doubled_records
+from directkafka.sinks.renewable import Renewable
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.delta import DeltaStore, DeltaTransaction
 from directkafka.stores.delta_log import delta_errors
@@ -40,7 +41,7 @@ _REFUSED_COLUMNS: Final = {
 _REFUSED_PROPERTIES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
 
 
-class DeltaSink:
+class DeltaSink(Renewable):
     """Rows into one Delta table, exactly once.
 
     Tasks write the table's Parquet files, the driver commits them; the table is an ordinary one for every reader. It

@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 
 from directkafka.sinks.file_table import FileColumn, FileTable
-from directkafka.stores.embedded_file import FileConnection
+from directkafka.stores.embedded_file import FileConnection, quoted
 
 __all__ = ["DuckDBDialect"]
 
@@ -31,6 +31,9 @@ class DuckDBDialect:
     """See :class:`~directkafka.sinks.file_table.Dialect`."""
 
     table_suffix: Final = ""
+    insert_sql: Final = "INSERT"
+    is_typed: Final = True
+    goes_row_by_row: Final = False
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """What DuckDB itself makes of the Arrow type."""
@@ -42,10 +45,6 @@ class DuckDBDialect:
         if found := _DECIMAL.fullmatch(name):
             return f"DECIMAL(38,{found[2]})"
         return _SUMS.get(name, name)
-
-    def temporary_type(self, kind: pa.DataType) -> str:
-        """The same as a new table's."""
-        return _name_of(kind) or "VARCHAR"
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
         """The same type, or one that holds all of its values."""
@@ -76,6 +75,11 @@ class DuckDBDialect:
         )
         if not found:
             return None
+        definition = connection.rows(
+            "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = lower($1) "
+            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())",
+            place,
+        )
         columns = connection.rows(
             "SELECT column_name, data_type, NOT is_nullable, column_default IS NOT NULL FROM duckdb_columns() "
             "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
@@ -95,7 +99,13 @@ class DuckDBDialect:
         )
         return FileTable(
             columns=tuple(
-                FileColumn(name=name, type_sql=kind, not_null=not_null, has_default=has_default)
+                FileColumn(
+                    name=name,
+                    type_sql=kind,
+                    not_null=not_null,
+                    has_default=has_default,
+                    collation=_collation_of(name, definition[0][0] if definition else ""),
+                )
                 for name, kind, not_null, has_default in columns
             ),
             unique=tuple(frozenset(row[0]) for row in constraints) + tuple(_columns_of(row[0]) for row in indexes),
@@ -147,6 +157,13 @@ def _widens(name: str, target: str) -> bool:
     if name == "FLOAT":
         return target == "DOUBLE"
     return name == "VARCHAR" and (target in ("JSON", "UUID") or target.startswith("ENUM("))
+
+
+def _collation_of(column: str, table_sql: str) -> str:
+    """The collation of a column in the statement as DuckDB writes it, for no catalog has it."""
+    name = f"(?:{re.escape(column)}|{re.escape(quoted(column))})"
+    found = re.search(rf"[(,] ?{name} VARCHAR COLLATE ([\w.]+)", table_sql)
+    return found[1] if found else ""
 
 
 def _columns_of(expressions: str) -> frozenset[str]:

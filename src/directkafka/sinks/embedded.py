@@ -10,9 +10,11 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.sinks.embedded_letters import EmbeddedLetters
 from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
+from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
@@ -27,7 +29,7 @@ SchemaPolicy = Literal["fail", "add-columns"]
 _RECORD = frozenset({"topic", "partition", "offset"})
 
 
-class EmbeddedSink:
+class EmbeddedSink(Renewable):
     """Rows into one table of a file; :class:`~directkafka.sinks.sqlite.SQLiteSink` and its sibling say which.
 
     Args:
@@ -84,6 +86,15 @@ class EmbeddedSink:
         """The file's ledger."""
         return self._store
 
+    @property
+    def mode(self) -> RowMode:
+        """How rows meet those that are there."""
+        return self._mode
+
+    def letters(self) -> EmbeddedLetters:
+        """The table, for a replay of the dead letters in it."""
+        return EmbeddedLetters(self._store, self._dialect, self._target, sink=self.name)
+
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, and leave the file as it is; one that is not there is not made.
 
@@ -93,7 +104,7 @@ class EmbeddedSink:
         for field in schema:
             self._type_sql(field)
         if not self._store.file.path.exists():
-            self._refuse(self._mode.column_problems(schema))
+            self._refuse(self._mode.column_problems(schema) + self._ignore_problems(schema, FileTable(columns=())))
             return
         with self._store.opened(sink=self.name) as connection:
             connection.begin()
@@ -191,6 +202,7 @@ class EmbeddedSink:
         problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
         problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
         problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
+        problems += self._ignore_problems(schema, found)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
         convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)
         plan = FilePlan(
@@ -198,13 +210,40 @@ class EmbeddedSink:
             sink=self.name,
             mode=self._mode,
             target=self._target,
-            has_unique=bool(found.unique),
+            unique=tuple(dict.fromkeys(found.unique)),
+            triggers=found.triggers,
+            goes_straight=found.is_plain,
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
+            definitions=tuple(self._definition(found, name) for name in schema.names),
             dialect=self._dialect,
         )
         try_insert(connection, plan)
         return plan
+
+    def _definition(self, table: FileTable, name: str) -> str:
+        """A batch's column: as the table has it, or bare."""
+        if not self._dialect.is_typed:
+            return quoted(name)
+        column = next(one for one in table.columns if one.name.lower() == name.lower())
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"{quoted(name)} {column.type_sql}{collation}"
+
+    def _ignore_problems(self, schema: pa.Schema, table: FileTable) -> list[str]:
+        """What keeps ``ignore`` from finding the first of rows that collide."""
+        if self._mode.name != "ignore":
+            return []
+        named_like_ours = [name for name in schema.names if name.lower() == "rowid"]
+        problems = [
+            f"column {name!r} has the name by which the database finds the first of rows that collide: rename it"
+            for name in named_like_ours
+        ]
+        if not self._mode.key and len(set(table.unique)) > 1 and not self._dialect.goes_row_by_row:
+            problems.append(
+                "it has several unique indexes, and DuckDB would leave out rows that collide with none: name the one "
+                "that is meant in key = [...]"
+            )
+        return problems
 
     def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
         definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]

@@ -1,5 +1,6 @@
--- How rows move inside an embedded database. The statements are read by SQLite and by DuckDB. {placeholders} are
--- quoted names or SQL made of them. WHERE true keeps SQLite's parser from taking ON CONFLICT for a join's ON.
+-- How rows move inside an embedded database. The statements are read by SQLite and by DuckDB, but where one is named.
+-- {placeholders} are quoted names or SQL made of them; {insert} is the dialect's INSERT. WHERE true keeps SQLite's
+-- parser from taking ON CONFLICT for a join's ON.
 
 -- name: create_table
 -- The target as the DataFrame's schema has it.
@@ -10,8 +11,15 @@ CREATE TABLE IF NOT EXISTS {target} ({definitions}){suffix};
 ALTER TABLE {target} ADD COLUMN {column} {type};
 
 -- name: create_batch
--- The rows of one batch, for the modes that look at them before they go in.
+-- The rows of one batch, for the modes that look at them before they go in; rowid says in which order they came.
+-- DuckDB: the columns have the target's types and collations, and compare as they do there. (Not by AS SELECT: in a
+-- transaction, DuckDB 2.0 does not see more than 122,879 rows again that it has put into a table made so.)
+-- SQLite: a column without a type keeps every value as it came.
 CREATE TEMPORARY TABLE {batch} ({definitions});
+
+-- name: as_in_target
+-- SQLite: the rows of a bare batch, compared as in the target: a compound query has the collations of its first part.
+(SELECT {columns} FROM {target} WHERE false UNION ALL SELECT {columns} FROM {batch}) AS coming;
 
 -- name: drop_batch
 -- They have moved.
@@ -25,19 +33,40 @@ EXPLAIN INSERT INTO {target} ({columns}) SELECT {columns} FROM {batch};
 -- Mode replace.
 DELETE FROM {target};
 
+-- name: count_left
+-- Mode replace: rows that a trigger has kept.
+SELECT count(*) FROM {target};
+
+-- name: append
+-- Mode append, and replace, where the rows do not go straight into the table.
+{insert} INTO {target} ({columns}) SELECT {columns} FROM {rows};
+
 -- name: ignore
--- Mode ignore.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {batch} WHERE true {conflict};
+-- Mode ignore: of rows that collide the first stays.
+{insert} INTO {target} ({columns}) SELECT {columns} FROM {firsts} {conflict};
+
+-- name: rows_in_order
+-- SQLite, which takes them one after the other: all rows.
+{batch} WHERE true ORDER BY rowid;
+
+-- name: first_rows
+-- DuckDB, which would keep any of them: the first row of each key without a null. (Not by row_number(): DuckDB 2.0
+-- gives wrong rows for a window over rowid in a query that also selects it.)
+{batch} WHERE rowid IN (SELECT min(rowid) FROM {batch} WHERE NOT ({is_null}) GROUP BY {keys});
+
+-- name: rows_without_key
+-- DuckDB, which would take two nulls of one batch for equal: a row with a null in its key collides with none.
+{batch} WHERE {is_null};
 
 -- name: merge
 -- Mode merge: one row per key first.
-INSERT INTO {target} AS held ({columns})
+{insert} INTO {target} AS held ({columns})
 SELECT {keys}, {sums} FROM {batch} WHERE true GROUP BY {keys}
     ON CONFLICT ({keys}) DO UPDATE SET {additions};
 
 -- name: upsert
 -- Mode upsert.
-INSERT INTO {target} AS held ({columns}) SELECT {columns} FROM {winners}
+{insert} INTO {target} AS held ({columns}) SELECT {columns} FROM {winners}
     ON CONFLICT ({keys}) DO {action};
 
 -- name: all_rows
@@ -46,8 +75,8 @@ INSERT INTO {target} AS held ({columns}) SELECT {columns} FROM {winners}
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
-(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS directkafka_rank FROM {batch})
- AS ranked WHERE directkafka_rank = 1;
+(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS {rank} FROM {batch})
+ AS ranked WHERE {rank} = 1;
 
 -- name: replace_row
 -- What upsert does to the row that is there.
@@ -56,6 +85,11 @@ UPDATE SET {assignments};
 -- name: only_newer
 -- ... if it is not newer itself. A null in its order is older than anything.
 WHERE {is_null} OR ({held}) <= ({coming});
+
+-- name: count_keys
+-- Keys of the batch, and those of them that are in the table once its rows have moved.
+SELECT count(*), coalesce(sum(EXISTS (SELECT 1 FROM {target} AS held WHERE {is_same})), 0)
+  FROM (SELECT DISTINCT {keys} FROM {batch}) AS coming;
 
 -- name: count_nulls
 -- Rows with a null in a key, which a unique index does not see, or in an order, which then decides nothing.

@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, RowRejectedError
 from directkafka.sinks.file_table import Dialect
-from directkafka.sinks.modes import RowMode
+from directkafka.sinks.modes import RowMode, check_left, check_taken
 from directkafka.sinks.staged_files import StagedRows
+from directkafka.sinks.table_name import free_name
 from directkafka.stores.embedded_file import FileConnection, quoted
 from directkafka.stores.sql_blocks import load_blocks
 
@@ -30,9 +31,12 @@ class FilePlan:
         store, sink: names for messages.
         mode: how rows meet those that are there.
         target: parts of the table's name.
-        has_unique: whether the table has a unique index; DuckDB refuses ON CONFLICT where nothing can conflict.
+        unique: sets of columns with a unique index; DuckDB refuses ON CONFLICT where nothing can conflict.
+        triggers: of the table, by name.
+        goes_straight: whether rows may be appended to the table as they come, since it takes each or fails.
         schema: the DataFrame's.
         converted: the schema of what the task writers hand over.
+        definitions: SQL of the columns of a table for one batch.
         dialect: the database's.
     """
 
@@ -40,9 +44,12 @@ class FilePlan:
     sink: str
     mode: RowMode
     target: tuple[str, ...]
-    has_unique: bool
+    unique: tuple[frozenset[str], ...]
+    triggers: tuple[str, ...]
+    goes_straight: bool
     schema: pa.Schema
     converted: pa.Schema
+    definitions: tuple[str, ...]
     dialect: Dialect
 
     @property
@@ -90,22 +97,26 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
 
     Raises:
         RowCountError, StoreAccessError: rows that were reported are not there.
-        RowRejectedError: rows that the mode cannot place.
+        RowRejectedError: rows that the mode cannot place, or that the table itself has left out.
         Exception: the database's own, untranslated.
     """
     count = sum(report.rows for report in rows.reports)
     if plan.mode.name == "replace":
-        connection.rows(SQL["empty_table"].format(target=plan.target_sql))
-    if plan.mode.name in ("append", "replace"):
-        if count:
-            _fill(connection, plan, rows, plan.target)
+        _empty(connection, plan)
+    if not count:
+        return 0
+    if plan.mode.name in ("append", "replace") and plan.goes_straight:
+        _check_taken(plan, sent=count, taken=_fill(connection, plan, rows, plan.target))
         return count
-    if count:
-        batch = _make_batch(connection, plan)
-        _fill(connection, plan, rows, (_BATCH,), is_temporary=True)
-        _refuse_nulls(connection, plan, batch)
-        _place(connection, plan, batch)
-        connection.rows(SQL["drop_batch"].format(batch=batch))
+    batch = _make_batch(connection, plan)
+    _fill(connection, plan, rows, (_BATCH,), is_temporary=True)
+    _refuse_nulls(connection, plan, batch)
+    taken = _place(connection, plan, batch)
+    if plan.mode.name in ("append", "replace"):
+        _check_taken(plan, sent=count, taken=taken)
+    elif plan.triggers and plan.mode.key:
+        _check_keys(connection, plan, batch)
+    connection.rows(SQL["drop_batch"].format(batch=batch))
     return count
 
 
@@ -122,8 +133,7 @@ def try_insert(connection: FileConnection, plan: FilePlan) -> None:
 
 def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
     """A table of the connection's own for the batch's rows."""
-    columns = (f"{quoted(field.name)} {plan.dialect.temporary_type(field.type)}".rstrip() for field in plan.schema)
-    connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=", ".join(columns)))
+    connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=", ".join(plan.definitions)))
     return quoted("temp", _BATCH)
 
 
@@ -134,10 +144,10 @@ def _fill(
     table: Sequence[str],
     *,
     is_temporary: bool = False,
-) -> None:
+) -> int:
     feed = _Feed(plan, rows)
     try:
-        connection.fill(table, feed.reader(), is_temporary=is_temporary)
+        return connection.fill(table, feed.reader(), is_temporary=is_temporary)
     except Exception as error:
         if feed.error is not None:
             raise feed.error from error
@@ -166,27 +176,92 @@ def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> Non
             raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail)
 
 
-def _place(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+def _empty(connection: FileConnection, plan: FilePlan) -> None:
+    connection.rows(SQL["empty_table"].format(target=plan.target_sql))
+    if plan.triggers:
+        ((left,),) = connection.rows(SQL["count_left"].format(target=plan.target_sql))
+        check_left(store=plan.store, sink=plan.sink, left=left, triggers=plan.triggers)
+
+
+def _check_taken(plan: FilePlan, *, sent: int, taken: int) -> None:
+    check_taken(store=plan.store, sink=plan.sink, sent=sent, taken=taken, triggers=plan.triggers)
+
+
+def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
+    keys = [quoted(name) for name in plan.mode.key]
+    is_same = " AND ".join(f"held.{key} = coming.{key}" for key in keys)
+    statement = SQL["count_keys"].format(
+        target=plan.target_sql, is_same=is_same, keys=", ".join(keys), batch=_compared(plan, batch)
+    )
+    ((sent, taken),) = connection.rows(statement)
+    _check_taken(plan, sent=sent, taken=taken)
+
+
+def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
     match plan.mode.name:
         case "ignore":
-            by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
-            conflict = f"ON CONFLICT{by_key} DO NOTHING" if plan.has_unique else ""
-            statement = SQL["ignore"].format(
-                target=plan.target_sql, columns=plan.columns_sql, batch=batch, conflict=conflict
-            )
+            return _ignore(connection, plan, batch)
         case "merge":
             statement = _merge(plan, batch)
-        case _:
+        case "upsert":
             winners = _winners(plan, batch)
-            # SQLite would take the last of them, DuckDB the first.
-            if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
-                *values, count = double[0]
-                raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
+            _refuse_double_keys(connection, plan, winners)
             statement = SQL["upsert"].format(
-                target=plan.target_sql, columns=plan.columns_sql, winners=winners, keys=_names(plan.mode.key),
-                action=_replacement(plan),
+                insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, winners=winners,
+                keys=_names(plan.mode.key), action=_replacement(plan),
             )  # fmt: skip
-    connection.rows(statement)
+        case _:
+            statement = _append(plan, batch)
+    return connection.insert(statement)
+
+
+def _refuse_double_keys(connection: FileConnection, plan: FilePlan, winners: str) -> None:
+    """SQLite would take the last of such rows, DuckDB the first. Rows that are all key are equal."""
+    if set(plan.schema.names) == set(plan.mode.key):
+        return
+    if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
+        *values, count = double[0]
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
+
+
+def _compared(plan: FilePlan, batch: str) -> str:
+    """The rows of the batch, compared as the target's are."""
+    if plan.dialect.is_typed:
+        return batch
+    return SQL["as_in_target"].format(columns=plan.columns_sql, target=plan.target_sql, batch=batch)
+
+
+def _append(plan: FilePlan, rows: str) -> str:
+    return SQL["append"].format(
+        insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, rows=rows
+    )
+
+
+def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
+    if not plan.unique:
+        return connection.insert(_append(plan, batch))
+    by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
+    # Without a key there is one unique index where it matters: several are refused beforehand.
+    keys = plan.mode.key or sorted(plan.unique[0])
+    is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in keys)
+    block = "rows_in_order" if plan.dialect.goes_row_by_row else "first_rows"
+    statement = SQL["ignore"].format(
+        insert=plan.dialect.insert_sql,
+        target=plan.target_sql,
+        columns=plan.columns_sql,
+        firsts=SQL[block].format(batch=batch, is_null=is_null, keys=_names(keys)),
+        conflict=f"ON CONFLICT{by_key} DO NOTHING",
+    )
+    taken = connection.insert(statement)
+    if not plan.dialect.goes_row_by_row:
+        rows = SQL["rows_without_key"].format(batch=batch, is_null=is_null)
+        taken += connection.insert(_append(plan, rows))
+    return taken
+
+
+def _rank(plan: FilePlan) -> str:
+    return quoted(free_name("directkafka_rank", plan.schema.names))
 
 
 def _merge(plan: FilePlan, batch: str) -> str:
@@ -195,22 +270,24 @@ def _merge(plan: FilePlan, batch: str) -> str:
         f"{quoted(name)} = {plan.dialect.addition(quoted(name), plan.schema.field(name).type)}" for name in add
     )
     return SQL["merge"].format(
+        insert=plan.dialect.insert_sql,
         target=plan.target_sql,
         columns=_names((*key, *add)),
         keys=_names(key),
         sums=", ".join(f"coalesce(sum({quoted(name)}), 0)" for name in add),
-        batch=batch,
+        batch=_compared(plan, batch),
         additions=", ".join(additions),
     )
 
 
 def _winners(plan: FilePlan, batch: str) -> str:
     """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+    batch = _compared(plan, batch)
     if not plan.mode.order:
         return SQL["all_rows"].format(batch=batch)
     descending = ", ".join(f"{quoted(name)} DESC" for name in plan.mode.order)
     return SQL["highest_rows"].format(
-        columns=plan.columns_sql, keys=_names(plan.mode.key), descending=descending, batch=batch
+        columns=plan.columns_sql, keys=_names(plan.mode.key), descending=descending, rank=_rank(plan), batch=batch
     )
 
 

@@ -15,22 +15,36 @@ __all__ = ["Dialect", "FileColumn", "FileTable", "column_problems", "key_problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:
-    """One column as the database describes it; only the database may give a value to a generated one."""
+    """One column as the database describes it; only the database may give a value to a generated one.
+
+    The collation is named where it is not the default, and the database tells.
+    """
 
     name: str
     type_sql: str
     not_null: bool = False
     has_default: bool = False
     is_generated: bool = False
+    collation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTable:
-    """The target table; ``unique`` are the sets of columns that a unique index without a condition covers."""
+    """The target table.
+
+    Attributes:
+        columns: as the database describes them.
+        unique: the sets of columns that a unique index without a condition covers.
+        is_table: whether it is a table at all.
+        triggers: by name; they may leave rows out.
+        is_plain: whether it takes each row or refuses it, and changes nothing else.
+    """
 
     columns: tuple[FileColumn, ...]
     unique: tuple[frozenset[str], ...] = ()
     is_table: bool = True
+    triggers: tuple[str, ...] = ()
+    is_plain: bool = True
 
 
 class Dialect(Protocol):
@@ -43,10 +57,6 @@ class Dialect(Protocol):
             kind: the DataFrame's type.
             is_sum: the column will be added to for ever, so it gets room to grow.
         """
-        ...
-
-    def temporary_type(self, kind: pa.DataType) -> str:
-        """The SQL type of a column that holds a batch's values as they came."""
         ...
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
@@ -79,6 +89,21 @@ class Dialect(Protocol):
     @property
     def table_suffix(self) -> str:
         """What follows the columns in CREATE TABLE."""
+        ...
+
+    @property
+    def insert_sql(self) -> str:
+        """INSERT, so that the sink's mode says what becomes of a row that violates a constraint, not the table."""
+        ...
+
+    @property
+    def is_typed(self) -> bool:
+        """Whether a copy of a table's columns compares as the table does; else a batch's columns have no types."""
+        ...
+
+    @property
+    def goes_row_by_row(self) -> bool:
+        """Whether an INSERT takes rows one after the other, so that the first of two that collide stays."""
         ...
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.kafka.claims import ClaimPlace
 from directkafka.kafka.metadata import Metadata
 from directkafka.kafka.range_task import RangeTask
@@ -26,15 +26,19 @@ from directkafka.sinks.kafka_rows import (
     problems_of,
 )
 from directkafka.sinks.kafka_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged, read_payload
+from directkafka.sinks.renewable import Renewable
 from directkafka.stores.base import BatchName, SecondPhase, TableCount, TaskReport
 from directkafka.stores.kafka import KafkaStore
+from directkafka.stores.kafka_batch_size import with_batch_size
 from directkafka.stores.kafka_errors import translate
 from directkafka.stores.kafka_transaction import KafkaTransaction
 
 __all__ = ["KafkaSink"]
 
+_IS_A_LEDGER = "is where a pipeline keeps its ledger, and only its driver writes there: choose another topic"
 
-class KafkaSink:
+
+class KafkaSink(Renewable):
     """Rows into Kafka, exactly once: the columns ``value`` and, if they are there, ``key``, ``headers``, ``timestamp``,
     ``topic`` and ``partition``.
 
@@ -48,6 +52,7 @@ class KafkaSink:
         offsets_group: a consumer group to which the source's offsets are committed inside the transaction, so that lag
             tools see exactly what is committed. The source must be of the same cluster.
         name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
 
     Raises:
         OptionError: a name that nobody knows, or a value out of bounds.
@@ -62,12 +67,13 @@ class KafkaSink:
         tasks_max: int | None = None,
         offsets_group: str | None = None,
         name_prefix: str = "directkafka",
+        ledger_replicas: int | None = None,
     ) -> None:
         if tasks_max is not None and tasks_max < 1:
             raise OptionError(
                 option="tasks_max", where="a Kafka sink", reason=f"{tasks_max} tasks are too few: 1 or more"
             )
-        self._store = KafkaStore(kafka_params, name_prefix=name_prefix)
+        self._store = KafkaStore(kafka_params, name_prefix=name_prefix, ledger_replicas=ledger_replicas)
         self._topic = topic
         self._inline_bytes_max = inline_bytes_max
         self._tasks_max = tasks_max
@@ -85,16 +91,26 @@ class KafkaSink:
         return self._topic or "kafka"
 
     @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that are this sink's, whether a batch has rows for them or not."""
+        return () if self._topic is None else (self._topic,)
+
+    @property
     def store(self) -> KafkaStore:
         """The cluster's ledger."""
         return self._store
 
     def check(self, schema: pa.Schema) -> None:
-        """Compare the columns with what a record is made of, and look for the topic.
+        """Compare the columns with what a record is made of, and look at the brokers and for the topic.
 
         Raises:
             SchemaMismatchError: all that does not fit, in one message; or there is no such topic.
+            OptionError: the topic is a pipeline's ledger.
+            EnvironmentFaultError: the brokers are too old.
         """
+        if self._topic is not None and self._store.is_ledger(self._topic):
+            raise OptionError(option="topic", where="a Kafka sink", reason=f"{self._topic} {_IS_A_LEDGER}")
+        self._store.check()
         if problems := problems_of(schema, topic=self._topic):
             self._refuse("; ".join(problems))
         if self._topic is not None:
@@ -128,6 +144,7 @@ class KafkaSink:
             RowRejectedError: a row's partition is not there.
         """
         router = self._router(reports)
+        transaction.reserve(router.partition_counts, sink=self.name)
         with translate(self._store.label, sink=self.name):
             transaction.add(router.targets, writer=self.name)
         writer_count = max(1, min(self._tasks_max or writers_max, writers_max, len(router.targets)))
@@ -139,24 +156,33 @@ class KafkaSink:
             name=f"{identity.transactional_id}/{identity.producer_id}/{identity.epoch}/{self.name}",
         )
         writer = KafkaShareWriter(
-            options=self._store.options,
+            options=with_batch_size(self._store.options, transaction.options.producer.batch_size_bytes),
             identity=identity,
             targets=router.targets,
             writer_count=writer_count,
             claims=claims,
         )
-        return SecondPhase(router=router, writer=writer, writer_count=writer_count)
+        return SecondPhase(
+            router=router,
+            claim_routing=claims.claim_routing,
+            writer=writer,
+            writer_count=writer_count,
+            limit_ms=max(0, transaction.budget_left_ms()),
+            too_slow=transaction.too_slow,
+        )
 
     def apply(self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         """Inside the store's transaction: write the rows that came with the reports, or count those that are written.
 
         Raises:
             KafkaError: untranslated; the store knows what it says of the transaction.
-            SchemaMismatchError, RowRejectedError: a row's topic or partition is not there.
+            SchemaMismatchError, RowRejectedError: a row's topic or partition is not there, or is a ledger.
+            OptionError: a row's topic is another sink's.
         """
         if self.is_left(reports):
             return sum(acknowledged(report, transaction.identity) for report in reports if report.staged)
         router = self._router(reports)
+        transaction.reserve(router.partition_counts, sink=self.name)
         rows = 0
         for report in reports:
             for one in read_payload(report.payload):
@@ -209,6 +235,8 @@ class KafkaSink:
                 else (aims_of(one, self._topic) for one in read_payload(report.payload))
             )
         )
+        for name in filter(self._store.is_ledger, aims):
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_A_LEDGER}")
         counts = self._partition_counts([name for name in aims if name])
         return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self._topic)
 

@@ -117,7 +117,7 @@ class KafkaShareWriter:
         first = next(coming, None)
         if first is None:
             return self._report(0, 0)
-        self.claims.claim(first.column(TARGET)[0].as_py() % self.writer_count)
+        self.claims.claim_writing(first.column(TARGET)[0].as_py() % self.writer_count)
         rows = 0
         with Producer(self.options.client, self.options.producer, self.identity) as producer:
             for batch in itertools.chain((first,), coming):

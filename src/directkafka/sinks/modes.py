@@ -4,6 +4,11 @@
 the row of its key. ``merge``: numbers are added to the row of the key. ``replace``: the batch's rows become the whole
 table.
 
+Of rows of one batch that ``ignore`` finds to collide, the first stays: tasks in the order of Spark's partitions, a
+task's rows as they come. Where the transform does not shuffle, that is the order of topic, partition and offset, and
+the row that stays is the one that would have stayed had the batch ended before the other. After a shuffle Spark gives
+rows no order: ``upsert`` with ``order`` says which one is meant.
+
 What is in the table must not depend on where one batch ends and the next begins. So ``order`` decides between two rows
 of a key in the same way whether both are in one batch or one of them is in the table already: the higher one stays,
 and of equal ones in two batches the later. Two rows of a key in one batch that nothing decides between are an error.
@@ -17,9 +22,9 @@ from typing import Literal, get_args
 
 import pyarrow as pa
 
-from directkafka.errors import OptionError
+from directkafka.errors import OptionError, RowRejectedError
 
-__all__ = ["Mode", "RowMode"]
+__all__ = ["Mode", "RowMode", "check_left", "check_taken"]
 
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
@@ -93,6 +98,49 @@ class RowMode:
         return (
             f"{count} rows of one batch have the key {key}, {equal}and nothing says which one is newer: name columns "
             "that do in order = [...], for example the record's offset, or keep one row per key in the transform"
+        )
+
+
+def check_taken(*, store: str, sink: str, sent: int, taken: int, triggers: Sequence[str]) -> None:
+    """Refuse a batch of which the table has left rows out by itself: they would be committed as read, and be nowhere.
+
+    Args:
+        store, sink: for the message.
+        sent: rows that were to be put or changed.
+        taken: rows that the database says were.
+        triggers: of the table, by name.
+
+    Raises:
+        RowRejectedError: the numbers differ.
+    """
+    if sent == taken:
+        return
+    who = f"a trigger of its own ({', '.join(triggers)})" if triggers else "something of its own"
+    raise RowRejectedError(
+        store=store,
+        sink=sink,
+        detail=f"the table took {taken} of {sent} rows, {who} left out the others: leave them out in the transform, so "
+        "that it can be seen, or let the table keep them",
+    )
+
+
+def check_left(*, store: str, sink: str, left: int, triggers: Sequence[str]) -> None:
+    """Refuse to replace a table's rows where the table has kept some.
+
+    Args:
+        store, sink: for the message.
+        left: rows that are there after all were deleted.
+        triggers: of the table, by name.
+
+    Raises:
+        RowRejectedError: there are such rows.
+    """
+    if left:
+        raise RowRejectedError(
+            store=store,
+            sink=sink,
+            detail=f"the table kept {left} rows that were to be replaced (triggers of its own: {', '.join(triggers)}): "
+            "let them be deleted, or use another mode",
         )
 
 

@@ -19,6 +19,7 @@ from directkafka.sinks.data_file_writer import BatchTries, DataFileWriter, repor
 from directkafka.sinks.file_columns import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.file_formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
 from directkafka.sinks.recount import doubled_records
+from directkafka.sinks.renewable import Renewable
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.files import FilesStore, FilesTransaction
 from directkafka.stores.files_state import TableState
@@ -37,7 +38,7 @@ _COMPRESSIONS: Final[dict[Format, tuple[Compression, ...]]] = {
 }
 
 
-class ParquetSink:
+class ParquetSink(Renewable):
     """Rows into the files of one directory, exactly once.
 
     Only files that the directory's log lists count. :func:`directkafka.read_parquet` reads those, and

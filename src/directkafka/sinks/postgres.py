@@ -19,6 +19,7 @@ from psycopg import sql
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.json_fields import is_json
 from directkafka.sinks.modes import Mode, RowMode
+from directkafka.sinks.postgres_letters import PostgresLetters
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import (
@@ -32,6 +33,7 @@ from directkafka.sinks.postgres_table import (
     wire_columns,
 )
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.postgres import PostgresStore
@@ -51,6 +53,15 @@ _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "replace": ("INSERT", "DELETE", "STAGE"),
 }
 
+#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
+_EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT",),
+    "ignore": ("INSERT", "UPDATE"),
+    "upsert": ("INSERT", "UPDATE"),
+    "merge": ("INSERT", "UPDATE"),
+    "replace": ("INSERT", "DELETE"),
+}
+
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 
 _WHERE: Final = "a Postgres sink"
@@ -59,7 +70,7 @@ _WHERE: Final = "a Postgres sink"
 _NULLS_NOT_DISTINCT_SINCE: Final = 150_000
 
 
-class PostgresSink:
+class PostgresSink(Renewable):
     """Rows into one Postgres table, exactly once.
 
     Args:
@@ -125,6 +136,15 @@ class PostgresSink:
     def store(self) -> PostgresStore:
         """The database's ledger."""
         return self._store
+
+    @property
+    def mode(self) -> RowMode:
+        """How rows meet those that are there."""
+        return self._mode
+
+    def letters(self) -> PostgresLetters:
+        """The table, for a replay of the dead letters in it."""
+        return PostgresLetters(self._store.address, self._table, sink=self.name)
 
     @property
     def writers_max(self) -> int:
@@ -293,6 +313,7 @@ class PostgresSink:
         problems = column_problems(schema, table) + self._mode.column_problems(schema) + self._key_problems(table)
         if table.kind not in ("r", "p"):
             problems.append("it is no ordinary or partitioned table")
+        problems += self._rule_problems(table)
         if problems:
             self._mismatch_raised("; ".join(problems))
         index = table.unique_index(self._mode.key)
@@ -303,9 +324,17 @@ class PostgresSink:
             target=(table.schema, table.name),
             staging_schema=self._staging_schema or table.schema,
             columns=wire_columns(schema, table),
-            types_sql=tuple(table.column(name).type_sql for name in schema.names),
+            types_sql=tuple(table.column(name).definition_sql for name in schema.names),
             refuse_null_keys=index is not None and not index.nulls_are_equal,
+            triggers=table.triggers,
         )
+
+    def _rule_problems(self, table: Table) -> list[str]:
+        """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
+        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[self._mode.name]]
+        if not met:
+            return []
+        return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
 
     def _key_problems(self, table: Table) -> list[str]:
         problems = []
@@ -325,8 +354,8 @@ class PostgresSink:
     def _check_rights(self, table: Table, user: str) -> None:
         place = f'"{table.schema}"."{table.name}"'
         staging = self._staging_schema or table.schema
-        for right in _RIGHTS[self._mode.name]:
-            if right in table.rights or (right == "SELECT" and not self._mode.key):
+        for right in self._rights_needed(table):
+            if right in table.rights:
                 continue
             grant = {
                 "STAGE": f'CREATE ON SCHEMA "{staging}"',
@@ -338,6 +367,11 @@ class PostgresSink:
                 cause=f"user {user!r} lacks {grant}{purpose}",
                 remedy=f'Run GRANT {grant} TO "{user}".',
             )
+
+    def _rights_needed(self, table: Table) -> list[str]:
+        """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
+        needed = [right for right in _RIGHTS[self._mode.name] if right != "SELECT" or self._mode.key]
+        return needed + ["SELECT"] * (self._mode.name == "replace" and bool(table.triggers))
 
     def _mismatch_raised(self, detail: str) -> Any:
         raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)

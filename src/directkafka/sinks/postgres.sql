@@ -3,19 +3,28 @@
 -- parameter, a percent sign in a column's name would be taken for one.
 
 -- name: find_table
--- The target, if it can be seen, and what this user may do with it.
+-- The target, if it can be seen, what this user may do with it, and what of its own may change what is done: row
+-- triggers that come before (bits 1 and 2 of tgtype), also those of partitions, and rules.
 SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
        has_table_privilege(c.oid, 'INSERT') AS may_insert,
        has_table_privilege(c.oid, 'SELECT') AS may_select,
        has_table_privilege(c.oid, 'UPDATE') AS may_update,
        has_table_privilege(c.oid, 'DELETE') AS may_delete,
        has_schema_privilege(coalesce(%(staging_schema)s, n.nspname), 'CREATE') AS may_stage,
-       has_database_privilege(current_database(), 'TEMPORARY') AS may_make_temporary
+       has_database_privilege(current_database(), 'TEMPORARY') AS may_make_temporary,
+       array(SELECT tgname::text FROM pg_trigger
+              WHERE (tgrelid = c.oid OR tgrelid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+                AND NOT tgisinternal AND tgenabled <> 'D' AND tgtype & 1 = 1 AND tgtype & 2 = 2
+              GROUP BY 1 ORDER BY 1) AS triggers,
+       array(SELECT rulename || ' on ' || CASE ev_type WHEN '2' THEN 'UPDATE' WHEN '3' THEN 'INSERT' ELSE 'DELETE' END
+               FROM pg_rewrite WHERE ev_class = c.oid AND ev_enabled <> 'D' AND ev_type <> '1'
+              ORDER BY 1) AS rules
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.oid = to_regclass(%(table)s);
 
 -- name: list_columns
--- Columns of the target with the type at the bottom of a domain, and of an array that of its elements.
+-- Columns of the target with the type at the bottom of a domain, and of an array that of its elements. A collation
+-- is named where it is not the type's own.
 WITH RECURSIVE bottom (attnum, oid, typmod) AS (
     SELECT attnum, atttypid, atttypmod FROM pg_attribute
      WHERE attrelid = %(oid)s AND attnum > 0 AND NOT attisdropped
@@ -27,10 +36,15 @@ SELECT a.attname AS name, format_type(a.atttypid, a.atttypmod) AS type_sql,
        t.typname AS base_type, t.typtype = 'e' AS is_enum, b.typmod,
        a.attnotnull AS not_null, a.atthasdef OR a.attidentity <> '' AS has_default,
        a.attgenerated <> '' OR a.attidentity = 'a' AS is_generated,
+       CASE WHEN a.attcollation <> declared.typcollation
+            THEN quote_ident(s.nspname) || '.' || quote_ident(o.collname) END AS collation,
        e.typname AS element_type, coalesce(e.typtype = 'e', false) AS element_is_enum, e.oid AS element_oid
   FROM pg_attribute a JOIN bottom b ON b.attnum = a.attnum
   JOIN pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
+  JOIN pg_type declared ON declared.oid = a.atttypid
   LEFT JOIN pg_type e ON e.oid = t.typelem AND t.typcategory = 'A'
+  LEFT JOIN pg_collation o ON o.oid = a.attcollation
+  LEFT JOIN pg_namespace s ON s.oid = o.collnamespace
  WHERE a.attrelid = %(oid)s ORDER BY a.attnum;
 
 -- name: list_unique_indexes
@@ -55,12 +69,12 @@ ALTER TABLE {target} ADD COLUMN IF NOT EXISTS {column} {type};
 -- name: create_staging
 -- Rows of tasks, by attempt, where no reader looks. Unlogged: a crash of the server empties it, and the
 -- committing transaction counts.
-CREATE UNLOGGED TABLE IF NOT EXISTS {staging} ({definitions}, _attempt uuid NOT NULL)
+CREATE UNLOGGED TABLE IF NOT EXISTS {staging} ({definitions})
   WITH (autovacuum_enabled = off);
 
 -- name: create_temporary
 -- The same for rows that came through the driver; it ends with the transaction.
-CREATE TEMPORARY TABLE {staging} ({definitions}, _attempt uuid NOT NULL) ON COMMIT DROP;
+CREATE TEMPORARY TABLE {staging} ({definitions}) ON COMMIT DROP;
 
 -- name: copy_rows
 -- Rows into a table, in the binary format.
@@ -68,25 +82,33 @@ COPY {table} ({columns}) FROM STDIN (FORMAT binary);
 
 -- name: count_attempts
 -- What the staging area really holds of each attempt.
-SELECT _attempt, count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) GROUP BY _attempt;
+SELECT {attempt}, count(*) FROM {staging} WHERE {attempt} = ANY ({attempts}) GROUP BY {attempt};
 
 -- name: count_nulls
 -- Rows with a null in a key that a unique index would not see, or in an order that then decides nothing.
-SELECT count(*) FROM {staging} WHERE _attempt = ANY ({attempts}) AND ({is_null});
+SELECT count(*) FROM {staging} WHERE {attempt} = ANY ({attempts}) AND ({is_null});
+
+-- name: count_keys
+-- Keys of the batch, and those of them that are in the table once its rows have moved. One with a null in it is not
+-- asked for: only an index that treats nulls as equal would find it.
+SELECT count(*), count(*) FILTER (WHERE EXISTS (SELECT FROM {target} AS held WHERE {is_same}))
+  FROM (SELECT DISTINCT {keys} FROM {staging} WHERE {attempt} = ANY ({attempts})) AS coming
+ WHERE ({coming}) IS NOT NULL;
 
 -- name: append
 -- Mode append.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY ({attempts});
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE {attempt} = ANY ({attempts});
 
 -- name: ignore
--- Mode ignore. Rows go in by key where there is one, so that two transactions do not wait for each other.
-INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE _attempt = ANY ({attempts})
-{order} ON CONFLICT {conflict} DO NOTHING;
+-- Mode ignore. Rows go in by key where there is one, so that two transactions do not wait for each other; those that
+-- collide in the order in which they came: the array of attempts is in the order of the tasks.
+INSERT INTO {target} ({columns}) SELECT {columns} FROM {staging} WHERE {attempt} = ANY ({attempts})
+ ORDER BY {order} array_position({attempts}, {attempt}), {place} ON CONFLICT {conflict} DO NOTHING;
 
 -- name: merge
 -- Mode merge: one row per key first (two rows of a key in one statement are an error), in the keys' order.
 INSERT INTO {target} AS held ({columns})
-SELECT {keys}, {sums} FROM {staging} WHERE _attempt = ANY ({attempts})
+SELECT {keys}, {sums} FROM {staging} WHERE {attempt} = ANY ({attempts})
  GROUP BY {keys} ORDER BY {keys}
     ON CONFLICT ({keys}) DO UPDATE SET {additions};
 
@@ -98,12 +120,12 @@ INSERT INTO {target} AS held ({columns}) SELECT {columns} FROM {winners} ORDER B
 
 -- name: all_rows
 -- The rows of upsert without an order.
-{staging} WHERE _attempt = ANY ({attempts});
+{staging} WHERE {attempt} = ANY ({attempts});
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
-(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS _rank
-   FROM {staging} WHERE _attempt = ANY ({attempts})) AS ranked WHERE _rank = 1;
+(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS {rank}
+   FROM {staging} WHERE {attempt} = ANY ({attempts})) AS ranked WHERE {rank} = 1;
 
 -- name: replace_row
 -- What upsert does to the row that is there.
@@ -116,6 +138,10 @@ UPDATE SET {assignments};
 -- name: empty_table
 -- Mode replace. DELETE, since TRUNCATE would keep readers waiting, and show them an empty table.
 DELETE FROM {target};
+
+-- name: count_left
+-- Mode replace: rows that a trigger has kept.
+SELECT count(*) FROM {target};
 
 -- name: find_double_key
 -- A key that comes more often than once, for the message.

@@ -12,6 +12,7 @@ from psycopg import sql
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.copy_rows import copy_chunks
+from directkafka.sinks.modes import check_left, check_taken
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import SQL
 from directkafka.sinks.postgres_writer import read_payload
@@ -42,24 +43,27 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
 
     Raises:
         RowCountError: a staging table holds other numbers than were reported.
-        RowRejectedError: a row without its key.
+        RowRejectedError: a row without its key, or rows that the table itself has left out.
         psycopg.Error: untranslated.
     """
     staged = [report for report in reports if report.staged]
     inline = [report for report in reports if report.payload]
     if plan.mode.name in ("append", "replace"):
         if plan.mode.name == "replace":
-            cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
-        rows = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
-        return rows + _append_staged(cursor, plan, staging, staged)
+            _empty(cursor, plan)
+        return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
-    if not staged and not inline:
+    # In the order of the tasks, which says what comes first.
+    counted = [report for report in reports if report.staged or report.payload]
+    if not counted:
         return 0
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
     source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
     _copy_inline(cursor, plan, source, inline, with_attempt=True)
-    _refuse_nulls(cursor, plan, source, [*staged, *inline])
-    _insert(cursor, plan, source, [*staged, *inline])
+    _refuse_nulls(cursor, plan, source, counted)
+    _insert(cursor, plan, source, counted)
+    if plan.triggers and plan.mode.key:
+        _check_keys(cursor, plan, source, counted)
     return sum(report.rows for report in reports)
 
 
@@ -85,6 +89,19 @@ def drop_staging(cursor: Cursor, plan: SinkPlan, names: Iterable[str]) -> set[st
     return {quoted[table] for (table,) in there}
 
 
+def _empty(cursor: Cursor, plan: SinkPlan) -> None:
+    cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
+    if plan.triggers:
+        found = cursor.connection.execute(sql.SQL(SQL["count_left"]).format(target=plan.target_sql)).fetchone()
+        check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
+
+
+def _append_inline(cursor: Cursor, plan: SinkPlan, inline: Sequence[TaskReport]) -> int:
+    sent, stored = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
+    _check_taken(plan, sent=sent, taken=stored)
+    return stored
+
+
 def _append_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> int:
     """Move staged rows, and count them as they move: one pass over the table instead of two.
 
@@ -96,8 +113,32 @@ def _append_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequenc
     if _is_there(cursor, plan, staging):
         moved = _insert(cursor, plan, plan.staging_sql(staging), staged)
     reported = sum(report.rows for report in staged)
-    check_count(store=plan.store, sink=plan.sink, reported=reported, found=moved)
+    if moved != reported:
+        # Either rows are gone from the staging area, and are written again, or the table has not taken them.
+        _check_staged(cursor, plan, staging, staged)
+    _check_taken(plan, sent=reported, taken=moved)
     return moved
+
+
+def _check_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, counted: Sequence[TaskReport]) -> None:
+    """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
+    key = plan.mode.key
+    statement = sql.SQL(SQL["count_keys"]).format(
+        target=plan.target_sql,
+        staging=source,
+        keys=identifiers(key),
+        is_same=sql.SQL(" AND ").join(sql.SQL("held.{0} = coming.{0}").format(sql.Identifier(name)) for name in key),
+        coming=_each(key, "coming.{}"),
+        attempt=plan.attempt_sql,
+        attempts=_attempts(counted),
+    )
+    found = cursor.connection.execute(statement).fetchone()
+    assert found is not None, "an aggregate without GROUP BY has one row"
+    _check_taken(plan, sent=found[0], taken=found[1])
+
+
+def _check_taken(plan: SinkPlan, *, sent: int, taken: int) -> None:
+    check_taken(store=plan.store, sink=plan.sink, sent=sent, taken=taken, triggers=plan.triggers)
 
 
 def _is_there(cursor: Cursor, plan: SinkPlan, staging: str) -> bool:
@@ -112,16 +153,18 @@ def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence
     found: dict[str, int] = {}
     if _is_there(cursor, plan, staging):
         table = plan.staging_sql(staging)
-        statement = sql.SQL(SQL["count_attempts"]).format(staging=table, attempts=_attempts(staged))
+        statement = sql.SQL(SQL["count_attempts"]).format(
+            staging=table, attempt=plan.attempt_sql, attempts=_attempts(staged)
+        )
         counted = cursor.connection.execute(statement).fetchall()
         found = {attempt.hex: count for attempt, count in counted}
-    for report in staged:
-        check_count(
-            store=plan.store,
-            sink=plan.sink,
-            reported=report.rows,
-            found=found.get(report.attempt, 0),
-        )
+    other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+    check_count(
+        store=plan.store,
+        sink=plan.sink,
+        reported=sum(report.rows for report in other),
+        found=sum(found.get(report.attempt, 0) for report in other),
+    )
 
 
 def _copy_inline(
@@ -131,9 +174,10 @@ def _copy_inline(
     inline: Sequence[TaskReport],
     *,
     with_attempt: bool,
-) -> int:
+) -> tuple[int, int]:
+    """Rows sent, and rows that the server says it has stored."""
     if not inline:
-        return 0
+        return 0, 0
     sent = 0
 
     def chunks() -> Iterator[memoryview]:
@@ -145,8 +189,7 @@ def _copy_inline(
                 yield from encoder.chunks(batch)
 
     stored = copy_chunks(cursor, plan.copy_sql(table, with_attempt=with_attempt), chunks())
-    check_count(store=plan.store, sink=plan.sink, reported=sent, found=stored)
-    return stored
+    return sent, stored
 
 
 def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identifier:
@@ -180,7 +223,9 @@ def _refuse_nulls_in(
     reason: str,
 ) -> None:
     is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in names)
-    statement = sql.SQL(SQL["count_nulls"]).format(staging=source, is_null=is_null, attempts=_attempts(reports))
+    statement = sql.SQL(SQL["count_nulls"]).format(
+        staging=source, is_null=is_null, attempt=plan.attempt_sql, attempts=_attempts(reports)
+    )
     found = cursor.connection.execute(statement).fetchone()
     if found and found[0]:
         raise RowRejectedError(store=plan.store, sink=plan.sink, detail=f"{found[0]} rows have a null {reason}")
@@ -195,7 +240,7 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
     key, add = plan.mode.key, plan.mode.add
     keys = identifiers(key)
     by_key = sql.SQL("({})").format(keys) if key else sql.SQL("")
-    order = sql.SQL("ORDER BY {}").format(keys) if key else sql.SQL("")
+    order = sql.SQL("{},").format(keys) if key else sql.SQL("")
     names = identifiers((*key, *add)) if plan.mode.name == "merge" else plan.columns_sql
     statement = sql.SQL(SQL[block]).format(
         target=plan.target_sql,
@@ -206,7 +251,9 @@ def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Seq
         keys=keys,
         sums=_each(add, "coalesce(sum({}), 0)"),
         additions=_each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+        attempt=plan.attempt_sql,
         attempts=_attempts(reports),
+        place=plan.place_sql,
     )
     cursor.execute(statement)
     return cursor.rowcount
@@ -239,6 +286,8 @@ def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskRepor
         columns=plan.columns_sql,
         keys=identifiers(plan.mode.key),
         descending=_each(plan.mode.order, "{} DESC"),
+        rank=plan.rank_sql,
+        attempt=plan.attempt_sql,
         attempts=_attempts(reports),
     )
 

@@ -10,6 +10,7 @@ from psycopg import sql
 from directkafka.sinks.copy_rows import RowEncoder, WireColumn
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.postgres_table import SQL
+from directkafka.sinks.table_name import free_name
 
 __all__ = ["SinkPlan", "identifiers"]
 
@@ -24,8 +25,9 @@ class SinkPlan:
         target: schema and name of the table.
         staging_schema: where staging tables are made.
         columns: the DataFrame's columns in order, with their wire types.
-        types_sql: the target columns' types, in the same order.
+        types_sql: the target columns' types and collations, in the same order.
         refuse_null_keys: whether the unique index would let two rows without a key in.
+        triggers: of the target, those that may leave rows out.
     """
 
     store: str
@@ -36,6 +38,7 @@ class SinkPlan:
     columns: tuple[WireColumn, ...]
     types_sql: tuple[str, ...]
     refuse_null_keys: bool = False
+    triggers: tuple[str, ...] = ()
 
     @property
     def target_sql(self) -> sql.Identifier:
@@ -52,17 +55,37 @@ class SinkPlan:
         return identifiers(column.name for column in self.columns)
 
     @property
+    def attempt_sql(self) -> sql.Identifier:
+        """A staging table's column for the task attempt that a row is of."""
+        return self._own("directkafka_attempt")
+
+    @property
+    def place_sql(self) -> sql.Identifier:
+        """A staging table's column that counts the rows of an attempt as they came; for mode ignore alone."""
+        return self._own("directkafka_place")
+
+    @property
+    def rank_sql(self) -> sql.Identifier:
+        """What a query calls the rank of a row among those of its key."""
+        return self._own("directkafka_rank")
+
+    @property
     def definitions_sql(self) -> sql.Composed:
-        """The columns and their types, for a staging table."""
-        return sql.SQL(", ").join(
+        """The columns of a staging table: the target's, which compare as they do there, and our own."""
+        columns = [
             sql.SQL("{} {}").format(sql.Identifier(column.name), sql.SQL(kind))
             for column, kind in zip(self.columns, self.types_sql, strict=True)
-        )
+        ]
+        columns.append(sql.SQL("{} uuid NOT NULL").format(self.attempt_sql))
+        if self.mode.name == "ignore":
+            columns.append(sql.SQL("{} bigint GENERATED ALWAYS AS IDENTITY").format(self.place_sql))
+        return sql.SQL(", ").join(columns)
 
     def copy_sql(self, table: sql.Identifier, *, with_attempt: bool) -> sql.Composed:
         """The COPY statement that goes with :meth:`encoder`."""
-        names = [column.name for column in self.columns] + ["_attempt"] * with_attempt
-        return sql.SQL(SQL["copy_rows"]).format(table=table, columns=identifiers(names))
+        own = [self.attempt_sql] * with_attempt
+        columns = sql.SQL(", ").join([*(sql.Identifier(column.name) for column in self.columns), *own])
+        return sql.SQL(SQL["copy_rows"]).format(table=table, columns=columns)
 
     def encoder(self, attempt: str = "") -> RowEncoder:
         """Encodes rows for the target, or with ``attempt`` (hex of a UUID) for a staging table."""
@@ -72,6 +95,9 @@ class SinkPlan:
             sink=self.sink,
             attempt=bytes.fromhex(attempt),
         )
+
+    def _own(self, wanted: str) -> sql.Identifier:
+        return sql.Identifier(free_name(wanted, [column.name for column in self.columns]))
 
 
 def identifiers(names: Iterable[str]) -> sql.Composed:

@@ -49,6 +49,7 @@ class TableColumn:
         typmod: the type's modifier at the bottom of a domain, or -1.
         not_null, has_default: as declared; an identity counts as a default.
         is_generated: whether only the database may give it a value.
+        collation: quoted, where it is not the type's own.
         element_type, element_is_enum, element_oid: of an array, as ``base_type`` and ``is_enum`` of its elements.
     """
 
@@ -60,9 +61,15 @@ class TableColumn:
     not_null: bool
     has_default: bool
     is_generated: bool
+    collation: str | None = None
     element_type: str | None = None
     element_is_enum: bool = False
     element_oid: int | None = None
+
+    @property
+    def definition_sql(self) -> str:
+        """Type and collation, so that another table's column compares as this one does."""
+        return f"{self.type_sql} COLLATE {self.collation}" if self.collation else self.type_sql
 
     def element(self) -> TableColumn:
         """A column of an array's elements; lengths and precisions are those of the array."""
@@ -89,6 +96,8 @@ class Table:
         kind: ``pg_class.relkind``.
         rights: of INSERT, SELECT, UPDATE, DELETE, STAGE (create tables in the staging schema) and TEMPORARY, those
             that this user has.
+        triggers: row triggers that come before a row is written, and may leave it out.
+        rules: as ``name on INSERT``.
     """
 
     schema: str
@@ -97,6 +106,8 @@ class Table:
     columns: tuple[TableColumn, ...]
     unique_indexes: tuple[UniqueIndex, ...]
     rights: frozenset[str]
+    triggers: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
 
     def column(self, name: str) -> TableColumn:
         """The column of this name, which must be there."""
@@ -131,6 +142,8 @@ def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema:
             UniqueIndex(columns=frozenset(i["columns"]), nulls_are_equal=i["nulls_are_equal"]) for i in indexes
         ),
         rights=frozenset(right for right, has in rights.items() if has),
+        triggers=tuple(found["triggers"]),
+        rules=tuple(found["rules"]),
     )
 
 

@@ -77,6 +77,9 @@ class SQLiteDialect:
     """See :class:`~directkafka.sinks.file_table.Dialect`."""
 
     table_suffix: Final = " STRICT"
+    insert_sql: Final = "INSERT OR ABORT"
+    is_typed: Final = False
+    goes_row_by_row: Final = True
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """A storage class; there is none for nested types, nor for sums of decimals."""
@@ -89,10 +92,6 @@ class SQLiteDialect:
             (not is_sum and (_is_text(kind) or _is_time(kind) or pa.types.is_decimal(kind)), "TEXT"),
         )
         return next((name for fits, name in classes if fits), None)
-
-    def temporary_type(self, kind: pa.DataType) -> str:
-        """None: a column without a type keeps every value as it came."""
-        return ""
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
         """By the column's affinity: what it would convert with loss, or keep in another class, does not fit."""
@@ -126,12 +125,17 @@ class SQLiteDialect:
         """From the pragmas, which are tables as well."""
         (table,) = name
         found = connection.rows(
-            "SELECT master.type, list.strict FROM sqlite_master AS master, pragma_table_list($1) AS list "
+            "SELECT master.type, list.strict, list.type, master.sql "
+            "FROM sqlite_master AS master, pragma_table_list($1) AS list "
             "WHERE lower(master.name) = lower($1) AND list.schema = 'main'",
             (table,),
         )
         if not found:
             return None
+        triggers = connection.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND lower(tbl_name) = lower($1) ORDER BY name",
+            (table,),
+        )
         columns = connection.rows(
             'SELECT name, type, "notnull", dflt_value IS NOT NULL, pk, hidden FROM pragma_table_xinfo($1)', (table,)
         )
@@ -157,6 +161,9 @@ class SQLiteDialect:
             ),
             unique=_unique(key, indexes),
             is_table=found[0][0] == "table",
+            triggers=tuple(name for (name,) in triggers),
+            # No pragma tells of ON CONFLICT clauses. A column or a comment of this name costs a detour, no more.
+            is_plain=not triggers and found[0][2] == "table" and "CONFLICT" not in str(found[0][3]).upper(),
         )
 
     def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Converter:

@@ -1,8 +1,10 @@
-"""Names of tables as users write them."""
+"""Names of tables as users write them, and of columns of our own beside a DataFrame's."""
 
 from __future__ import annotations
 
-__all__ = ["parse_name"]
+from collections.abc import Collection
+
+__all__ = ["free_name", "parse_name"]
 
 
 def parse_name(text: str, *, parts_max: int = 2, fold: bool = True) -> tuple[str, ...]:
@@ -30,6 +32,14 @@ def parse_name(text: str, *, parts_max: int = 2, fold: bool = True) -> tuple[str
     if not all(parts):
         raise ValueError(f"{text!r} is not a table's name: a part of it is empty")
     return tuple(parts)
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """A name for a column of our own that no column of a DataFrame has; case is ignored, as in SQLite and DuckDB."""
+    known = {name.lower() for name in taken}
+    while wanted in known:
+        wanted += "_"
+    return wanted
 
 
 def _next_part(text: str, *, fold: bool) -> tuple[str, str]:

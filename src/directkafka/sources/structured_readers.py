@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from directkafka.errors import DataLossError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
-from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
+from directkafka.options import SourceOptions
 from directkafka.options.spec import LONG_MAX
 from directkafka.planning.plan import (
     BatchPlan,
@@ -88,7 +88,7 @@ class BatchReader(DataSourceReader):
                 view=view,
                 start_found=cluster.lookups(options.starting, view),
                 end_found=cluster.lookups(options.ending, view),
-                policy=_policy(options),
+                policy=PlanPolicy.of(options),
             )
             return _partitions(batch, cluster, view)
         finally:
@@ -97,17 +97,6 @@ class BatchReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""
         return _read(partition)
-
-
-def _policy(options: SourceOptions, *, limits: OffsetLimits = NO_LIMITS, min_offsets: int = 0) -> PlanPolicy:
-    return PlanPolicy(
-        limits=limits,
-        min_offsets=min_offsets,
-        fail_on_data_loss=options.fail_on_data_loss,
-        min_partitions=options.min_partitions,
-        max_records_per_partition=options.max_records_per_partition,
-        group_id_given=options.group_id is not None,
-    )
 
 
 def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
@@ -175,7 +164,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first_offsets(self, view: ClusterView) -> Nested:
         positions = self._options.starting
-        origin = plan_origin(positions, view, self._cluster.lookups(positions, view), _policy(self._options))
+        origin = plan_origin(positions, view, self._cluster.lookups(positions, view), PlanPolicy.of(self._options))
         _log_losses(origin)
         self._remember(view)
         log.info("the query starts at %s", to_nested(origin.ends()))
@@ -201,11 +190,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
         """What counts for the next batch. Spark hands back our own limit, or asks for all (``Trigger.Once``)."""
         if isinstance(limit, ReadAllAvailable):
-            return _policy(self._options)
+            return PlanPolicy.of(self._options)
         waited_ms = None if self._planned_at_s is None else (time.monotonic() - self._planned_at_s) * 1000
         # A run with an end to reach does not wait for records that will not be its own.
         min_offsets = 0 if self._target is not None else self._options.min_offsets.after(waited_ms)
-        return _policy(self._options, limits=self._options.limits, min_offsets=min_offsets)
+        return PlanPolicy.of(self._options, limits=self._options.limits, min_offsets=min_offsets)
 
     def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
         """Where the query is. Spark's offset log has no topic ids: those that this process has seen must do."""
@@ -226,7 +215,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         view = self._cluster.last_view
         between = progress_between(from_nested(start), from_nested(end), view)
-        return _partitions(plan_pinned(between, view, _policy(self._options)), self._cluster, view)
+        return _partitions(plan_pinned(between, view, PlanPolicy.of(self._options)), self._cluster, view)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""

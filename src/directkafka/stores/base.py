@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from directkafka.errors import DirectKafkaError
 from directkafka.offsets import PartitionProgress, TopicPartition
 
 if TYPE_CHECKING:
@@ -143,13 +144,20 @@ class SecondPhase:
 
     Attributes:
         router: runs where the rows are, before they are shuffled: adds the column :data:`TARGET` (int32).
+        claim_routing: runs at the end of a routing task, with the number of the partition it dealt, where Spark may
+            run single tasks again while others of the same stage have written: it raises for every attempt but one.
         writer: runs after the shuffle, once per task: **a second attempt of a task must not run it**.
         writer_count: how many tasks.
+        limit_ms: how long all of it may take, in milliseconds; then it is cancelled.
+        too_slow: makes the error for that, on the driver.
     """
 
     router: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+    claim_routing: Callable[[int], None]
     writer: TaskWriter
     writer_count: int
+    limit_ms: int
+    too_slow: Callable[[], DirectKafkaError]
 
 
 @runtime_checkable
@@ -305,6 +313,13 @@ class EarlyStore(Store, Protocol):
         """
         ...
 
+    def abandon(self, batch: BatchName) -> None:
+        """Abort the transaction of this try of the batch if it is open still, whatever ended the try.
+
+        Never raises for a store that does not answer: it ends the transaction by itself after its timeout.
+        """
+        ...
+
 
 @runtime_checkable
 class TwoPhaseSink(Sink, Protocol):
@@ -333,7 +348,7 @@ class TwoPhaseSink(Sink, Protocol):
             transaction: from :meth:`EarlyStore.begin`.
             batch: which try of which batch.
             reports: of the first job.
-            writers_max: how many tasks can run at a time.
+            writers_max: how many tasks can run at a time, at least 1; more than these are never run.
 
         Raises:
             SchemaMismatchError: a target is not there.

@@ -93,13 +93,17 @@ class DuckDBConnection:
         found: list[Row] = self._connection.execute(statement, list(parameters) or None).fetchall()
         return found
 
-    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> None:
+    def insert(self, statement: str) -> int:
+        """An INSERT returns its count."""
+        return int(self.rows(statement)[0][0])
+
+    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> int:
         """DuckDB pulls the reader's batches while it inserts."""
         names = ", ".join(quoted(column) for column in reader.schema.names)
         place = quoted("temp", *table) if is_temporary else quoted(*table)
         self._connection.register(_READER, reader)
         try:
-            self._connection.execute(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
+            return self.insert(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
         finally:
             self._connection.unregister(_READER)
 

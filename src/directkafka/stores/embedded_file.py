@@ -25,13 +25,20 @@ class FileConnection(Protocol):
         """Run one statement with parameters ``$1, $2, ...``; what it returns, empty for nothing."""
         ...
 
-    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> None:
+    def insert(self, statement: str) -> int:
+        """Run one INSERT; how many rows it has put or changed."""
+        ...
+
+    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> int:
         """Append the reader's batches to a table's columns of the same names, without a Python object per row.
 
         Args:
             table: the parts of its name, unquoted.
             reader: the rows; what it raises ends the statement, as an error of the database's.
             is_temporary: whether the table is this connection's own.
+
+        Returns:
+            How many rows the table has taken, if it has no triggers.
         """
         ...
 

@@ -9,22 +9,26 @@ beginning. Rights (ACLs) the user needs: WRITE and DESCRIBE on the transactional
 DESCRIBE_CONFIGS, READ and WRITE on the ledger's topic; DESCRIBE and WRITE on the topics of the rows; READ on a group
 that is committed to.
 
-Brokers must be of 3.6 or later. Older ones take a late produce of a transaction that has ended, and leave a transaction
-hanging that nobody ends (KIP-890); from 3.6 on, a leader asks the coordinator before it takes a transaction's first
-batch (``transaction.partition.verification.enable``, which must stay on).
+Brokers must be of 3.6 or later, which is looked at before anything is written; see
+:mod:`directkafka.stores.kafka_cluster`.
 """
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Mapping, Sequence
 
-from directkafka.errors import FencedError, KafkaError, OffsetMismatchError
+from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
 from directkafka.faults import reach
+from directkafka.kafka.brokers import look_at_brokers, topic_settings
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
+from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
 from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.stores.kafka_batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
+from directkafka.stores.kafka_cluster import ASKED, check_brokers
 from directkafka.stores.kafka_errors import translate
 from directkafka.stores.kafka_ledger import LedgerRecord
 from directkafka.stores.kafka_owner import PipelineOwner
@@ -35,6 +39,10 @@ __all__ = ["KafkaStore"]
 
 Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
+_TRANSACTIONAL_ID_REFUSED = 53
+
+log = logging.getLogger("directkafka.stores.kafka")
+
 
 class KafkaStore:
     """A Kafka cluster as the place where a pipeline commits; see the module's text.
@@ -42,6 +50,7 @@ class KafkaStore:
     Args:
         kafka_params: Kafka's dotted client names, those of producers included.
         name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
         fence_timeout_s: bound on fencing, in seconds, while another driver does the same.
         resolve_timeout_s: how long a coordinator is asked again, in seconds, before its answer counts as lost.
 
@@ -54,11 +63,16 @@ class KafkaStore:
         kafka_params: Mapping[str, object],
         *,
         name_prefix: str = "directkafka",
+        ledger_replicas: int | None = None,
         fence_timeout_s: float = 30.0,
         resolve_timeout_s: float = 30.0,
     ) -> None:
         self.options = TransactionOptions.from_kafka_params(kafka_params, where="a Kafka sink")
+        if ledger_replicas is not None and ledger_replicas < 1:
+            reason = f"a topic has 1 replica or more, not {ledger_replicas}"
+            raise OptionError(option="ledger_replicas", where="a Kafka sink", reason=reason)
         self.label = f"kafka {','.join(self.options.client.bootstrap_servers)}"
+        self._ledger_replicas = ledger_replicas
         self._name_prefix = name_prefix
         self._fence_timeout_s = fence_timeout_s
         self._resolve_timeout_s = resolve_timeout_s
@@ -66,6 +80,9 @@ class KafkaStore:
         self._owners: dict[str, PipelineOwner] = {}
         self._client: KafkaClient | None = None
         self._cluster_id = ""
+        self._is_checked = False
+        #: What a group's coordinator said last to its offsets, where that was no.
+        self._group_refusals: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"KafkaStore({self.label!r})"
@@ -89,15 +106,34 @@ class KafkaStore:
                 self._cluster_id = metadata.cluster_id
         return f"kafka/{self._cluster_id}/{self._name_prefix}"
 
+    def check(self) -> None:
+        """Look whether the brokers can do what is asked of them, once; nothing is written.
+
+        Raises:
+            EnvironmentFaultError: they are too old, or too new.
+            StoreUnavailableError, StoreAccessError: they cannot be asked.
+        """
+        if not self._is_checked:
+            with translate(self.label):
+                for warning in check_brokers(look_at_brokers(self.client, ASKED)):
+                    log.warning("%s: %s", self.label, warning)
+            self._is_checked = True
+
+    def is_ledger(self, topic: str) -> bool:
+        """Whether a topic is a pipeline's ledger, by its name: this one's, or another's."""
+        return topic.startswith(f"{self._name_prefix}.ledger.")
+
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1; see :meth:`directkafka.stores.base.Store.fence`.
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
-            SchemaMismatchError: the ledger's topic is not compacted, or has several partitions.
+            SchemaMismatchError: the ledger's topic was deleted, is not compacted, or has several partitions.
             OptionError: ``transaction.timeout.ms`` is more than the brokers allow.
+            EnvironmentFaultError: the brokers are too old.
             StoreAccessError: a right is missing.
         """
+        self.check()
         with translate(self.label):
             return self._owner(pipeline).fence(generation)
 
@@ -134,8 +170,14 @@ class KafkaStore:
         """
         with translate(self.label):
             self._owner(batch.pipeline).give_up(cause)
+            self._learn(self._owner(batch.pipeline), cause)
             if isinstance(cause, KafkaError):
                 raise cause
+
+    def abandon(self, batch: BatchName) -> None:
+        """Abort the batch's transaction if it is open still; see :class:`directkafka.stores.base.EarlyStore`."""
+        if batch.pipeline in self._owners:
+            self._owners[batch.pipeline].abandon(batch.attempt)
 
     def commit(
         self,
@@ -169,6 +211,7 @@ class KafkaStore:
                 owner.commit(transaction, record)
             except BaseException as error:
                 owner.give_up(error)
+                self._learn(owner, error)
                 raise
         reach("commit.answered")
         return committed
@@ -196,12 +239,16 @@ class KafkaStore:
                 store=self.label,
                 fence_timeout_s=self._fence_timeout_s,
                 patience_ms=round(self._resolve_timeout_s * 1000),
+                ledger_replicas=self._ledger_replicas,
             )
         return self._owners[pipeline]
 
     def _write(
         self, transaction: KafkaTransaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
     ) -> LedgerEntry:
+        for sink, _, _ in writes:
+            # Before any row is looked at: what is refused does not depend on which sinks have rows in this batch.
+            transaction.reserve(getattr(sink, "topics", ()), sink=sink.name)
         counts: dict[str, int] = {}
         for sink, batch, reports in writes:
             with translate(self.label, sink=sink.name):
@@ -209,10 +256,44 @@ class KafkaStore:
             reported = sum(report.rows for report in reports)
             check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
             counts[sink.name] = counts.get(sink.name, 0) + rows
-            if group := getattr(sink, "offsets_group", None):
-                transaction.commit_offsets(group, entry.ends())
+            # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
+            if (group := getattr(sink, "offsets_group", None)) and entry.progress:
+                self._tell_group(transaction, group, entry.ends())
         reach("commit.rows_moved")
         return with_counts(entry, previous, counts)
+
+    def _tell_group(self, transaction: KafkaTransaction, group: str, ends: Mapping[TopicPartition, int]) -> None:
+        """Commit the source's offsets for lag tools; what is refused is said once, and stops nothing.
+
+        Java's producer aborts the transaction then, for to its user these offsets are the position. Here the ledger is.
+        The broker's side is in order either way: the group's part of the transaction has what was taken, or nothing.
+        (Without an answer it is not: offsets that arrive late would be in no transaction. So that redoes the batch.)
+        """
+        try:
+            missing = transaction.commit_offsets(group, ends)
+        except BrokerResponseError as error:
+            if error.code == _TRANSACTIONAL_ID_REFUSED:
+                raise
+            refusal = str(error)
+        else:
+            topics = sorted({one.topic for one in missing})
+            refusal = f"the cluster has no longer all partitions of {', '.join(topics)}" if topics else ""
+        if refusal and self._group_refusals.get(group) != refusal:
+            log.warning("group %s lacks offsets of committed batches, which changes nothing else: %s", group, refusal)
+        self._group_refusals[group] = refusal
+
+    def _learn(self, owner: PipelineOwner, cause: BaseException) -> None:
+        """From a record batch that was too large: the next try has smaller ones."""
+        if (refused := refused_batch(cause)) is None:
+            return
+        found = topic_settings(self.client, refused.topic, [SIZE_LIMIT]).get(SIZE_LIMIT)
+        owner.options = with_smaller_batches(owner.options, refused, None if found is None else int(found))
+        log.warning(
+            "topic %s takes no record batch of %d bytes (its %s is %s): the rows are written again, from now on in "
+            "batches of %d bytes before compression. Set kafka.batch.size so to spare the first try",
+            refused.topic, refused.size_bytes, SIZE_LIMIT, found or "not to be seen by this user",
+            owner.options.producer.batch_size_bytes,
+        )  # fmt: skip
 
     def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: PipelineOwner) -> None:
         record = owner.record

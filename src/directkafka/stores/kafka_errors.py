@@ -26,6 +26,7 @@ from directkafka.errors import (
     TopicNotFoundError,
 )
 from directkafka.producer_errors import (
+    BatchTooLargeError,
     DeliveryTimeoutError,
     ProducerFencedError,
     ProducerStateError,
@@ -73,12 +74,13 @@ def meaning(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaErro
     cause = " ".join(str(error).split())
     if isinstance(error, BrokerAccessError):
         return StoreAccessError(store=store, cause=error.cause, remedy=f"{error.remedy}.")
+    # A batch of several records is written again as smaller ones: see directkafka.stores.kafka_batch_size.
+    if isinstance(error, _PASSING) or (isinstance(error, BatchTooLargeError) and error.records > 1):
+        return StoreUnavailableError(store=store, cause=cause.rstrip("."))
+    if isinstance(error, RecordTooLargeError | RecordRejectedError | BatchTooLargeError):
+        return RowRejectedError(store=store, sink=sink or f"topic {error.topic}", detail=cause.rstrip("."))
     if isinstance(error, BrokerResponseError):
         return _answer(error, store, cause)
-    if isinstance(error, _PASSING):
-        return StoreUnavailableError(store=store, cause=cause.rstrip("."))
-    if isinstance(error, RecordTooLargeError | RecordRejectedError):
-        return RowRejectedError(store=store, sink=sink or "the ledger", detail=cause.rstrip("."))
     if isinstance(error, TopicNotFoundError):
         return SchemaMismatchError(store=store, sink=sink or "the ledger", detail=cause)
     return error

@@ -15,14 +15,18 @@ Two ways to read it:
 from __future__ import annotations
 
 import json
+import logging
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.errors import SchemaMismatchError
+from directkafka.errors import SchemaMismatchError, StoreUnavailableError
+from directkafka.kafka.brokers import look_at_brokers
+from directkafka.kafka.claims import CLAIM
 from directkafka.kafka.client import KafkaClient, raise_for
 from directkafka.kafka.metadata import Leader, Metadata
 from directkafka.kafka.range_task import RangeTask
@@ -30,9 +34,12 @@ from directkafka.kafka.reader import read_range
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
+from directkafka.stores.kafka_cluster import ASKED, Replicas, in_sync_of, replicas_of
 from directkafka.stores.ledger import check_version, progress_from_json, progress_to_json
 
 __all__ = ["NO_RECORD", "LedgerRecord", "LedgerTopic"]
+
+log = logging.getLogger("directkafka.stores.kafka")
 
 #: Of a topic made by us. Small segments, so that the cleaner, which leaves the newest one alone, has work to do; what
 #: tasks write here (:mod:`directkafka.kafka.claims`) must outlive any transaction.
@@ -43,7 +50,6 @@ _TOPIC_CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "min.compaction.lag.ms": "3600000",
 }
-_REPLICAS_WANTED: Final = 3
 _TOPIC_EXISTS: Final = 36
 _TOPIC_RESOURCE: Final = 2
 _MADE_TIMEOUT_S: Final = 30.0
@@ -119,15 +125,20 @@ class LedgerTopic:
         topic: its name.
         pipeline: the key of its records.
         store: the store's label, for messages.
+        replicas: how many the topic is given when it is made; None: see :mod:`directkafka.stores.kafka_cluster`.
     """
 
-    def __init__(self, client: KafkaClient, topic: str, pipeline: str, *, store: str) -> None:
+    def __init__(
+        self, client: KafkaClient, topic: str, pipeline: str, *, store: str, replicas: int | None = None
+    ) -> None:
         self._client = client
+        self._replicas = replicas
         self._pipeline = pipeline
         self._store = store
         self._stable = Metadata(client, isolation_level="read_committed")
         self._all = Metadata(client, isolation_level="read_uncommitted")
         self._options: ClientOptions = replace(client.options, isolation_level="read_committed")
+        self._uncommitted = replace(client.options, isolation_level="read_uncommitted")
         self.place = TopicPartition(topic, 0)
 
     def exists(self) -> bool:
@@ -139,6 +150,7 @@ class LedgerTopic:
 
         Raises:
             SchemaMismatchError: it has several partitions, or is not compacted; says how to correct that.
+            StoreUnavailableError: fewer brokers are up than it is to have replicas.
             BrokerResponseError: it may not be made, or looked at.
         """
         described = self._all.topics([self.place.topic]).get(self.place.topic)
@@ -146,9 +158,11 @@ class LedgerTopic:
             self._make()
             return
         if len(described.leaders) != 1:
-            self._refuse(f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go")
+            raise self.wrong(
+                f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go"
+            )
         if (policy := self._cleanup_policy()) != "compact":
-            self._refuse(
+            raise self.wrong(
                 f"has cleanup.policy={policy}, under which entries are deleted: run kafka-configs.sh --alter "
                 f"--topic {self.place.topic} --add-config cleanup.policy=compact"
             )
@@ -173,6 +187,17 @@ class LedgerTopic:
         stable_end = self._stable.offsets_at({self.place: -1})[self.place]
         return self._newest(stable_end or 0)
 
+    def claims(self, start: int) -> pa.RecordBatch:
+        """Tombstones for what tasks have claimed from this offset on: the columns of a record, one row for each claim.
+
+        Written in the claims' own transaction, they hide no claim while it counts: nothing behind an open transaction's
+        first record is compacted.
+        """
+        columns = [batch.column("key") for batch in self._records(start, self.end(), self._uncommitted)]
+        keys = pa.chunked_array(columns, pa.binary())
+        found = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
+        return pa.record_batch({"key": found, "value": pa.nulls(len(found), pa.binary())})
+
     def leader(self) -> Leader:
         """Where the topic's partition is led."""
         return self._all.topics([self.place.topic])[self.place.topic].leaders[0]
@@ -188,30 +213,34 @@ class LedgerTopic:
             until, tail = start, tail * _TAIL_GROWTH
         return NO_RECORD
 
-    def _last_value(self, start: int, until: int) -> bytes | None:
+    def _records(self, start: int, until: int, options: ClientOptions) -> Iterator[pa.RecordBatch]:
         leader = self.leader()
         task = RangeTask(
             range=OffsetRange(self.place.topic, 0, start, until),
             topic_id="",
             host=leader.host,
             port=leader.port,
-            client=self._options,
+            client=options,
             columns=("key", "value"),
             # Between the question for the start and this one the cleaner may have moved it.
             fail_on_data_loss=False,
             poll_timeout_ms=_READ_TIMEOUT_MS,
         )
+        return read_range(task)
+
+    def _last_value(self, start: int, until: int) -> bytes | None:
         last: bytes | None = None
-        for batch in read_range(task):
+        for batch in self._records(start, until, self._options):
             ours = batch.filter(pc.equal(batch.column("key"), pa.scalar(self._pipeline.encode(), pa.binary())))
             if ours.num_rows:
                 last = ours.column("value")[ours.num_rows - 1].as_py()
         return last
 
     def _make(self) -> None:
+        replicas = self._choose_replicas()
+        # Named, because a broker's own default may be more than there are replicas: then nothing could be written.
+        config = _TOPIC_CONFIG | {"min.insync.replicas": str(in_sync_of(replicas.count))}
         known = self._client.call("Metadata", topics=[], allow_auto_topic_creation=False)
-        replicas = min(_REPLICAS_WANTED, len(known.brokers))
-        config = _TOPIC_CONFIG | ({"min.insync.replicas": "2"} if replicas == _REPLICAS_WANTED else {})
         response = self._client.call(
             "CreateTopics",
             known.controller_id if known.controller_id >= 0 else None,
@@ -219,7 +248,7 @@ class LedgerTopic:
                 {
                     "name": self.place.topic,
                     "num_partitions": 1,
-                    "replication_factor": replicas,
+                    "replication_factor": replicas.count,
                     "assignments": [],
                     "configs": [{"name": name, "value": value} for name, value in config.items()],
                 }
@@ -229,8 +258,26 @@ class LedgerTopic:
         )
         code = response.topics[0].error_code
         if code != _TOPIC_EXISTS:
-            raise_for("CreateTopics", code, f"the ledger's topic {self.place.topic}", self._options)
+            self._raise_for("CreateTopics", code, "CREATE")
         self._wait_until_made()
+        tell = log.warning if replicas.is_guess else log.info
+        tell("the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason)
+
+    def _choose_replicas(self) -> Replicas:
+        """As many as told, whichever brokers are up; those that are not are waited for.
+
+        Raises:
+            StoreUnavailableError: not so many brokers are up.
+        """
+        brokers = look_at_brokers(self._client, ASKED)
+        replicas = replicas_of(self._replicas, brokers)
+        if replicas.count > len(brokers):
+            cause = (
+                f"the ledger's topic {self.place.topic} is to have {replicas.count} replicas ({replicas.reason}), and "
+                f"{len(brokers)} broker(s) are up. If there are no more, the sink's option ledger_replicas is for that"
+            )
+            raise StoreUnavailableError(store=self._store, cause=cause)
+        return replicas
 
     def _wait_until_made(self) -> None:
         """A broker may hear of a new topic a moment later than the controller."""
@@ -240,7 +287,7 @@ class LedgerTopic:
             if described is not None and described.leaders[0].node_id is not None:
                 return
             if time.monotonic() > deadline:
-                self._refuse(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
+                raise self.wrong(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
             time.sleep(0.02)
 
     def _cleanup_policy(self) -> str:
@@ -255,11 +302,15 @@ class LedgerTopic:
             ],
         )
         (found,) = response.results
-        raise_for("DescribeConfigs", found.error_code, f"the ledger's topic {self.place.topic}", self._options)
+        self._raise_for("DescribeConfigs", found.error_code, "DESCRIBE_CONFIGS")
         return ",".join(str(one.value) for one in found.configs)
 
-    def _refuse(self, detail: str) -> None:
-        raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
+    def _raise_for(self, api: str, code: int, right: str) -> None:
+        raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)
+
+    def wrong(self, detail: str) -> SchemaMismatchError:
+        """An error about this topic, to be raised by the caller."""
+        return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
 
 
 def _entry_to_json(entry: LedgerEntry | None) -> dict[str, Any] | None:

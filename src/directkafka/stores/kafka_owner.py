@@ -23,6 +23,7 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from directkafka.errors import (
     BrokerAccessError,
@@ -33,7 +34,6 @@ from directkafka.errors import (
     FetchTimeoutError,
     KafkaError,
     OptionError,
-    SchemaMismatchError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
@@ -59,6 +59,8 @@ REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFen
 _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
+#: How long a broker may not have heard of a topic that another driver has just made.
+_TOPIC_UNHEARD_S_MAX: Final = 3.0
 
 log = logging.getLogger("directkafka.stores.kafka")
 
@@ -75,6 +77,7 @@ class PipelineOwner:
         store: the store's label, for messages.
         fence_timeout_s: bound on fencing while another driver does the same, in seconds.
         patience_ms: how long a coordinator is asked again, in milliseconds.
+        ledger_replicas: of the ledger's topic when it is made; None: see :mod:`directkafka.stores.kafka_cluster`.
     """
 
     def __init__(
@@ -88,14 +91,17 @@ class PipelineOwner:
         store: str,
         fence_timeout_s: float,
         patience_ms: int,
+        ledger_replicas: int | None = None,
     ) -> None:
-        self._options = options
+        #: Of the transactions that are opened from now on.
+        self.options = options
         self._pipeline = pipeline
         self._driver = driver
         self._store = store
         self._fence_timeout_s = fence_timeout_s
         self._name_prefix = name_prefix
         self._patience_ms = patience_ms
+        self._ledger_replicas = ledger_replicas
         self.connect(client)
         #: The generation held; 0 before the fence.
         self.held = 0
@@ -112,11 +118,11 @@ class PipelineOwner:
     def connect(self, client: KafkaClient) -> None:
         """Use these connections from now on; what is held stays."""
         topic = f"{self._name_prefix}.ledger.{self._pipeline}"
-        self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store)
+        self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store, replicas=self._ledger_replicas)
         self._coordinator = Coordinator(
             client,
             f"{self._name_prefix}.{self._pipeline}",
-            transaction_timeout_ms=self._options.timeout_ms,
+            transaction_timeout_ms=self.options.timeout_ms,
             patience_ms=self._patience_ms,
         )
 
@@ -127,14 +133,16 @@ class PipelineOwner:
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
+            SchemaMismatchError: the ledger's topic is gone, or is not as it must be.
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
-        deadline = time.monotonic() + self._fence_timeout_s
         # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
         generation = self._attempted if generation is None else generation
+        deadline = time.monotonic() + self._fence_timeout_s
         while True:
             self._check_free(self._ledger.newest_standing(), generation)
+            self._check_is_not_lost()
             self._ledger.ensure()
             try:
                 self.held = self._fence_once(generation)
@@ -147,6 +155,23 @@ class PipelineOwner:
                     raise StoreUnavailableError(store=self._store, cause=cause) from error
                 # Of different length, so that the two do not meet again.
                 time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
+
+    def _check_is_not_lost(self) -> None:
+        """Refuse to begin anew where the ledger's topic is gone, and the transactional id was used.
+
+        A topic is made before the id is taken over. So it is there when the id is known, unless somebody deleted it; or
+        a driver made it a moment ago, and the broker that is asked here has not heard of it yet.
+        """
+        deadline = time.monotonic() + _TOPIC_UNHEARD_S_MAX
+        while not self._ledger.exists() and self._coordinator.is_known():
+            if time.monotonic() > deadline:
+                raise self._ledger.wrong(
+                    "is gone, and the pipeline has run before: begun anew, it would write all its rows again. Find out "
+                    "what is committed. To begin anew all the same, give the pipeline another name, or make the topic: "
+                    f"kafka-topics.sh --create --topic {self._ledger.place.topic} --partitions 1 "
+                    "--config cleanup.policy=compact"
+                )
+            time.sleep(_FENCE_PAUSE_S_MAX)
 
     def _fence_once(self, generation: int | None) -> int:
         self.abandon()
@@ -201,11 +226,10 @@ class PipelineOwner:
     def _check_is_there(self, record: LedgerRecord) -> None:
         """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
         if record.generation < self.held:
-            detail = (
-                f"has generation {record.generation}, and this driver wrote {self.held}: it was deleted, made again or "
-                "restored. Find out what is committed, and give the pipeline another name to begin anew"
+            raise self._ledger.wrong(
+                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted or restored. Find "
+                "out what is committed, and give the pipeline another name to begin anew"
             )
-            raise SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self._ledger.place}", detail=detail)
 
     # Steps 3 and 4.
 
@@ -244,8 +268,8 @@ class PipelineOwner:
         reach("commit.ledger_produced")
         try:
             transaction.end(commit=True)
+        # The last two: it was sent, the connection broke, and the new one was refused.
         except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
-            # The last two: it was sent, the connection broke, and the new one was refused.
             self._settle(record, error)
         self._committed(transaction, record)
 
@@ -266,11 +290,15 @@ class PipelineOwner:
             transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
-    def abandon(self) -> None:
-        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself."""
-        transaction, self._transaction = self._transaction, None
-        if transaction is None:
+    def abandon(self, attempt: str | None = None) -> None:
+        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
+
+        Args:
+            attempt: only if it is this one's; None: whosever it is.
+        """
+        if self._transaction is None or attempt not in (None, self._transaction.attempt):
             return
+        transaction, self._transaction = self._transaction, None
         transaction.close()
         if transaction.is_open:
             try:
@@ -284,7 +312,7 @@ class PipelineOwner:
         self._transaction = KafkaTransaction(
             self._coordinator,
             self._identity,
-            self._options,
+            self.options,
             attempt=attempt,
             ledger=self._ledger.place,
             ledger_end=self._read_until,
@@ -293,8 +321,14 @@ class PipelineOwner:
 
     def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         transaction.add([self._ledger.place])
-        transaction.write(record.to_rows(), [self._ledger.place], np.zeros(1, np.int32))
+        if transaction.is_shared:
+            self._write_rows(transaction, self._ledger.claims(transaction.ledger_end))
+        # The newest record is the ledger's.
+        self._write_rows(transaction, record.to_rows())
         transaction.flush(store=self._store)
+
+    def _write_rows(self, transaction: KafkaTransaction, rows: pa.RecordBatch) -> None:
+        transaction.write(rows, [self._ledger.place], np.zeros(rows.num_rows, np.int32))
 
     def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         self.record = record
@@ -343,13 +377,20 @@ class PipelineOwner:
         has this commit's id, or it never will. (A newer driver's fence keeps the id of the last commit.)
         """
         self._transaction = None
+        assert record.entry is not None, "only a batch is settled"
         try:
             if self._ledger.newest_standing().commit_id != record.commit_id:
                 self._win_back()
                 if self.record.commit_id != record.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
+        except FencedError as fenced:
+            # The commit that the newer driver's ledger shows may be the one behind this driver's.
+            fate = (
+                f"No answer came to this driver's commit of batch {record.entry.batch_id}, so it may be committed or "
+                "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
+            )
+            raise replace(fenced, fate=fate) from cause
         except (KafkaError, OptionError) as error:
-            assert record.entry is not None, "only a batch is settled"
             raise CommitUnknownError(
                 store=self._store,
                 pipeline=self._pipeline,

@@ -73,10 +73,30 @@ class KafkaTransaction:
         self._writers: dict[TopicPartition, str] = {ledger: DRIVER}
         #: What the coordinator was told of.
         self._taken: set[TopicPartition] = set()
+        #: Which sink has which topic.
+        self._sinks: dict[str, str] = {ledger.topic: "the ledger"}
         self._written: Counter[TopicPartition] = Counter()
         self._producer: Producer | None = None
         self._clock = clock
         self._begun = clock()
+
+    def reserve(self, topics: Collection[str], *, sink: str) -> None:
+        """Give topics to one sink of the pipeline, whoever writes its rows, and however many they are.
+
+        Small batches of two sinks could share a partition, since the driver writes them; large ones could not. So that
+        it does not depend on a batch's size what a pipeline may do, no topic has two sinks.
+
+        Raises:
+            OptionError: another sink has one of them.
+        """
+        for topic in sorted(topics):
+            if (other := self._sinks.setdefault(topic, sink)) != sink:
+                raise OptionError(
+                    option="topic",
+                    where="a Kafka sink",
+                    reason=f"two sinks of one pipeline write to topic {topic} ({other}, {sink}), and a topic takes the "
+                    "rows of one sink in a transaction; make one output of the two, with UNION ALL",
+                )
 
     def add(self, partitions: Collection[TopicPartition], *, writer: str = DRIVER) -> None:
         """Take partitions in, each for one writer.
@@ -108,6 +128,11 @@ class KafkaTransaction:
         """Whether partitions were taken in for this writer."""
         return writer in self._writers.values()
 
+    @property
+    def is_shared(self) -> bool:
+        """Whether tasks write in it, too."""
+        return any(writer != DRIVER for writer in self._writers.values())
+
     def write(self, rows: pa.RecordBatch, targets: Sequence[TopicPartition], target_of: Int32s) -> None:
         """Write rows from the driver; see :meth:`directkafka.kafka.produce.Producer.write`.
 
@@ -132,10 +157,10 @@ class KafkaTransaction:
             if found.get(one, 0) != written:
                 raise RowCountError(store=store, sink=str(one), reported=written, found=found.get(one, 0))
 
-    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit a group's offsets with the transaction."""
+    def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
+        """Commit a group's offsets with the transaction; see :meth:`Coordinator.commit_offsets`."""
         self.is_open = True
-        self._coordinator.commit_offsets(self.identity, group, offsets)
+        return self._coordinator.commit_offsets(self.identity, group, offsets)
 
     def budget_left_ms(self) -> int:
         """How long rows may still be written, in milliseconds; negative when the time is over."""
@@ -148,14 +173,18 @@ class KafkaTransaction:
         Raises:
             TransactionTooSlowError: it has used up its share of ``transaction.timeout.ms``.
         """
-        if (left_ms := self.budget_left_ms()) < 0:
-            budget_ms = round(self.options.timeout_ms * _BUDGET_SHARE)
-            raise TransactionTooSlowError(
-                transactional_id=self.identity.transactional_id or "",
-                elapsed_ms=budget_ms - left_ms,
-                budget_ms=budget_ms,
-                timeout_ms=self.options.timeout_ms,
-            )
+        if self.budget_left_ms() < 0:
+            raise self.too_slow()
+
+    def too_slow(self) -> TransactionTooSlowError:
+        """The error for a transaction whose rows take longer than it has."""
+        budget_ms = round(self.options.timeout_ms * _BUDGET_SHARE)
+        return TransactionTooSlowError(
+            transactional_id=self.identity.transactional_id or "",
+            elapsed_ms=budget_ms - self.budget_left_ms(),
+            budget_ms=budget_ms,
+            timeout_ms=self.options.timeout_ms,
+        )
 
     def end(self, *, commit: bool) -> None:
         """Commit or abort; the answer may be lost, see :meth:`Coordinator.end`."""

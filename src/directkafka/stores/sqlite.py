@@ -109,9 +109,16 @@ class SQLiteConnection:
         self._cursor.execute(statement, tuple(parameters) or None)
         return [tuple(row) for row in self._cursor.fetchall()]
 
-    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> None:
-        """ADBC names the reader's columns in its INSERT."""
+    def insert(self, statement: str) -> int:
+        """``changes()`` leaves out what triggers did, and what a trigger or a clause of the table left out."""
+        self.rows(statement)
+        return int(self.rows("SELECT changes()")[0][0])
+
+    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> int:
+        """ADBC names the reader's columns in its INSERT, and runs that for each row: ``changes()`` knows the last."""
+        before = self._total_changes()
         self._cursor.adbc_ingest(table[-1], reader, mode="append", temporary=is_temporary)
+        return self._total_changes() - before
 
     def begin(self) -> None:
         """A deferred transaction: its first statement writes, so nothing was read that could be out of date."""
@@ -131,3 +138,6 @@ class SQLiteConnection:
         """SQLite undoes what is open."""
         self._cursor.close()
         self._connection.close()
+
+    def _total_changes(self) -> int:
+        return int(self.rows("SELECT total_changes()")[0][0])

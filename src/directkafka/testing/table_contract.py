@@ -5,6 +5,8 @@ Used like :mod:`directkafka.testing.store_contract`; ``TableContract`` has all o
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from directkafka.errors import RowRejectedError
@@ -25,6 +27,23 @@ class TableContract(StoreContract):
         entry = job.run((sink, [[(2, 99), (3, 30)], [(3, 30)]]))
         assert harness.rows(sink) == [(1, 10), (2, 20), (3, 30)]
         assert entry.row_counts == {sink.name: 3}
+
+    @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
+    def test_of_colliding_rows_ignore_keeps_the_first(self, harness: StoreHarness, job: Job, staged: bool) -> None:
+        """Tasks in their order, a task's rows as they come; as if each row had been a batch of its own.
+
+        The numbers fall, so that neither the lowest nor the last row is the first one; rows that collide are one row
+        apart and thousands.
+        """
+        sink = harness.sink("flights", mode="ignore", staged=staged)
+        job.run((sink, [[(-1, 0)]]))
+        tasks = [[(row * row % 7_001, -(10_000 * task + row)) for row in range(4_000)] for task in range(5)]
+        tasks.append([(-1, 9), (7_001, 5), (7_001, 4)])
+        job.run((sink, tasks))
+        first = {-1: 0}
+        for key, flights in itertools.chain(*tasks):
+            first.setdefault(key, flights)
+        assert harness.rows(sink) == sorted(first.items())
 
     @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
     def test_merge_adds_up_by_key(self, harness: StoreHarness, job: Job, staged: bool) -> None:

@@ -176,6 +176,7 @@ def test_an_error_that_no_retry_helps_is_raised_as_the_broker_names_it(servers: 
 # Brokers that die.
 
 
+@pytest.mark.slow
 def test_a_broker_that_restarts_in_mid_range_costs_nothing_but_time() -> None:
     with KafkaBroker() as broker:
         servers = broker.bootstrap_servers

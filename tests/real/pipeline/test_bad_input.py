@@ -81,7 +81,29 @@ def test_a_transform_that_raises_on_an_executor_reaches_the_caller_and_stops_the
 def test_a_transform_that_stops_early_is_refused_before_it_drops_records(world: World) -> None:
     with pytest.raises(RangeNotReadError, match="before"):
         world.pipeline("SELECT topic, partition, offset, 1 AS number FROM source LIMIT 1").run()
-    assert world.batch_id() == 0
+    assert world.query("SELECT to_regclass('records'), to_regclass('directkafka_ledger')") == [(None, None)]
+
+
+@pytest.mark.parametrize("cut", ["LIMIT 1", "OFFSET 1"])
+def test_a_cut_is_refused_where_the_source_is_kept_and_read_to_its_end(world: World, cut: str) -> None:
+    def two(source: Any) -> Any:
+        records = source.selectExpr("topic", "partition", "offset", "1 AS number")
+        records.createOrReplaceTempView("all_of_them")
+        return {"default": source.sparkSession.sql(f"SELECT * FROM all_of_them {cut}"), "others": records}
+
+    sinks = {"default": PostgresSink(world.dsn, "records"), "others": PostgresSink(world.dsn, "others")}
+    with pytest.raises(RangeNotReadError, match="source of output 'default'"):
+        world.pipeline(two, sinks=sinks).run()
+    assert world.query("SELECT to_regclass('records')") == [(None,)]
+
+
+def test_a_limit_over_a_table_of_the_user_s_own_is_no_cut(world: World) -> None:
+    def joined(source: Any) -> Any:
+        one = source.sparkSession.createDataFrame([(7,), (7,)], "number int").limit(1)
+        return source.select("topic", "partition", "offset").crossJoin(one)
+
+    world.pipeline(joined).run()
+    assert world.query("SELECT count(*), max(number) FROM records") == [(COUNT, 7)]
 
 
 def test_a_table_whose_columns_do_not_fit_is_told_column_by_column(world: World) -> None:
@@ -125,6 +147,19 @@ def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world:
     assert world.numbers() == list(range(COUNT))
     world.pipeline(source={"failOnDataLoss": "false"}).run()
     assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
+
+
+@pytest.mark.slow
+def test_a_name_that_another_pipeline_has_is_refused_before_it_writes(world: World) -> None:
+    """Its ledger is about another topic: to go on from there would skip or repeat, so it is a loss by its words."""
+    world.pipeline().run()
+    other = f"{world.topic}-other"
+    make_again(AdminClient({"bootstrap.servers": world.kafka}), other)
+    produce_numbers(world.kafka, other, 30, first=1000)
+    with pytest.raises(DataLossError, match=world.topic):
+        world.pipeline(source={"subscribe": other}).run()
+    assert world.numbers() == list(range(COUNT))
+    assert world.batch_id() == 3
 
 
 def make_again(admin: AdminClient, topic: str) -> None:

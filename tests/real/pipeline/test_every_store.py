@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS
 from tests.contract.kafka_harness import read_committed, wait_until_stable
@@ -21,6 +21,12 @@ from tests.real.pipeline.conftest import COUNT, World
 from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink, read_parquet
 
 pytestmark = pytest.mark.real
+
+
+def keys(number: Column) -> dict[str, Column]:
+    """What a map's key may be where the map becomes JSON, beside a text."""
+    price = number.cast("decimal(9,2)")
+    return {"whole": number, "price": price, "real": number.cast("double") + 0.5, "flag": number == 5}
 
 
 def numbers(source: DataFrame) -> Mapping[str, DataFrame]:
@@ -33,6 +39,9 @@ def numbers(source: DataFrame) -> Mapping[str, DataFrame]:
         f.array(f.col("number"), f.lit(None).cast("long")).alias("pair"),
         f.struct(f.col("number").alias("n"), f.array("number").alias("many"), none.alias("none")).alias("whole"),
         f.create_map(f.lit("n"), f.col("number")).alias("named"),
+        f.struct(*[f.create_map(key, f.lit(1)).alias(name) for name, key in keys(f.col("number")).items()]).alias(
+            "keyed"
+        ),
     )
     latest = plain.groupBy("partition").agg(f.max("offset").alias("offset"), f.max("number").alias("number"))
     return {"nested": nested, "plain": plain, "latest": latest, "records": source.select("key", "value")}
@@ -60,14 +69,15 @@ def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
         # The broker is shared by all tests, and so are the names of ledgers in it.
         world.pipeline(numbers, sinks=sinks, name=f"every-{target[-8:]}").run()
     whole = {"n": 5, "many": [5], "none": None}
-    assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5})]
+    keyed = {"whole": {"5": 1}, "price": {"5.00": 1}, "real": {"5.5": 1}, "flag": {"true": 1}}
+    assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5}, keyed)]
     with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
         rows = connection.execute("SELECT * FROM nested ORDER BY number").fetchall()
     assert [row[0] for row in rows] == list(range(COUNT))
-    assert [json.loads(text) for text in rows[5][1:]] == [[5, None], whole, {"n": 5}]
+    assert [json.loads(text) for text in rows[5][1:]] == [[5, None], whole, {"n": 5}, keyed]
     with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
         assert connection.execute("SELECT * FROM nested WHERE number = 5").fetchall() == [
-            (5, [5, None], whole, {"n": 5})
+            (5, [5, None], whole, {"n": 5}, {"whole": {5: 1}, "price": {5: 1}, "real": {5.5: 1}, "flag": {True: 1}})
         ]
         assert connection.execute("SELECT count(*), sum(number) FROM nested").fetchone() == (COUNT, sum(range(COUNT)))
     assert sorted(row.number for row in read_parquet(spark, tmp_path / "files").collect()) == list(range(COUNT))

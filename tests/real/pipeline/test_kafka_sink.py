@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,20 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
+from tests.real.kafka.logs import consume, until
 from tests.real.sources.test_groups import committed
 
-from directkafka import KafkaSink, Pipeline
-from directkafka.errors import RowRejectedError, SchemaMismatchError
-from directkafka.stores.base import SecondPhase, TaskReport
+from directkafka import KafkaSink, Pipeline, SQLiteSink, register, write_stream
+from directkafka.errors import (
+    OptionError,
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
+from directkafka.pipeline import second_phase
+from directkafka.pipeline.verify import verify
+from directkafka.stores.base import BatchName, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -66,7 +77,10 @@ class KafkaWorld:
         return KafkaSink({"bootstrap.servers": self.servers}, options.pop("topic", self.target), **options)
 
     def run(self, transform: Any = QUERY, *, sinks: Any = None, **options: Any) -> None:
-        Pipeline(
+        self.pipeline(transform, sinks if sinks is not None else self.sink(**options)).run()
+
+    def pipeline(self, transform: Any, sinks: Any, **options: Any) -> Pipeline:
+        return Pipeline(
             self.name,
             source={
                 "kafka.bootstrap.servers": self.servers,
@@ -75,10 +89,10 @@ class KafkaWorld:
                 "maxOffsetsPerTrigger": "30",
             },
             transform=transform,
-            sinks=sinks if sinks is not None else self.sink(**options),
-            trigger="available-now",
+            sinks=sinks,
             retry_ms_max=10_000,
-        ).run()
+            **({"trigger": "available-now"} | options),
+        )
 
     def values(self, topic: str = "") -> list[str]:
         wait_until_stable(self.servers, topic or self.target)
@@ -98,11 +112,35 @@ def kafka_world(spark: SparkSession, kafka_broker: KafkaBroker, create_topic: Ca
 EXPECTED = sorted(f"number {number}" for number in range(COUNT))
 
 
-@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+#: The inline way has a quick test among all stores (test_every_store.py).
+@pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(1 << 20, marks=pytest.mark.slow), -1], ids=["inline", "by tasks"]
+)
 def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED
     kafka_world.run(inline_bytes_max=inline_bytes_max)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_query_of_sparks_writes_large_batches_by_tasks(
+    kafka_world: KafkaWorld, spark: SparkSession, tmp_path: Path
+) -> None:
+    register(spark)
+    options = {
+        "kafka.bootstrap.servers": kafka_world.servers,
+        "subscribe": kafka_world.source,
+        "startingOffsets": "earliest",
+        "maxOffsetsPerTrigger": "30",
+    }
+    source = spark.readStream.format("directkafka").options(**options).load()
+    frame = source.selectExpr("value AS key", "concat('number ', CAST(value AS STRING)) AS value")
+    sink = kafka_world.sink(inline_bytes_max=-1)
+    checkpoint = str(tmp_path / "checkpoint")
+    query = write_stream(frame, kafka_world.name, sink, checkpoint=checkpoint, trigger="available-now")
+    assert query.awaitTermination(60), "the query did not end"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
 
@@ -118,6 +156,91 @@ def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_r
     assert sink.died.exists(), "nobody died, so it proved nothing"
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("has_barriers", [True, False], ids=["barrier stage", "single tasks"])
+def test_where_single_tasks_may_run_again_every_dealer_of_rows_claims_what_it_dealt(
+    kafka_world: KafkaWorld, monkeypatch: pytest.MonkeyPatch, has_barriers: bool
+) -> None:
+    monkeypatch.setattr(second_phase, "can_run_barriers", lambda _: has_barriers)
+    kafka_world.run(inline_bytes_max=-1)
+    assert kafka_world.values() == EXPECTED
+    keys = [key or b"" for _, key, *_ in consume(kafka_world.servers, f"directkafka.ledger.{kafka_world.name}")]
+    assert any(b"/write/" in key for key in keys)
+    assert any(b"/route/" in key for key in keys) != has_barriers
+
+
+class CountedSink(KafkaSink):
+    """A Kafka sink that says which batches were written by tasks."""
+
+    @property
+    def large(self) -> list[int]:
+        found: list[int] = self.__dict__.setdefault("_large", [])
+        return found
+
+    def second_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
+        self.large.append(batch.batch_id)
+        return super().second_phase(transaction, batch, *arguments, **named)
+
+
+@pytest.mark.slow
+def test_a_kafka_that_has_the_batch_is_left_alone_while_the_other_store_gets_it(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """Kafka commits batch 1, SQLite does not; the restart writes it into SQLite only."""
+
+    def sinks(kafka: KafkaSink) -> list[Any]:
+        return [kafka, SQLiteSink(tmp_path / "air.sqlite", "records")]
+
+    def refuse(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1:
+            raise StoreRequestError(store="sqlite", code="1", cause="the disk is full")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    options: Any = ({"bootstrap.servers": kafka_world.servers}, kafka_world.target)
+    failing = sinks(CountedSink(*options, inline_bytes_max=-1))
+    commit, failing[1].store.commit = failing[1].store.commit, refuse
+    with pytest.raises(StoreRequestError):
+        kafka_world.run(sinks=failing)
+    assert failing[0].large == [1]
+    again = sinks(CountedSink(*options, inline_bytes_max=-1))
+    kafka_world.run(sinks=again)
+    assert again[0].large == [2, 3]
+    assert kafka_world.values() == EXPECTED
+    with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
+        assert connection.execute("SELECT count(DISTINCT value), count(*) FROM records").fetchone() == (COUNT, COUNT)
+
+
+@pytest.mark.slow
+def test_a_transaction_is_not_open_while_the_store_before_it_is_tried_again(
+    kafka_world: KafkaWorld, tmp_path: Path
+) -> None:
+    """SQLite, the first of the two, refuses once; Kafka's readers must not wait behind that."""
+    sqlite, seen = SQLiteSink(tmp_path / "air.sqlite", "records"), []
+
+    def read_and_look(pipeline: str) -> LedgerEntry | None:
+        seen.append(kafka_world.open_transactions())
+        return read(pipeline)
+
+    def away(entry: LedgerEntry, **named: Any) -> LedgerEntry:
+        if entry.batch_id == 1 and not tries:
+            tries.append(entry)
+            seen.clear()
+            raise StoreUnavailableError(store="sqlite", cause="somebody reads")
+        committed: LedgerEntry = commit(entry, **named)
+        return committed
+
+    tries: list[LedgerEntry] = []
+    store: Any = sqlite.store
+    read, store.read = store.read, read_and_look
+    commit, store.commit = store.commit, away
+    kafka = KafkaSink({"bootstrap.servers": kafka_world.servers}, kafka_world.target, inline_bytes_max=-1)
+    kafka_world.run(sinks=[sqlite, kafka])
+    assert tries, "nothing failed, so it proved nothing"
+    assert seen[0] == []
+    assert kafka_world.values() == EXPECTED
 
 
 @pytest.mark.slow
@@ -169,3 +292,71 @@ def test_a_row_for_a_partition_that_is_not_there_stops_the_pipeline(
         kafka_world.run("SELECT value, 7 AS partition FROM source", inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == []
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+def test_rows_for_a_ledger_stop_the_pipeline(kafka_world: KafkaWorld, inline_bytes_max: int) -> None:
+    """Its own, and that of another pipeline."""
+    for pipeline in (kafka_world.name, "another"):
+        query = f"SELECT value, 'directkafka.ledger.{pipeline}' AS topic FROM source"
+        with pytest.raises(RowRejectedError, match=rf"directkafka.ledger.{pipeline} is where a pipeline keeps"):
+            kafka_world.run(query, topic=None, inline_bytes_max=inline_bytes_max)
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, -1], ids=["inline", "by tasks"])
+@pytest.mark.parametrize("rows", ["value", "NULL"], ids=["both have rows", "one has rows"])
+def test_a_topic_has_one_sink_however_many_rows_there_are(
+    kafka_world: KafkaWorld, inline_bytes_max: int, rows: str
+) -> None:
+    """The topic is one sink's own, and the other's rows name it."""
+    sinks = {
+        "own": kafka_world.sink(inline_bytes_max=inline_bytes_max),
+        "named": kafka_world.sink(topic=None, inline_bytes_max=inline_bytes_max),
+    }
+
+    def both(source: Any) -> dict[str, Any]:
+        named = source.selectExpr("value", f"'{kafka_world.target}' AS topic")
+        return {"own": source.selectExpr("value").where(f"{rows} IS NOT NULL"), "named": named}
+
+    with pytest.raises(OptionError, match=rf"write to topic {kafka_world.target} .*UNION ALL"):
+        kafka_world.run(both, sinks=sinks)
+    assert kafka_world.values() == []
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_record_batches_that_are_too_large_become_smaller(
+    kafka_world: KafkaWorld, create_topic: Callable[..., str]
+) -> None:
+    """The executors' error comes to the driver with its numbers; a few tries, and all is there."""
+    kafka_world.target = create_topic(PARTITIONS, {"max.message.bytes": "300"})
+    kafka_world.run(inline_bytes_max=-1)
+    assert kafka_world.values() == EXPECTED
+    assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.slow
+def test_a_look_at_a_running_pipeline_ends_nothing_of_it(
+    kafka_world: KafkaWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its connections and its transaction are its own, whoever checks or verifies meanwhile."""
+    sink, reports = kafka_world.sink(), []
+    pipeline = kafka_world.pipeline(QUERY, sink, trigger="50ms", report=reports.append)
+    pipeline.start()
+    try:
+        until(lambda: reports, "no batch is reported")
+        connections = sink.store.client
+        for _ in range(3):
+            pipeline.check()
+            verify(pipeline)
+        assert sink.store.client is connections
+        produce_numbers(kafka_world.servers, kafka_world.source, 30, first=COUNT)
+        until(lambda: sum(one.records for one in reports) == COUNT + 30, "it does not go on")
+    finally:
+        pipeline.stop()
+    assert len(kafka_world.values()) == COUNT + 30
+    assert not [one for one in caplog.messages if "trying again" in one]
+    assert {one.generation for one in reports} == {1}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     TransformError,
 )
+from directkafka.pipeline import structured_engine
 from directkafka.pipeline.structured import BatchFunction
 from directkafka.stores.postgres import PostgresStore
 
@@ -283,6 +285,35 @@ def test_an_idle_pipeline_finds_out_that_a_newer_driver_has_it(world: World, str
     with pytest.raises(FencedError) as caught:
         idle.wait()
     assert (caught.value.held, caught.value.found) == (held - 1, held)
+
+
+@slow
+def test_a_database_that_is_away_while_no_data_come_costs_no_pipeline(
+    world: World, streams: Streams, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = PostgresStore.read
+    failures = [StoreUnavailableError(store="db", cause="it restarts") for _ in range(3)]
+    is_idle = threading.Event()
+
+    def flaky(store: PostgresStore, pipeline: str) -> Any:
+        if is_idle.is_set() and failures:
+            raise failures.pop()
+        return read(store, pipeline)
+
+    monkeypatch.setattr(structured_engine, "_FENCE_LOOK_S", 0.1)
+    monkeypatch.setattr(PostgresStore, "read", flaky)
+    reports: list[int] = []
+    running = pipeline(world, streams, trigger="0ms", report=lambda report: reports.append(report.batch_id))
+    running.start()
+    try:
+        until(lambda: len(reports) == 4, "it did not catch up")
+        is_idle.set()
+        until(lambda: not failures, "it did not look")
+        streams.produce(range(COUNT, COUNT + 6))
+        until(lambda: len(reports) == 5, "it did not go on")
+    finally:
+        running.stop()
+    assert world.numbers() == list(range(COUNT + 6))
 
 
 @slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
 import subprocess
 import sys
@@ -43,7 +44,7 @@ ALL_TYPES: dict[str, tuple[pa.Array, list[Any], list[Any]]] = {
     "f32": (pa.array([0.5, None], pa.float32()), [0.5, None], [0.5, None]),
     "f64": (pa.array([0.1, float("inf")]), [0.1, float("inf")], [0.1, float("inf")]),
     "flag": (pa.array([True, None]), [1, None], [True, None]),
-    "word": (pa.array(["Zürich \U0001f6eb", None]), ["Zürich \U0001f6eb", None], ["Zürich \U0001f6eb", None]),
+    "word": (pa.array(["Zürich \U0001f6eb\0", None]), ["Zürich \U0001f6eb\0", None], ["Zürich \U0001f6eb\0", None]),
     "code": (pa.array(["AA", None]).dictionary_encode(), ["AA", None], ["AA", None]),
     "raw": (pa.array([b"\x00\xff", b""]), [b"\x00\xff", b""], [b"\x00\xff", b""]),
     "fare": (
@@ -123,6 +124,17 @@ def test_duckdb_keeps_nested_types(tmp_path: Path) -> None:
     tags = pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))
     run(job, file.sink("flights"), pa.table({"legs": legs, "tags": tags}))
     assert file.execute("SELECT * FROM flights") == [([{"to": "EWR", "miles": [1, 2]}], {"a": 1}), (None, {})]
+
+
+def test_duckdb_keeps_nan_and_what_is_no_finite_number(tmp_path: Path) -> None:
+    file = File("duckdb", tmp_path / "flights.duckdb")
+    odd = [math.nan, math.inf, -math.inf, -0.0, None]
+    run(
+        Job(file.sink("some").store).start(),
+        file.sink("flights"),
+        pa.table({"x": odd, "y": pa.array(odd, pa.float32())}),
+    )
+    assert repr(file.execute("SELECT x, y FROM flights")) == repr([(one, one) for one in odd])
 
 
 def test_sqlite_has_no_place_for_nested_types_and_says_what_to_do(tmp_path: Path) -> None:
@@ -250,7 +262,9 @@ def test_a_primary_key_is_a_key(file: File, job: Job, declared: str) -> None:
     assert file.execute("SELECT * FROM flights") == [(1, 4)]
 
 
-def test_ignore_without_a_key_minds_every_unique_index(file: File, job: Job) -> None:
+def test_ignore_without_a_key_minds_every_unique_index_of_sqlite(tmp_path: Path) -> None:
+    file = File("sqlite", tmp_path / "flights.db")
+    job = Job(file.sink("some").store).start()
     file.execute("CREATE TABLE flights (id bigint PRIMARY KEY, gate text UNIQUE)")
     run(job, file.sink("flights", "ignore"), pa.table({"id": [1, 2], "gate": ["A", "B"]}))
     run(job, file.sink("flights", "ignore"), pa.table({"id": [1, 3, 4], "gate": ["C", "B", "D"]}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import uuid
 from collections.abc import Iterator
@@ -37,6 +38,7 @@ SECRET = "ge'heim-1234"
 
 
 ALL_TYPES = {
+    "i8": (pa.array([-128, None], pa.int8()), "smallint"),
     "i16": (pa.array([1, None], pa.int16()), "smallint"),
     "i32": (pa.array([2, None], pa.int32()), "integer"),
     "i64": (pa.array([2**40, None]), "bigint"),
@@ -71,6 +73,37 @@ def test_a_table_is_made_from_the_schema_and_every_type_comes_back(
     connection.execute("SET timezone TO 'UTC'")
     found = connection.execute("SELECT * FROM flights").fetchall()
     assert found == [tuple(row.values()) for row in table.to_pylist()]
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+def test_what_is_no_finite_number_comes_back(
+    database: str, connection: psycopg.Connection[Any], job: Job, inline_bytes_max: int
+) -> None:
+    odd = [math.nan, math.inf, -math.inf, -0.0, None]
+    table = pa.table({"f32": pa.array(odd, pa.float32()), "f64": pa.array(odd), "many": [[one] for one in odd]})
+    run(job, PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max), table)
+    found = connection.execute("SELECT f32, f64, many[1] FROM flights").fetchall()
+    assert repr(found) == repr([(one, one, one) for one in odd])
+
+
+@pytest.mark.parametrize("inline_bytes_max", [1 << 20, 0], ids=["inline", "staged"])
+@pytest.mark.parametrize(
+    ("kind", "values"), [("text", ["a", "b\0"]), ("text[]", [["a"], ["b", "\0"]]), ("jsonb", ["{}", '["\\u0000"]'])]
+)
+def test_a_nul_is_refused_with_the_record_it_came_in(
+    database: str, connection: psycopg.Connection[Any], job: Job, kind: str, values: list[Any], inline_bytes_max: int
+) -> None:
+    connection.execute(
+        sql.SQL("CREATE TABLE flights (topic text, partition int, {} bigint, carrier {})").format(
+            sql.Identifier("offset"), sql.SQL(kind)
+        )
+    )
+    table = pa.table(
+        {"topic": ["t"] * 2, "partition": pa.array([3, 3], pa.int32()), "offset": [8, 9], "carrier": values}
+    )
+    with pytest.raises(RowRejectedError, match=r"column 'carrier'.* NUL .*topic t, partition 3, offset 9"):
+        run(job, PostgresSink(database, "flights", inline_bytes_max=inline_bytes_max), table)
+    assert connection.execute("SELECT count(*) FROM flights").fetchone() == (0,)
 
 
 def test_values_are_widened_into_an_existing_table(
@@ -379,6 +412,29 @@ def test_a_large_task_streams_in_bounded_memory(database: str, connection: psyco
 def staging_tables(connection: psycopg.Connection[Any]) -> list[str]:
     found = connection.execute("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka\\_stage\\_%'")
     return [name for (name,) in found.fetchall()]
+
+
+@pytest.mark.parametrize("mode", ["append", "upsert"])
+def test_rows_may_be_staged_in_another_schema_than_the_table_s(
+    database: str, connection: psycopg.Connection[Any], plain_dsn: str, mode: Mode
+) -> None:
+    """For a user who may not make tables beside the target."""
+    user = sql.Identifier(str(conninfo.conninfo_to_dict(plain_dsn)["user"]))
+    connection.execute(
+        'CREATE SCHEMA "Of %s{}"; CREATE SCHEMA apart; CREATE TABLE "Of %s{}".flights (id bigint UNIQUE)'
+    )
+    grants = "GRANT CREATE ON SCHEMA public TO {0}; GRANT USAGE, CREATE ON SCHEMA apart TO {0}; GRANT USAGE ON SCHEMA "
+    connection.execute(sql.SQL(grants + '"Of %s{{}}" TO {0}').format(user))
+    connection.execute(sql.SQL('GRANT INSERT, SELECT, UPDATE ON "Of %s{{}}".flights TO {0}').format(user))
+    key = ["id"] if mode == "upsert" else None
+    table = '"Of %s{}".flights'
+    with pytest.raises(StoreAccessError, match=re.escape('CREATE ON SCHEMA "Of %s{}"')):
+        PostgresSink(plain_dsn, table, mode, key).check(pa.schema({"id": pa.int64()}))
+    sink = PostgresSink(plain_dsn, table, mode, key, inline_bytes_max=0, staging_schema="apart")
+    with closing(PostgresStore(plain_dsn)) as store:
+        run(Job(store).start(), sink, pa.table({"id": [1, 2]}))
+    assert connection.execute(sql.SQL("SELECT count(*) FROM {}").format(sql.SQL(table))).fetchone() == (2,)
+    assert staging_tables(connection) == []
 
 
 def test_a_zombie_task_does_not_hold_up_the_commit(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 from typing import Any
 
 import psycopg
@@ -11,8 +12,10 @@ import pytest
 from tests.real.sinks.batches import problems_of, run
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.modes import Mode
 from directkafka.sinks.postgres import PostgresSink
-from directkafka.testing.store_driver import Job
+from directkafka.stores.postgres import PostgresStore
+from directkafka.testing.store_driver import Job, run_together
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +46,7 @@ def test_a_row_that_is_all_key_is_put_once(
 ) -> None:
     sink = PostgresSink(database, "flights", "upsert", ["id", "day"], inline_bytes_max=inline_bytes_max)
     for _ in range(2):
-        run(job, sink, pa.table({"id": [1, 2], "day": ["Mon", None]}))
+        run(job, sink, pa.table({"id": [1, 2, 1], "day": ["Mon", None, "Mon"]}))
     assert found(connection) == [(1, "Mon"), (2, None)]
 
 
@@ -88,6 +91,31 @@ def test_an_upsert_needs_a_unique_index(database: str, connection: psycopg.Conne
     connection.execute("CREATE TABLE flights (id bigint, gate text)")
     told = problems_of(PostgresSink(database, "flights", "upsert", ["id"]), id=pa.int64(), gate=pa.string())
     assert "run CREATE UNIQUE INDEX ON flights (id)" in told
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("mode", ["ignore", "upsert", "merge"])
+def test_pipelines_that_share_keys_wait_for_each_other_and_never_in_a_circle(
+    database: str, connection: psycopg.Connection[Any], mode: Mode, inline_bytes_max: int
+) -> None:
+    """Their rows come in opposite orders, and go in by key."""
+    add = ["n"] if mode == "merge" else None
+    numbers, batches = list(range(400)), 8
+
+    def write(name: str, order: list[int]) -> None:
+        with closing(PostgresStore(database)) as store:
+            own = Job(store, pipeline=name).start()
+            sink = PostgresSink(database, "flights", mode, ["id"], add, inline_bytes_max=inline_bytes_max)
+            for batch in range(batches):
+                shift = 400 * batch * (mode == "ignore")
+                run(own, sink, pa.table({"id": [number + shift for number in order], "n": order}))
+
+    PostgresSink(database, "flights", mode, ["id"], add).prepare(pa.schema({"id": pa.int64(), "n": pa.int64()}))
+    results = run_together(lambda: write("up", numbers), lambda: write("down", numbers[::-1]))
+    assert results == [None, None]
+    once = sum(numbers)
+    expected = {"ignore": (400 * batches, batches * once), "upsert": (400, once), "merge": (400, 2 * batches * once)}
+    assert found(connection, "count(*), sum(n)") == [expected[mode]]
 
 
 def test_a_reader_sees_the_old_table_or_the_new_one(

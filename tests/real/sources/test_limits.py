@@ -19,6 +19,7 @@ pytestmark = pytest.mark.real
 Streaming = Callable[..., Any]
 
 
+@pytest.mark.slow
 def test_a_batch_waits_for_enough_offsets(
     streaming: Streaming, servers: str, output: Output, hundred: str, stopping: list[StreamingQuery]
 ) -> None:

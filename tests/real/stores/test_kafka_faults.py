@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
-from tests.real.kafka.logs import until
+from tests.real.kafka.logs import consume, until
 from tests.real.kafka.lossy_proxy import (
     ADD_PARTITIONS_TO_TXN,
     END_TXN,
@@ -29,7 +29,7 @@ from directkafka.errors import (
     SchemaMismatchError,
     StoreUnavailableError,
 )
-from directkafka.kafka.claims import ClaimPlace
+from directkafka.kafka.claims import CLAIM, ClaimPlace
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.transactions import Coordinator
 from directkafka.offsets import TopicPartition
@@ -38,7 +38,7 @@ from directkafka.producer_errors import SecondAttemptError, TransactionTooSlowEr
 from directkafka.sinks.kafka import KafkaSink
 from directkafka.stores.kafka import KafkaStore
 from directkafka.testing import KafkaBroker
-from directkafka.testing.store_driver import Job, batches_of
+from directkafka.testing.store_driver import Job, batches_of, run_together
 
 pytestmark = pytest.mark.real
 
@@ -150,6 +150,29 @@ def test_without_answer_and_without_ledger_it_is_not_known(watched: Watched) -> 
     assert watched.harness.rows(sink) == [(1, 1)]
 
 
+@pytest.mark.slow
+def test_a_driver_that_is_fenced_while_it_waits_for_endtxns_answer_does_not_say_that_nothing_is_committed(
+    watched: Watched,
+) -> None:
+    """Its batch is committed, a newer driver comes and commits another one; only then the older one hears anything."""
+    sink, older = watched.sink(), watched.job()
+    watched.proxy.lose(END_TXN, Loss.ANSWER, times=1_000_000)
+
+    def overtake() -> None:
+        until(lambda: watched.proxy.lost, "no answer is lost")
+        newer = Job(watched.harness.open_store()).start()
+        assert newer.last is not None, "the older driver's batch is there"
+        newer.run((watched.harness.sink("flights"), [[(2, 1)]]))
+        watched.proxy.lose(END_TXN, Loss.ANSWER, times=0)
+
+    outcome, nothing = run_together(lambda: older.run((sink, [[(1, 1)]])), overtake)
+    assert nothing is None
+    assert isinstance(outcome, FencedError)
+    assert "No answer came to this driver's commit of batch 0, so it may be committed" in str(outcome)
+    assert "Nothing of this driver's batch" not in str(outcome)
+    assert watched.harness.rows(sink) == [(1, 1), (2, 1)]
+
+
 def test_a_late_endtxn_does_not_touch_the_next_batch(watched: Watched) -> None:
     """KAFKA-17754: sent, not heard of, sent again, answered; then the first one arrives in the middle of batch n+1."""
     sink, job = watched.sink(staged=True), watched.job()
@@ -198,8 +221,20 @@ def test_a_second_attempt_raises_before_it_writes(harness: KafkaHarness) -> None
     assert harness.rows(sink) == [(7, 7), (8, 8)]
 
 
+def test_claims_get_a_tombstone_with_the_commit_and_the_ledgers_record_stays_the_newest(harness: KafkaHarness) -> None:
+    """Each has a key of its own, so that compaction alone would keep them for ever."""
+    sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
+    job.run((sink, [[(1, 1)], [(2, 1)]]))
+    records = consume(harness.servers, f"{harness.prefix}.ledger.flights", isolation_level="read_committed")
+    kept = {key: value for _, key, value, *_ in records}
+    claims = [value for key, value in kept.items() if key is not None and key.startswith(CLAIM)]
+    assert claims
+    assert set(claims) == {None}
+    assert records[-1][1] == b"flights"
+
+
 class NoClaims(ClaimPlace):
-    def claim(self, share: int) -> None:
+    def claim_writing(self, share: int) -> None:
         """Let everybody write."""
 
 
@@ -229,6 +264,22 @@ def test_two_sinks_do_not_write_one_partition(harness: KafkaHarness) -> None:
     with pytest.raises(OptionError, match="two sinks of one pipeline write to"):
         job.store.commit(entry, previous=None, writes=writes)
     assert harness.rows(sink) == []
+
+
+def test_a_batch_that_is_given_up_leaves_nothing_open_and_another_try_of_it_as_it_is(harness: KafkaHarness) -> None:
+    """Whatever ended it: until the broker's timeout, readers would wait behind it."""
+    sink, job = harness.sink("flights", staged=True), Job(harness.open_store()).start()
+    entry = job.next_entry()
+    first, second = job.batch(entry), job.batch(entry)
+    store: Any = job.store
+    job.write(sink, first, [[(1, 1)]])
+    store.abandon(first)
+    assert harness.leftovers() == []
+    write = job.write(sink, second, [[(2, 1)]])
+    store.abandon(first)
+    store.commit(entry, previous=None, writes=[write])
+    store.abandon(second)
+    assert harness.rows(sink) == [(2, 1)]
 
 
 # Time.

@@ -17,14 +17,35 @@ LATER = 10.0
 
 
 def batch(partition: int, sequence: int, size: int = 10) -> EncodedBatch:
-    return EncodedBatch(target=PLACES[partition], data=memoryview(bytes(size)), records=1, base_sequence=sequence)
+    data = memoryview(bytes(size))
+    return EncodedBatch(target=PLACES[partition], data=data, records=1, raw_bytes=size, base_sequence=sequence)
 
 
 def outbox(*batches: EncodedBatch, leaders: Sequence[tuple[str, int] | None] = (ONE, ONE, TWO)) -> Outbox:
+    """With these batches, of a producer that the known leaders have met."""
     known = {place: leader for place, leader in zip(PLACES, leaders, strict=True) if leader is not None}
     made = Outbox(delivery_timeout_s=TIMEOUT_S, backoff_s=BACKOFF_S / 2, leaders=known)
+    made.add([batch(place.partition, -1) for place in known], 0.0)
+    for leader in dict.fromkeys(known.values()):
+        for sending in made.take(leader, 10_000, 0.0):
+            made.acknowledge(sending, 0.0)
+    made.acknowledged.clear()
     made.add(batches, 0.0)
     return made
+
+
+def test_a_partition_s_first_batch_is_alone_on_its_way_until_it_is_acknowledged() -> None:
+    box = Outbox(delivery_timeout_s=TIMEOUT_S, backoff_s=BACKOFF_S / 2, leaders=dict.fromkeys(PLACES, ONE))
+    box.add([batch(0, 0), batch(0, 1), batch(0, 2), batch(1, 0)], 0.0)
+    first, other = box.take(ONE, 10_000, 0.0)
+    assert names([first, other]) == [(0, 0), (1, 0)]
+    box.acknowledge(other, 0.0)
+    assert box.take(ONE, 10_000, 0.0) == []
+    # Refused in passing, it goes again before any other.
+    box.give_back(first, "no leader yet", 0.0, leader_is_stale=False)
+    assert box.take(ONE, 10_000, LATER) == [first]
+    box.acknowledge(first, LATER)
+    assert names([*box.take(ONE, 10_000, LATER), *box.take(ONE, 10_000, LATER)]) == [(0, 1), (0, 2)]
 
 
 def names(sendings: Iterable[Sending]) -> list[tuple[int, int]]:

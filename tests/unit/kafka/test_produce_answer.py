@@ -6,11 +6,11 @@ from directkafka.errors import BrokerResponseError, KafkaError
 from directkafka.kafka.encode import EncodedBatch, ProducerIdentity
 from directkafka.kafka.produce_answer import Verdict, judge, refusal
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import ProducerFencedError, ProducerStateError
+from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
 
 IDENTITY = ProducerIdentity(producer_id=4711, epoch=3)
 BATCH = EncodedBatch(
-    target=TopicPartition("flights", 2), data=memoryview(bytes(1234)), records=50, base_sequence=100
+    target=TopicPartition("flights", 2), data=memoryview(bytes(1234)), records=50, raw_bytes=5678, base_sequence=100
 )  # fmt: skip
 
 
@@ -82,6 +82,12 @@ def test_a_refusal_says_what_to_do(code: int, words: str) -> None:
     assert isinstance(error, BrokerResponseError)
     assert words in str(error)
     assert (error.api, error.code) == ("Produce", code)
+
+
+def test_a_batch_that_is_too_large_is_told_with_its_numbers() -> None:
+    error = refusal(10, None, BATCH, IDENTITY)
+    assert isinstance(error, BatchTooLargeError)
+    assert (error.topic, error.records, error.size_bytes, error.raw_bytes) == ("flights", 50, 1234, 5678)
 
 
 def test_the_broker_s_own_words_are_told() -> None:

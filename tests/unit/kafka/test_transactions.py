@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.coordinator_codes import Meaning, meaning_of
 from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.transactions import Coordinator, Meaning, meaning_of
+from directkafka.kafka.transactions import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError
@@ -39,13 +40,20 @@ class Client:
             raise said
         self.values.append(values)
         codes = said if isinstance(said, tuple) else (said,)
-        partitions = [SimpleNamespace(partition_error_code=code) for code in codes]
+        topics = [
+            SimpleNamespace(
+                name=f"topic-{number}",
+                results_by_partition=[SimpleNamespace(partition_index=number, partition_error_code=code)],
+                partitions=[SimpleNamespace(partition_index=number, error_code=code)],
+            )
+            for number, code in enumerate(codes)
+        ]
         return SimpleNamespace(
             error_code=codes[0],
             producer_id=7,
             producer_epoch=4,
-            results_by_topic_v3_and_below=[SimpleNamespace(results_by_partition=partitions)],
-            topics=[SimpleNamespace(partitions=[SimpleNamespace(error_code=code) for code in codes])],
+            results_by_topic_v3_and_below=topics,
+            topics=topics,
         )
 
 
@@ -104,6 +112,7 @@ def test_of_several_partitions_the_one_that_cannot_pass_decides() -> None:
         coordinator(Client((55, 3, 29, 55))).add_partitions(OWNER, [TopicPartition("flights", 0)])
     assert caught.value.code == 29
     assert "DESCRIBE and WRITE on the topic" in str(caught.value)
+    assert "directkafka.flights, topic topic-2 with error 29" in str(caught.value)
 
 
 def test_a_take_over_names_no_producer() -> None:
@@ -120,6 +129,29 @@ def test_offsets_go_to_the_groups_own_coordinator() -> None:
     assert client.asked == ["FindCoordinator", "AddOffsetsToTxn", "FindCoordinator", "TxnOffsetCommit"]
     (topic,) = client.values[1]["topics"]
     assert topic["partitions"][0]["committed_offset"] == 30
+
+
+def test_offsets_of_topics_that_are_gone_are_left_out_at_once() -> None:
+    client = Client(0, (0, 3, 3))
+    missing = coordinator(client).commit_offsets(OWNER, "lag", {TopicPartition("topic-1", 1): 30})
+    assert missing == {TopicPartition("topic-1", 1), TopicPartition("topic-2", 2)}
+    assert client.asked.count("TxnOffsetCommit") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (
+            [30],
+            "AddOffsetsToTxn for transactional id directkafka.flights, group lag with error 30 .* READ on the group",
+        ),
+        ([0, 25], "TxnOffsetCommit for transactional id directkafka.flights, group lag with error 25"),
+        ([0, (3, 29)], "group lag, topic topic-1 with error 29 .* DESCRIBE and READ on the topic"),
+    ],
+)
+def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], said: str) -> None:
+    with pytest.raises(BrokerResponseError, match=said):
+        coordinator(Client(*script)).commit_offsets(OWNER, "lag", {TopicPartition("topic-0", 0): 30})
 
 
 def test_a_code_that_nobody_knows_is_a_refusal() -> None:

@@ -6,7 +6,7 @@ Failures are scripted: ``world.fail("commit a", error)`` makes the next ``commit
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -130,6 +130,9 @@ class FakeStore:
             self._world.happens(f"answer {self.name}")
         return self.entry
 
+    def abandon(self, batch: BatchName) -> None:
+        self._world.happens(f"abandon {self.name}")
+
     def force_durable(self) -> None:
         self.is_durable = True
 
@@ -193,6 +196,10 @@ class FakeWriter:
         self._sinks = sinks
         self.written: list[tuple[int, str]] = []
         self.attempts: list[str] = []
+        #: For which stores, batch by batch.
+        self.stores: list[tuple[str, ...]] = []
+        #: Stores in whose open transactions rows lie after the write.
+        self.early: list[FakeStore] = []
 
     def check(self) -> tuple[str, ...]:
         self._world.happens("check")
@@ -201,14 +208,16 @@ class FakeWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask]) -> Written:
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         self._world.happens("write")
+        self.stores.append(tuple(sorted(stores)))
         ranges: Sequence[Any] = tasks
         self.written.append((name.batch_id, ", ".join(str(one) for one in ranges)))
         self.attempts.append(name.attempt)
         count = sum(one.count() for one in ranges)
         report = TaskReport(rows=count, attempt="a", staged=False)
-        return Written(name=name, reports=tuple((sink, (report,)) for sink in self._sinks), record_count=count)
+        reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
+        return Written(name=name, reports=reports, record_count=count, early=tuple(self.early))
 
 
 @dataclass

@@ -85,6 +85,24 @@ def test_a_partition_that_joins_in_the_batch_is_no_difference() -> None:
     assert classify(entry(), planned(ends={PLACE: 60, later: 0})) is Case.NEXT
 
 
+def test_a_partition_that_joins_is_read_from_where_the_batch_says() -> None:
+    """Spark's own source reads a partition in the batch that names it first, and from 0."""
+    later = TopicPartition("t", 1)
+    batch = planned(ends={PLACE: 60, later: 7}, joined={later: 0})
+    assert classify(entry(), batch) is Case.NEXT
+    assert [(one.origin, one.start, one.end) for one in progress_of(batch, entry())] == [(0, 50, 60), (0, 0, 7)]
+
+
+@pytest.mark.parametrize(("known", "case"), [(0, Case.NEXT), (4, Case.OFFSETS_DIFFER), (7, Case.OFFSETS_DIFFER)])
+def test_a_partition_that_the_ledger_knows_is_not_read_again_in_silence(known: int, case: Case) -> None:
+    later = TopicPartition("t", 1)
+    past = PartitionProgress(topic="t", partition=1, topic_id="", start=0, end=known, leader_epoch=-1, origin=0)
+    before = entry(progress=(*entry().progress, past))
+    assert classify(before, planned(ends={PLACE: 60, later: 9}, joined={later: 0})) is case
+    # Our own source: named first, read in the batch after.
+    assert classify(before, planned(ends={PLACE: 60, later: 0})) is case
+
+
 def test_a_partition_that_is_gone_from_the_checkpoint_is_no_difference_and_its_progress_is_kept() -> None:
     gone = PartitionProgress(topic="gone", partition=0, topic_id="", start=0, end=7, leader_epoch=-1, origin=2)
     before = entry(progress=(gone, *entry().progress))

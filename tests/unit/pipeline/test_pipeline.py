@@ -12,6 +12,8 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 
 from directkafka.errors import AlreadyRunningError, FencedError, OptionError
 from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.verify import verify
+from directkafka.sinks.kafka import KafkaSink
 
 PATIENCE_S = 20.0
 FENCED = FencedError(store="a", pipeline="flights", held=1, found=2)
@@ -121,6 +123,28 @@ def test_a_pipeline_that_runs_is_not_started_twice() -> None:
             pipeline.start()
         with pytest.raises(AlreadyRunningError):
             pipeline.run()
+    finally:
+        pipeline.stop()
+
+
+def test_who_looks_at_a_pipeline_does_so_through_stores_of_his_own() -> None:
+    """Closing those must end nothing of a run."""
+    sink = KafkaSink({"bootstrap.servers": "h:1"}, "flights")
+    pipeline = stand_in(until_stopped, sinks={"a": [sink, sink], "b": sink})
+    found = pipeline.bindings_to_look_at()
+    assert [(one.output, repr(one.sink)) for one in found] == [("a", repr(sink)), ("a", repr(sink)), ("b", repr(sink))]
+    assert all(one.sink.store is not sink.store for one in found)
+
+
+def test_a_sink_that_cannot_be_made_again_is_not_looked_at_while_it_runs() -> None:
+    pipeline = stand_in(until_stopped)
+    assert pipeline.bindings_to_look_at() == pipeline.bindings
+    pipeline.start()
+    try:
+        with pytest.raises(AlreadyRunningError):
+            pipeline.check()
+        with pytest.raises(AlreadyRunningError):
+            verify(pipeline)
     finally:
         pipeline.stop()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import Any
 
@@ -11,8 +12,11 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 import directkafka as dk
 from directkafka.error_notes import with_note
 from directkafka.errors import FencedError, OptionError
+from directkafka.pipeline import structured_engine
 from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured import trigger_arguments
+from directkafka.pipeline.structured_engine import StructuredEngine
 
 SOURCE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "t"}
 
@@ -60,6 +64,62 @@ def test_an_engine_and_its_checkpoint_belong_together(options: dict[str, Any], s
 def test_a_name_that_no_store_could_keep_is_refused() -> None:
     with pytest.raises(OptionError, match="does not match"):
         dk.foreach_batch("no spaces", sink(), checkpoint="/c")
+
+
+class IdleQuery:
+    """Runs for ever, without batches."""
+
+    is_stopped = False
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802 - Spark's name
+        return False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+
+class LookedAt:
+    """A batch function whose looks end as the test says."""
+
+    failure = None
+
+    def __init__(self, ended_by: BaseException) -> None:
+        self.ended_by = ended_by
+        self.is_over = False
+
+    def look(self) -> None:
+        raise self.ended_by
+
+    def end(self) -> None:
+        self.is_over = True
+
+
+def engine(monkeypatch: pytest.MonkeyPatch, query: IdleQuery, function: LookedAt) -> StructuredEngine:
+    monkeypatch.setattr(structured_engine, "start_query", lambda *arguments, **named: query)
+    monkeypatch.setattr(structured_engine, "_FENCE_LOOK_S", 0.0)
+    monkeypatch.setattr(StructuredEngine, "_continued_offsets", lambda self: {})
+    monkeypatch.setattr(StructuredEngine, "_stream", lambda self, options: (None, None))
+    nothing: Any = None
+    make_function: Any = lambda transform: function  # noqa: E731
+    return StructuredEngine(
+        "p", session=nothing, source={}, transform=nothing, bindings=(), checkpoint="/c", trigger="1s",
+        output_mode="append", make_function=make_function, stop=threading.Event(),
+        patience=Patience(threading.Event(), retry_ms_max=0),
+    )  # fmt: skip
+
+
+def test_a_stop_in_the_middle_of_an_idle_look_is_a_clean_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store was away when it came."""
+    query, function = IdleQuery(), LookedAt(StopAsked("the store is away"))
+    engine(monkeypatch, query, function).run()
+    assert (query.is_stopped, function.is_over) == (True, True)
+
+
+def test_an_idle_look_that_finds_a_newer_driver_ends_the_query_with_its_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    query, function = IdleQuery(), LookedAt(FencedError(store="db", pipeline="p", held=1, found=2))
+    with pytest.raises(FencedError):
+        engine(monkeypatch, query, function).run()
+    assert (query.is_stopped, function.is_over) == (True, True)
 
 
 def test_the_cause_of_a_query_s_end_is_made_again_from_spark_s_text() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from tests.unit.pipeline.fakes import NAME, PLACE, FakeSink, FakeStore, World
 
 from directkafka.errors import LineageError, OptionError, StoreUnavailableError
-from directkafka.offsets import PartitionProgress
+from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline import structured_restart
 from directkafka.pipeline.recover import OPEN_LINEAGE, reconcile
 from directkafka.pipeline.structured_restart import LedgerChange, Position, adopt, restart
@@ -87,6 +88,55 @@ def test_each_store_adopts_the_batch_it_has(monkeypatch: pytest.MonkeyPatch) -> 
     bench = Bench(monkeypatch, BEGUN, a=entry(60, 9, "other"), b=entry(50, 8, "other"))
     bench.adopt()
     assert bench.stands_at() == [("mine", 6, {PLACE: 60}), ("mine", 5, {PLACE: 50})]
+
+
+NEW_PLACE = TopicPartition("t", 1)
+
+
+@pytest.mark.parametrize(("offset", "is_adopted"), [(0, True), (1, False)])
+def test_a_partition_that_only_the_checkpoint_knows_must_not_have_been_read(
+    offset: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends = {PLACE: 50, NEW_PLACE: offset}
+    bench = Bench(monkeypatch, replace(BEGUN, done_ends=ends), a=entry(50, 3, "other"))
+    if is_adopted:
+        bench.adopt()
+        assert bench.stands_at() == [("mine", 5, ends)]
+    else:
+        with pytest.raises(LineageError, match="do not stand at the same offsets"):
+            bench.adopt()
+
+
+@pytest.mark.parametrize(("offset", "is_adopted"), [(0, True), (1, False)])
+def test_a_partition_that_only_the_ledger_knows_must_not_have_been_read(
+    offset: int, is_adopted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = replace(entry(50).progress[0], partition=1, end=offset)
+    both = replace(entry(50, 3, "other"), progress=(*entry(50).progress, known))
+    bench = Bench(monkeypatch, BEGUN, a=both)
+    if is_adopted:
+        bench.adopt()
+        assert bench.stands_at() == [("mine", 5, {PLACE: 50, NEW_PLACE: 0})]
+    else:
+        with pytest.raises(LineageError, match="do not stand at the same offsets"):
+            bench.adopt()
+
+
+@pytest.mark.parametrize("planned", [{PLACE: 60}, {PLACE: 60, NEW_PLACE: 4}])
+def test_a_checkpoint_that_has_planned_past_the_ledger_or_not_as_far_is_told_apart(
+    planned: dict[TopicPartition, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The batch that is planned may be in the ledger or not; anywhere between, before or behind is neither."""
+    position = replace(BEGUN, planned_ends=planned)
+    for offset, batch_id in ((50, 5), (60, 6 if NEW_PLACE not in planned else None), (49, None), (55, None)):
+        bench = Bench(monkeypatch, position, a=entry(offset, 3, "other"))
+        if batch_id is not None:
+            bench.adopt()
+            assert bench.stands_at() == [("mine", batch_id, {PLACE: offset})]
+            continue
+        with pytest.raises(LineageError) as caught:
+            bench.adopt()
+        assert "directkafka restart FILE --from checkpoint" in str(caught.value)
 
 
 @pytest.mark.parametrize("second", [entry(51, 5), None])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,8 +16,9 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.recover import OPEN_LINEAGE
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured_run import QueryRun
+from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.stores.base import BatchName, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
@@ -47,9 +48,10 @@ class FakeCheckpoint:
 class FakeMicroBatchWriter:
     """One row for each batch, into every sink."""
 
-    def __init__(self, world: World, sinks: Sequence[FakeSink]) -> None:
+    def __init__(self, world: World, sinks: Sequence[FakeSink], written_for: list[tuple[str, ...]]) -> None:
         self._world = world
         self._sinks = sinks
+        self._written_for = written_for
 
     def check(self) -> tuple[str, ...]:
         self._world.happens("check")
@@ -58,10 +60,12 @@ class FakeMicroBatchWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def write_frame(self, name: BatchName, frame: object) -> Written:
+    def write_frame(self, name: BatchName, frame: object, *, stores: Collection[str]) -> Written:
         self._world.happens("write")
+        self._written_for.append(tuple(sorted(stores)))
         report = TaskReport(rows=1, attempt="a", staged=False)
-        return Written(name=name, reports=tuple((sink, (report,)) for sink in self._sinks), record_count=0)
+        reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
+        return Written(name=name, reports=reports, record_count=0)
 
     def run_into_nothing(self, frame: object) -> None:
         self._world.happens("run into nothing")
@@ -76,6 +80,7 @@ class Bench:
     checkpoint: FakeCheckpoint
     stop: FakeStop
     reports: list[BatchReport] = field(default_factory=list)
+    written_for: list[tuple[str, ...]] = field(default_factory=list)
     report: Callable[[BatchReport], None] | None = None
 
     def begin(self) -> QueryRun:
@@ -84,7 +89,7 @@ class Bench:
         run = QueryRun(
             NAME,
             checkpoint=self.checkpoint,
-            writer=FakeMicroBatchWriter(self.world, sinks),
+            writer=FakeMicroBatchWriter(self.world, sinks, self.written_for),
             ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),
             report=self.report or self.reports.append,
             patience=Patience(self.stop, retry_ms_max=60_000, clock=Clock()),
@@ -184,6 +189,23 @@ def test_after_a_crash_between_the_very_first_commits_the_second_store_gets_the_
     assert [[batch for batch, _ in store.rows] for store in two.stores] == [[0, 1], [0, 1]]
 
 
+def test_a_store_that_has_the_batch_gets_no_rows_of_it_again() -> None:
+    two = with_stores("a", "b")
+    two.world.fail("commit b", None, FencedError(store="b", pipeline=NAME, held=1, found=2))
+    with pytest.raises(FencedError):
+        two.run(0, 1)
+    two.run(1, 2)
+    assert two.written_for[-2:] == [("b",), ("a", "b")]
+
+
+def test_a_batch_that_is_too_slow_cannot_be_halved_and_says_what_to_raise(bench: Bench) -> None:
+    slow = TransactionTooSlowError(transactional_id="x", elapsed_ms=9, budget_ms=8, timeout_ms=10)
+    bench.world.fail("write", None, slow)
+    with pytest.raises(TransactionTooSlowError, match=r"Raise kafka\.transaction\.timeout\.ms.*in the checkpoint"):
+        bench.run(0, 1)
+    assert bench.world.events.count("write") == 2
+
+
 def test_a_store_that_was_added_joins_where_the_other_ends() -> None:
     two = with_stores("a", "b")
     first = Bench(two.world, two.stores[:1], two.checkpoint, two.stop)
@@ -221,6 +243,33 @@ def test_an_idle_run_finds_out_that_a_newer_driver_has_the_pipeline(bench: Bench
     run.look()
     bench.stores[0].generation += 1
     with pytest.raises(FencedError):
+        run.look()
+
+
+def test_an_idle_run_waits_for_a_store_that_is_away(bench: Bench) -> None:
+    run = bench.begin()
+    bench.world.fail("read a", AWAY, AWAY)
+    run.look()
+    run.run_batch(FRAME, 0)
+    assert [batch for batch, _ in bench.stores[0].rows] == [0]
+
+
+def test_a_look_that_failed_is_not_what_the_next_batch_goes_by(bench: Bench) -> None:
+    """Else the batch would be decided on by what was read before."""
+    run = bench.begin()
+    bench.world.fail("read a", LineageError(store="a", pipeline=NAME, expected="x", found="y", remedy="z"))
+    with pytest.raises(LineageError):
+        run.look()
+    del bench.world.events[:]
+    run.run_batch(FRAME, 0)
+    assert bench.world.events[0] == "read a"
+
+
+def test_a_stop_ends_the_wait_for_a_store_that_is_away(bench: Bench) -> None:
+    run = bench.begin()
+    bench.world.fail("read a", AWAY)
+    bench.stop.set()
+    with pytest.raises(StopAsked):
         run.look()
 
 

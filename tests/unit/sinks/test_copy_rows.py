@@ -217,6 +217,18 @@ def test_a_text_with_a_nul_names_column_and_kafka_position() -> None:
         list(refusing.chunks(batch))
 
 
+@pytest.mark.parametrize("text", ['{"a":"\\u0000"}', '{"a":"x\\u0000"}', '"\\\\\\u0000"'])
+def test_a_json_text_with_a_nul_names_column_and_row(text: str) -> None:
+    array = pa.array(["{}", None, text, text])
+    with pytest.raises(RowRejectedError, match=r"'c0': a JSON text with a NUL \(\\u0000\).*row 2 of 4"):
+        encode([array], Wire.JSONB)
+
+
+@pytest.mark.parametrize("text", ['"\\\\u0000"', '"\\u0001"', '"u0000"'])
+def test_a_backslash_before_the_letters_is_no_nul(text: str) -> None:
+    encode([pa.array([text])], Wire.JSONB)
+
+
 def test_a_nul_under_a_null_is_nobodys() -> None:
     """Arrow may leave anything in a null's slot."""
     data, offsets = pa.py_buffer(b"a\0b"), pa.py_buffer(b"".join(i.to_bytes(4, "little") for i in (0, 1, 2, 3)))

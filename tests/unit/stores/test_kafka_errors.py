@@ -19,6 +19,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline.retry import may_pass
 from directkafka.producer_errors import (
+    BatchTooLargeError,
     DeliveryTimeoutError,
     RecordTooLargeError,
     SecondAttemptError,
@@ -36,18 +37,34 @@ def answer(code: int, *, retriable: bool = False) -> BrokerResponseError:
     )
 
 
+def too_large(records: int) -> BatchTooLargeError:
+    return BatchTooLargeError(
+        api="Produce",
+        code=10,
+        name="NAME",
+        retriable=False,
+        subject="x",
+        topic="x",
+        records=records,
+        size_bytes=9,
+        raw_bytes=9,
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "expected", "passes"),
     [
         (BrokerUnreachableError(addresses=("one:1",), timeout_ms=1, cause="refused"), StoreUnavailableError, True),
         (DeliveryTimeoutError(**PLACE, records=1, tries=2, timeout_ms=1, cause="x"), StoreUnavailableError, True),
-        (SecondAttemptError(transaction="directkafka.a/1/2", share=0), StoreUnavailableError, True),
+        (SecondAttemptError(transaction="directkafka.a/1/2", task="write/0"), StoreUnavailableError, True),
         (
             TransactionFencedError(api="EndTxn", transactional_id="a", producer_id=1, epoch=2, code=90, name="N"),
             StoreUnavailableError,
             True,
         ),
         (answer(7, retriable=True), StoreUnavailableError, True),
+        (too_large(records=2), StoreUnavailableError, True),
+        (too_large(records=1), RowRejectedError, False),
         (answer(29), StoreAccessError, False),
         (answer(53), StoreAccessError, False),
         (answer(50), OptionError, False),

@@ -72,7 +72,9 @@ def test_the_ledger_is_taken_in_with_the_first_partitions(
 
 
 def test_a_partition_has_one_writer(transaction: KafkaTransaction, coordinator: FakeCoordinator) -> None:
+    assert not transaction.is_shared
     transaction.add(PLACES[:1], writer="flights")
+    assert transaction.is_shared
     with pytest.raises(OptionError, match=rf"flights-0 \(flights, {DRIVER}\)"):
         transaction.add(PLACES)
     with pytest.raises(OptionError):
@@ -80,6 +82,15 @@ def test_a_partition_has_one_writer(transaction: KafkaTransaction, coordinator: 
     assert coordinator.added == [{LEDGER, PLACES[0]}]
     assert transaction.has_writer("flights")
     assert not transaction.has_writer("weather")
+
+
+def test_a_topic_has_one_sink_however_few_rows_there_are(transaction: KafkaTransaction) -> None:
+    transaction.reserve(["flights"], sink="flights")
+    transaction.reserve(["flights", "weather"], sink="flights")
+    with pytest.raises(OptionError, match=r"topic weather \(flights, kafka\).*UNION ALL"):
+        transaction.reserve(["weather"], sink="kafka")
+    with pytest.raises(OptionError, match=r"directkafka.ledger.a \(the ledger, kafka\)"):
+        transaction.reserve([LEDGER.topic], sink="kafka")
 
 
 def test_a_transaction_is_ended_before_the_broker_would(transaction: KafkaTransaction, clock: Clock) -> None:

@@ -1,0 +1,54 @@
+"""What the direct engine asks of Kafka, and of Spark and the sinks."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.pipeline.batch import Written
+from directkafka.stores.base import BatchName
+from directkafka.view import ClusterView
+
+__all__ = ["Cluster", "Writer"]
+
+
+class Cluster(Protocol):
+    """What the engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
+
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+        """The selected partitions as of now."""
+        ...
+
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Tell the outside how far the pipeline is; never raises for what is only told."""
+        ...
+
+    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        """The offsets that the positions' timestamps and groups stand for."""
+        ...
+
+    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
+        """What executors need to read the ranges."""
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class Writer(Protocol):
+    """What the engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
+
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, check every sink, change nothing; remarks for the user."""
+        ...
+
+    def prepare(self) -> None:
+        """Make what tables are not there."""
+        ...
+
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+        """Read, transform and write one batch where no reader sees it, for the stores of these identities."""
+        ...

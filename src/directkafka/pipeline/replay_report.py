@@ -1,0 +1,119 @@
+"""What a replay tells the outside: of each batch after it is committed, and of all at the end."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["ReasonCount", "ReplayReport", "ReplayReporter", "ReplaySummary", "log_replay"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayReport:
+    """One committed batch of a replay.
+
+    Attributes:
+        pipeline: the replay's name in the ledgers.
+        generation, batch_id: which.
+        letters: dead letters that were tried.
+        rejected: those that were rejected again.
+        rows: rows written, by sink name.
+        left: letters that are planned and not yet tried.
+        total_ms: duration of the batch, in milliseconds.
+    """
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    letters: int
+    rejected: int
+    rows: Mapping[str, int]
+    left: int
+    total_ms: int
+
+
+ReplayReporter = Callable[[ReplayReport], None]
+
+
+def log_replay(report: ReplayReport) -> None:
+    """One line a batch at INFO."""
+    log.info(
+        "%s batch %d: %s letters -> %s rows in %d ms, %s letters left",
+        report.pipeline,
+        report.batch_id,
+        f"{report.letters:,}",
+        ", ".join(f"{sink} {count:,}" for sink, count in report.rows.items()) or "no",
+        report.total_ms,
+        f"{report.left:,}",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasonCount:
+    """Letters of one reason.
+
+    Attributes:
+        reason: what the transform said of them.
+        letters: how many of the letters that were chosen had it.
+        rejected: how many have it now, rejected again; None where nothing was tried.
+    """
+
+    reason: str
+    letters: int
+    rejected: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplaySummary:
+    """What a replay did, or would try.
+
+    Attributes:
+        reasons: by reason, those of most letters first.
+        is_dry: whether nothing was tried.
+    """
+
+    reasons: tuple[ReasonCount, ...] = ()
+    is_dry: bool = False
+
+    @classmethod
+    def of(cls, letters: Mapping[str, int], rejected: Mapping[str, int] | None) -> ReplaySummary:
+        """From counts by reason; ``rejected`` is None where nothing was tried."""
+        names = sorted({*letters, *(rejected or ())}, key=lambda name: (-letters.get(name, 0), name))
+        return cls(
+            reasons=tuple(
+                ReasonCount(
+                    reason=name,
+                    letters=letters.get(name, 0),
+                    rejected=None if rejected is None else rejected.get(name, 0),
+                )
+                for name in names
+            ),
+            is_dry=rejected is None,
+        )
+
+    @property
+    def letters(self) -> int:
+        """Letters that were tried, or would be."""
+        return sum(one.letters for one in self.reasons)
+
+    @property
+    def rejected(self) -> int:
+        """Letters that were rejected again."""
+        return sum(one.rejected or 0 for one in self.reasons)
+
+    @property
+    def replayed(self) -> int:
+        """Letters that are letters no more."""
+        return 0 if self.is_dry else self.letters - self.rejected
+
+    def as_records(self) -> list[dict[str, Any]]:
+        """For printing: one for each reason."""
+        if self.is_dry:
+            return [{"reason": one.reason, "letters": one.letters} for one in self.reasons]
+        return [
+            {"reason": one.reason, "letters": one.letters, "rejected_again": one.rejected or 0} for one in self.reasons
+        ]

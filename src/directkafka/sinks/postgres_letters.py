@@ -1,0 +1,77 @@
+"""Dead letters in a Postgres table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from directkafka.sinks.letters import LetterDialect, Rows
+from directkafka.sinks.postgres_table import read_table
+from directkafka.stores.postgres_session import PostgresAddress
+
+__all__ = ["PostgresLetters"]
+
+_DIALECT: Final = LetterDialect(
+    hex="encode({0}, 'hex')",
+    text_hex="encode(convert_to({0}, 'UTF8'), 'hex')",
+    micros="CAST(extract(epoch FROM {0}) * 1000000 AS BIGINT)",
+    headers="CAST({0} AS TEXT)",
+    contains="strpos({0}, {1}) > 0",
+    lines="string_agg({0}, chr(10))",
+    lock=" FOR UPDATE",
+)
+
+
+class PostgresLetters:
+    """A sink's table, opened for a replay; see :class:`~directkafka.sinks.letters.LetterTable`.
+
+    Args:
+        address: the database.
+        name: schema, if one is given, and table.
+        sink: the sink's name.
+    """
+
+    dialect: Final = _DIALECT
+
+    def __init__(self, address: PostgresAddress, name: Sequence[str], *, sink: str) -> None:
+        self._address = address
+        self._name = tuple(name)
+        self.sink = sink
+        self.store = address.label
+        self.target = sql.Identifier(*name).as_string(None)
+
+    @contextmanager
+    def opened(self) -> Iterator[Rows]:
+        """A session in autocommit mode."""
+        with closing(self._address.connect("directkafka replay")) as connection:
+            try:
+                yield _rows_of(connection)
+            except psycopg.Error as error:
+                raise self._address.translate(error, sink=self.sink) from error
+
+    def inside(self, transaction: psycopg.Cursor[Any]) -> Rows:
+        """The transaction of a store's cursor."""
+        return _rows_of(transaction.connection)
+
+    def columns(self) -> tuple[str, ...]:
+        """From the catalog."""
+        with closing(self._address.connect("directkafka replay")) as connection:
+            try:
+                table = read_table(connection.cursor(), self._name, None)
+            except psycopg.Error as error:
+                raise self._address.translate(error, sink=self.sink) from error
+        return tuple(column.name for column in table.columns) if table is not None else ()
+
+
+def _rows_of(connection: psycopg.Connection[Any]) -> Rows:
+    def rows(statement: str, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        # A raw cursor takes the numbered parameters that the embedded databases take too.
+        with psycopg.RawCursor(connection) as cursor:
+            cursor.execute(statement.encode(), tuple(parameters))
+            return cursor.fetchall() if cursor.description else []
+
+    return rows

@@ -1,0 +1,142 @@
+"""What a cluster must be for one transaction of many writers, and how many replicas its ledgers have.
+
+**Versions.** Every broker is asked, since each may lead a partition or become the coordinator. Below 3.6 a leader takes
+a late batch of a transaction that has ended, and the transaction that it opens again is ended by nobody (KIP-890). From
+3.6 on it asks the coordinator first; the sign of it is AddPartitionsToTxn 4, by which brokers ask each other. A version
+that a broker has dropped is as much of a hindrance as one that it does not have yet.
+
+**Verification.** That question can be switched off (``transaction.partition.verification.enable``). It is a warning,
+not a refusal: the batch's own rules hold without it, only the transaction of a writer that was cut off may be left
+hanging.
+
+**Replicas of a ledger.** Without its ledger a pipeline cannot go on, as without the cluster's own log of transactions,
+which an operator has thought about. So it has as many replicas as that
+(``transaction.state.log.replication.factor``), whichever brokers happen to be up when it is made. Where the setting may
+not be seen: three, or as many as there are brokers now, and that is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.kafka.brokers import Broker
+
+__all__ = ["ASKED", "LOG_REPLICAS", "VERIFICATION", "Replicas", "check_brokers", "in_sync_of", "replicas_of"]
+
+VERIFICATION: Final = "transaction.partition.verification.enable"
+LOG_REPLICAS: Final = "transaction.state.log.replication.factor"
+#: Settings of a broker that are looked at.
+ASKED: Final = (VERIFICATION, LOG_REPLICAS)
+
+_REPLICAS_WANTED: Final = 3
+
+
+class _Spoken(NamedTuple):
+    """A request: its API key, and the versions of it that are spoken here."""
+
+    name: str
+    key: int
+    lowest: int
+    highest: int
+    #: Since when a broker speaks the lowest of them.
+    since: str
+
+
+#: Of a driver and its tasks; see :mod:`directkafka.kafka.requests` and :mod:`directkafka.kafka.client`.
+_SPOKEN: Final = (
+    _Spoken("Produce", 0, 9, 11, "2.8"),
+    _Spoken("FindCoordinator", 10, 1, 3, "0.11"),
+    _Spoken("InitProducerId", 22, 3, 4, "2.5"),
+    _Spoken("AddPartitionsToTxn", 24, 3, 3, "2.8"),
+    _Spoken("AddOffsetsToTxn", 25, 0, 3, "0.11"),
+    _Spoken("EndTxn", 26, 0, 3, "0.11"),
+    _Spoken("TxnOffsetCommit", 28, 3, 3, "2.5"),
+)
+_ADD_PARTITIONS: Final = 24
+#: Brokers ask each other by it, from 3.6 on; nobody else sends it.
+_VERIFYING_VERSION: Final = 4
+_RELEASE_MIN: Final = "3.6"
+
+
+def check_brokers(brokers: Sequence[Broker]) -> tuple[str, ...]:
+    """Refuse brokers that are too old, or too new; what else is to be said of them.
+
+    Returns:
+        Warnings, a sentence each.
+
+    Raises:
+        EnvironmentFaultError: names the brokers, what they speak, and what is needed.
+    """
+    if problems := [problem for one in brokers if (problem := _problem(one))]:
+        raise EnvironmentFaultError(
+            what="one Kafka transaction for all tasks of a batch cannot be had here: " + "; ".join(problems),
+            remedy=f"Brokers must be of Kafka {_RELEASE_MIN} or later (KIP-890), and speak what directkafka speaks: "
+            "upgrade them, or directkafka if they are newer.",
+        )
+    unverified = [str(one.node_id) for one in brokers if one.settings.get(VERIFICATION, "true").lower() != "true"]
+    if not unverified:
+        return ()
+    return (
+        f"{VERIFICATION} is false at broker {', '.join(unverified)}: a batch that arrives late, from a task that was "
+        "cut off, may leave a transaction open there that nobody ends, and read_committed readers wait behind it. Set "
+        "it to true, which is Kafka's default (KIP-890)",
+    )
+
+
+def _problem(broker: Broker) -> str:
+    """What a broker lacks; empty for nothing."""
+    place = f"broker {broker.node_id} at {broker.address}"
+    for one in _SPOKEN:
+        lowest, highest = broker.versions.get(one.key, (-1, -1))
+        needed = f"{one.lowest} to {one.highest}" if one.lowest < one.highest else str(one.lowest)
+        if highest < one.lowest:
+            spoken = f"up to version {highest}" if highest >= 0 else "not at all"
+            return f"{place} speaks {one.name} {spoken}, needed is {needed} (Kafka {one.since})"
+        if lowest > one.highest:
+            return f"{place} speaks {one.name} from version {lowest} on, needed is {needed}"
+    highest = broker.versions[_ADD_PARTITIONS][1]
+    if highest < _VERIFYING_VERSION:
+        return (
+            f"{place} speaks AddPartitionsToTxn up to version {highest}, needed is {_VERIFYING_VERSION} "
+            f"(Kafka {_RELEASE_MIN})"
+        )
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Replicas:
+    """How many replicas a new ledger has, and why.
+
+    Attributes:
+        count: how many.
+        reason: who says so.
+        is_guess: whether nobody does, so that the user should look at it.
+    """
+
+    count: int
+    reason: str
+    is_guess: bool = False
+
+
+def replicas_of(given: int | None, brokers: Sequence[Broker]) -> Replicas:
+    """How many replicas a new ledger is to have.
+
+    Args:
+        given: the option ``ledger_replicas``.
+        brokers: those that are up.
+    """
+    if given is not None:
+        return Replicas(given, "ledger_replicas")
+    said = [int(one.settings[LOG_REPLICAS]) for one in brokers if LOG_REPLICAS in one.settings]
+    if said:
+        return Replicas(max(said), f"as the cluster's log of transactions has by {LOG_REPLICAS}")
+    count = min(_REPLICAS_WANTED, len(brokers))
+    return Replicas(count, f"{_REPLICAS_WANTED}, or as many as there are brokers up now", is_guess=True)
+
+
+def in_sync_of(replicas: int) -> int:
+    """``min.insync.replicas`` of a new ledger: what is written is in two places, where one broker may be away."""
+    return 2 if replicas >= _REPLICAS_WANTED else 1

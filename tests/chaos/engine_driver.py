@@ -1,0 +1,238 @@
+"""The direct engine and replays without Spark and a source, in processes that can be killed at each fault point.
+
+Engine, ledgers, stores and sinks are the real ones; only Kafka as the source and Spark in the middle are made up. The
+topic has as many records as the test says, and each record becomes one row: its offset, and the batch that wrote it.
+Exit codes are those of ``directkafka run``: 0 at the end, 3 when a newer driver owns the pipeline.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+from tests.chaos.kafka_driver import _SPAWN, FENCED, KafkaDriver
+from tests.contract.kafka_harness import KafkaHarness
+
+from directkafka.errors import DirectKafkaError, FencedError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
+from directkafka.options import OffsetLimits
+from directkafka.pipeline.batch import Written
+from directkafka.pipeline.bindings import Binding, bind
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.progress import log_report
+from directkafka.pipeline.replay_choice import Choice, with_letters_last
+from directkafka.pipeline.replay_report import log_replay
+from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.run import DirectEngine
+from directkafka.planning.plan import PlanPolicy
+from directkafka.planning.trigger import AvailableNow
+from directkafka.sinks import letters as letters_module
+from directkafka.sinks.duckdb import DuckDBSink
+from directkafka.sinks.letter_sinks import SettledLetters
+from directkafka.sinks.postgres import PostgresSink
+from directkafka.sinks.sqlite import SQLiteSink
+from directkafka.stores.base import BatchName, TaskReport
+from directkafka.testing.store_driver import SCHEMA, batches_of
+from directkafka.view import ClusterView, PartitionView
+
+# Most of a short life is imports.
+_SPAWN.set_forkserver_preload(["tests.chaos.kafka_driver", __name__])
+
+PIPELINE = "flights"
+TOPIC = TopicPartition("flights", 0)
+BATCH = 10
+
+LETTER_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()),
+        ("timestamp", pa.timestamp("us", "UTC")), ("key", pa.binary()), ("value", pa.binary()),
+        ("reason", pa.string()),
+    ]
+)  # fmt: skip
+#: A replay's letters have one column more.
+REPLAYED_SCHEMA = LETTER_SCHEMA.append(pa.field("replays", pa.int32()))
+
+
+@dataclass(frozen=True)
+class Place:
+    """A store as a test names it; ``address`` is a DSN, a path, or Kafka's servers, a blank and a prefix."""
+
+    kind: Literal["postgres", "kafka", "duckdb", "sqlite"]
+    address: str
+
+    def sink(self, table: str = "flights") -> Any:
+        match self.kind:
+            case "postgres":
+                return PostgresSink(self.address, table)
+            case "kafka":
+                servers, prefix = self.address.split()
+                return KafkaHarness(servers, prefix).sink(table)
+            case "duckdb":
+                return DuckDBSink(self.address, table, lock_timeout_s=5.0)
+            case "sqlite":
+                return SQLiteSink(self.address, table, lock_timeout_s=5.0)
+
+    def rows(self, table: str = "flights") -> list[tuple[int, int]]:
+        """Each row's offset and batch, sorted."""
+        sink = self.sink(table)
+        if self.kind == "kafka":
+            harness = KafkaHarness(*self.address.split())
+            return harness.rows(sink)
+        with sink.letters().opened() as rows:
+            return sorted(rows("SELECT id, flights FROM flights", ()))
+
+
+class MadeUpTopic:
+    """One partition with so many records."""
+
+    def __init__(self, records: int) -> None:
+        self._records = records
+
+    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+        seen = PartitionView(
+            topic_id="id-1", leader=1, leader_host="h", leader_port=1, leader_epoch=0, earliest=0,
+            latest=self._records,
+        )  # fmt: skip
+        return ClusterView(cluster_id="c", partitions={TOPIC: seen}, taken_at_ms=0)
+
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Nobody listens."""
+
+    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+        return {}
+
+    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> Any:
+        return tuple(ranges)
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class RowWriter:
+    """One row for each offset, into every sink, by two tasks."""
+
+    def __init__(self, bindings: Sequence[Binding]) -> None:
+        self._bindings = tuple(bindings)
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        return self._bindings
+
+    def check(self) -> tuple[str, ...]:
+        for binding in self._bindings:
+            binding.sink.check(self.schema_of(binding))
+        return ()
+
+    def prepare(self) -> None:
+        for binding in self._bindings:
+            binding.sink.prepare(self.schema_of(binding))
+
+    def schema_of(self, binding: Binding) -> pa.Schema:
+        return SCHEMA
+
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+        ranges: Sequence[Any] = tasks
+        offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
+        wanted = [one for one in self._bindings if one.sink.store.identity in stores]
+        reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
+        return Written(name=name, reports=reports, record_count=len(offsets))
+
+    def write_rows(self, binding: Binding, name: BatchName, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
+        writer = binding.sink.task_writer(name, SCHEMA)
+        halves = (offsets[::2], offsets[1::2])
+        return tuple(writer(batches_of([(offset, name.batch_id) for offset in half])) for half in halves)
+
+
+class LetterWriter(RowWriter):
+    """One row for each letter, unless its offset can be divided by ``rejected``."""
+
+    def __init__(self, bindings: Sequence[Binding], settled: SettledLetters, rejected: int) -> None:
+        super().__init__(bindings)
+        self._settled = settled
+        self._rejected = rejected
+
+    @property
+    def settled(self) -> SettledLetters:
+        return self._settled
+
+    def schema_of(self, binding: Binding) -> pa.Schema:
+        return REPLAYED_SCHEMA if binding.sink is self._settled else SCHEMA
+
+    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+        self._settled.expected = letters.num_rows
+        offsets = letters.column("offset").to_pylist()
+        reports = []
+        for one in self._bindings:
+            if one.sink is self._settled:
+                again = [letter for letter in letters.to_pylist() if letter["offset"] % self._rejected == 0]
+                rows = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
+                writer = one.sink.task_writer(name, REPLAYED_SCHEMA)
+                reports.append((one.sink, (writer(iter([pa.RecordBatch.from_pylist(rows, REPLAYED_SCHEMA)])),)))
+            else:
+                kept = [offset for offset in offsets if offset % self._rejected]
+                reports.append((one.sink, self.write_rows(one, name, kept)))
+        return Written(name=name, reports=tuple(reports), record_count=len(offsets))
+
+
+def run_pipeline(places: Sequence[Place], records: int) -> None:
+    """The direct engine to the end of the topic."""
+    bindings, stop = bind([place.sink() for place in places]), threading.Event()
+    DirectEngine(
+        PIPELINE,
+        cluster=MadeUpTopic(records),
+        writer=RowWriter(bindings),
+        ledgers=Ledgers(PIPELINE, bindings),
+        starting=Positions(default=Earliest()),
+        policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),
+        trigger=AvailableNow(),
+        report=log_report,
+        stop=stop,
+        patience=Patience(stop, retry_ms_max=20_000),
+    ).run()
+
+
+def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
+    """A replay of all letters of a table, few in each batch."""
+    letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
+    bindings, stop = bind([place.sink() for place in places], letters.sink("rejected")), threading.Event()
+    choice = Choice.of(PIPELINE, bindings)
+    settled = SettledLetters(choice.sink, choice.letters)
+    writer = LetterWriter(with_letters_last(bindings, settled), settled, rejected)
+    patience = Patience(stop, retry_ms_max=20_000)
+    choice.engine(writer, report=log_replay, stop=stop, patience=patience).run()
+
+
+class EngineDriver(KafkaDriver):
+    """One of the two as a process under test.
+
+    Args:
+        function: :func:`run_pipeline` or :func:`run_replay`, with its arguments.
+        folder: for its log.
+        faults: armed in it.
+    """
+
+    def __init__(self, function: Any, *arguments: Any, folder: Path, faults: str = "") -> None:
+        self._log = folder / f"driver-{os.urandom(3).hex()}.log"
+        self.process = _SPAWN.Process(target=_run, args=(str(self._log), faults, function, arguments), daemon=True)
+        self.process.start()
+
+
+def _run(log: str, faults: str, function: Any, arguments: tuple[Any, ...]) -> None:
+    file = os.open(log, os.O_WRONLY | os.O_CREAT)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    if faults:
+        os.environ["DIRECTKAFKA_FAULTS"] = faults
+    pa.set_cpu_count(1)
+    try:
+        function(*arguments)
+    except DirectKafkaError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        sys.exit(FENCED if isinstance(error, FencedError) else 1)

@@ -1,0 +1,39 @@
+"""The engine into Postgres, killed at every step that a driver passes, without Spark and so in a second each.
+
+With Spark, tasks and a reader that looks on: ``test_kill_at_each_step.py``.
+"""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
+from tests.chaos.kafka_driver import running
+from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
+
+from directkafka.faults import FAULT_POINTS
+
+pytestmark = pytest.mark.real
+
+COUNT = 3 * BATCH
+#: Each record with the batch that it is in: a batch that is planned again may not end elsewhere here.
+ROWS = [(offset, 1 + offset // BATCH) for offset in range(COUNT)]
+
+
+@pytest.mark.parametrize("point", [point for point in FAULT_POINTS if point not in ELSEWHERE])
+def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(point: str, database: str, tmp_path: Path) -> None:
+    place = Place("postgres", database)
+    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    store = place.sink().store
+    entry = store.read(PIPELINE) if point != "fence.before" else None
+    store.close()
+    done = BATCH * max(0, entry.batch_id) if entry else 0
+    if entry and entry.batch_id >= 0:
+        assert place.rows() == ROWS[:done], "the ledger and the table are of one moment"
+    assert done < COUNT, "the kill came after the end, so it proved nothing"
+    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    assert place.rows() == ROWS

@@ -1,0 +1,56 @@
+"""The look at the executors before the first batch."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.pipeline import session as session_module
+from directkafka.pipeline.session import check_executors
+
+pytestmark = pytest.mark.real
+
+
+def dying_probe(folder: Path, times: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The probe of a worker that is killed the first few times."""
+    for number in range(times):
+        try:
+            (folder / str(number)).touch(exist_ok=False)
+        except FileExistsError:
+            continue
+        os.kill(os.getpid(), signal.SIGKILL)
+    yield from REAL_PROBE(batches)
+
+
+REAL_PROBE = session_module._probe
+
+
+@pytest.fixture
+def unchecked(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> SparkSession:
+    monkeypatch.setattr(session_module, "_checked", set())
+    return spark
+
+
+def test_a_worker_that_is_killed_while_executors_are_looked_at_does_not_end_the_pipeline(
+    unchecked: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_probe", functools.partial(dying_probe, tmp_path, 1))
+    check_executors(unchecked)
+    assert unchecked.sparkContext.applicationId in session_module._checked
+
+
+def test_workers_that_die_each_time_are_told_with_what_spark_says(
+    unchecked: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_module, "_probe", functools.partial(dying_probe, tmp_path, 99))
+    with pytest.raises(EnvironmentFaultError, match="a job on the executors failed"):
+        check_executors(unchecked)
+    assert unchecked.sparkContext.applicationId not in session_module._checked

@@ -1,0 +1,154 @@
+"""What the Kafka store looks at before it writes, and what it makes of record batches that a topic does not take."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import pytest
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
+from tests.contract.kafka_harness import KafkaHarness
+from tests.real.kafka.logs import WAIT_S, create_topic_again, delete_topic, set_topic_config, until
+from tests.real.sources.test_groups import committed
+
+from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUnavailableError
+from directkafka.stores import kafka_cluster
+from directkafka.stores.kafka_cluster import VERIFICATION
+from directkafka.testing import KafkaBroker
+from directkafka.testing.store_driver import SCHEMA, Job
+
+pytestmark = pytest.mark.real
+
+WAYS = pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
+
+
+@pytest.fixture
+def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
+    harness = KafkaHarness(kafka_broker.bootstrap_servers)
+    yield harness
+    harness.close()
+    assert harness.leftovers() == []
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+
+
+# Brokers.
+
+
+def test_brokers_that_are_too_old_are_refused_before_anything_is_written(
+    harness: KafkaHarness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that can be had are new enough; so the sign of it is moved to where they are not."""
+    monkeypatch.setattr(kafka_cluster, "_VERIFYING_VERSION", 99)
+    sink = harness.sink("flights")
+    with pytest.raises(
+        EnvironmentFaultError, match=r"broker 1 at .*AddPartitionsToTxn up to version \d+, needed is 99"
+    ):
+        sink.check(SCHEMA)
+    with pytest.raises(EnvironmentFaultError):
+        harness.open_store().fence("flights")
+    topics = AdminClient({"bootstrap.servers": harness.servers}).list_topics(timeout=WAIT_S).topics
+    assert not [name for name in topics if name.startswith(f"{harness.prefix}.ledger")]
+
+
+@contextmanager
+def without_verification(servers: str) -> Iterator[None]:
+    """The broker's setting is off meanwhile, and seen so."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    resource = ConfigResource(ConfigResource.Type.BROKER, "1")
+
+    def set_to(operation: AlterConfigOpType, value: str) -> None:
+        entry = ConfigEntry(VERIFICATION, value, incremental_operation=operation)
+        asked = ConfigResource(ConfigResource.Type.BROKER, "1", incremental_configs=[entry])
+        admin.incremental_alter_configs([asked])[asked].result(WAIT_S)
+        seen = lambda: admin.describe_configs([resource])[resource].result(WAIT_S)[VERIFICATION].value  # noqa: E731
+        until(lambda: seen() == value, "the setting does not change")
+
+    set_to(AlterConfigOpType.SET, "false")
+    try:
+        yield
+    finally:
+        set_to(AlterConfigOpType.DELETE, "true")
+
+
+def test_verification_that_is_off_is_told_once(harness: KafkaHarness, caplog: pytest.LogCaptureFixture) -> None:
+    sink = harness.sink("flights")
+    with without_verification(harness.servers):
+        sink.check(SCHEMA)
+        sink.check(SCHEMA)
+    (warning,) = warnings(caplog)
+    assert f"{VERIFICATION} is false at broker 1" in warning
+    harness.sink("flights").check(SCHEMA)
+    assert len(warnings(caplog)) == 1
+
+
+# Record batches that are too large.
+
+ROWS = [(number, number * 10**9) for number in range(200)]
+TRIES_MAX = 5
+
+
+@pytest.mark.parametrize(
+    ("staged", "codec"),
+    [(False, "none"), pytest.param(True, "none", marks=pytest.mark.slow), (True, "lz4")],
+    ids=["inline", "by tasks", "by tasks, compressed"],
+)
+def test_a_batch_that_is_too_large_is_written_again_as_smaller_ones(
+    harness: KafkaHarness, caplog: pytest.LogCaptureFixture, staged: bool, codec: str
+) -> None:
+    harness.params |= {"compression.type": codec}
+    sink = harness.sink("flights", staged=staged)
+    set_topic_config(harness.servers, sink.name, {"max.message.bytes": "400"})
+    job = Job(harness.open_store()).start()
+    with pytest.raises(StoreUnavailableError, match=r"error 10 .*max.message.bytes: a batch of \d+ records has"):
+        job.run((sink, [ROWS[:100], ROWS[100:]]))
+    for _ in range(TRIES_MAX):
+        with suppress(StoreUnavailableError):
+            job.run((sink, [ROWS[:100], ROWS[100:]]))
+            break
+    assert harness.rows(sink) == ROWS
+    told = warnings(caplog)
+    assert "its max.message.bytes is 400" in told[0]
+    # What was learned is remembered.
+    job.run((sink, [ROWS]))
+    assert warnings(caplog) == told
+
+
+@pytest.mark.slow
+@WAYS
+def test_a_record_that_is_too_large_by_itself_is_refused_with_its_numbers(harness: KafkaHarness, staged: bool) -> None:
+    sink = harness.sink("flights", staged=staged)
+    set_topic_config(harness.servers, sink.name, {"max.message.bytes": "80"})
+    job = Job(harness.open_store()).start()
+    with pytest.raises(RowRejectedError, match=r"refuses a row: .*bytes: a single record has 1\d\d bytes") as caught:
+        job.run((sink, [[(10**15, 10**15)]]))
+    assert str(caught.value).startswith(f"topic {sink.name} at ")
+    assert harness.rows(sink) == []
+
+
+# Groups.
+
+
+def test_topics_that_are_gone_are_left_out_of_the_groups_offsets(
+    harness: KafkaHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The contract's driver reads a topic of this name; it comes and goes here."""
+    sink, group = harness.sink("flights"), f"{harness.prefix}-lag"
+    sink._inner.offsets_group = group
+    job = Job(harness.open_store()).start()
+    job.run((sink, [[(1, 1)]]))
+    job.run((sink, [[(2, 1)]]))
+    (warning,) = warnings(caplog)
+    assert f"group {group} lacks offsets" in warning
+    assert "no longer all partitions of flights" in warning
+    create_topic_again(harness.servers, "flights")
+    try:
+        job.run((sink, [[(3, 1)]]))
+        assert committed(harness.servers, group, "flights", 1) == {0: 30}
+    finally:
+        delete_topic(harness.servers, "flights")
+    assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1)]
+    assert len(warnings(caplog)) == 1

@@ -1,0 +1,132 @@
+"""Transactions that are open before the commit: whatever ends a batch ends them; who has the batch gets none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
+from tests.unit.pipeline.test_several_stores import entries_after_crash_between_the_stores, two_stores
+
+from directkafka.errors import StoreUnavailableError, TransformError
+from directkafka.pipeline import batch as batch_module
+from directkafka.pipeline.batch import BatchWriter
+from directkafka.pipeline.bindings import Binding
+from directkafka.stores.base import BatchName, TaskReport
+
+AWAY = StoreUnavailableError(store="a", cause="gone fishing")
+NAME = BatchName(pipeline="flights", generation=1, batch_id=7, attempt="this try")
+
+
+def test_a_store_that_has_the_batch_gets_no_rows_of_it_again() -> None:
+    """Sequence of events: Kafka commits, Postgres does not; Kafka's rows of the redone batch would stay open."""
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries_after_crash_between_the_stores(), 1), latest=25)
+    one.engine.run()
+    assert one.writer.stores == [("b",), ("a", "b")]
+
+
+@pytest.mark.parametrize("failed", ["commit a", "commit b"])
+def test_an_open_transaction_ends_when_a_commit_fails_and_the_rows_are_written_again(failed: str) -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.writer.early = one.stores[1:]
+    world.fail(failed, None, AWAY)
+    one.engine.run()
+    behind = world.after("write")
+    assert behind[behind.index(failed) + 1] == "abandon b"
+    assert one.writer.written == [(1, "t-0[0, 10)")] * 2
+    assert one.writer.stores == [("a", "b"), ("a", "b") if failed == "commit a" else ("b",)]
+    assert [len(store.rows) for store in one.stores] == [1, 1]
+
+
+def test_a_failure_of_another_store_behind_a_committed_transaction_costs_no_second_computation() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.writer.early = one.stores[:1]
+    world.fail("commit b", None, AWAY)
+    one.engine.run()
+    assert one.writer.stores == [("a", "b")]
+    assert one.stores[0].rows == one.stores[1].rows
+
+
+class Fatal(BaseException):
+    """As KeyboardInterrupt, which no handler of failures catches."""
+
+
+def test_an_open_transaction_ends_when_the_run_is_interrupted() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.writer.early = one.stores[1:]
+    world.fail("commit a", None, Fatal())
+    with pytest.raises(Fatal):
+        one.engine.run()
+    assert world.after("write")[:2] == ["commit a", "abandon b"]
+
+
+class TwoPhases(FakeSink):
+    """Always leaves rows for a second job."""
+
+    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+        return True
+
+    def second_phase(self, *arguments: Any, **named: Any) -> Any:
+        raise AssertionError("the writing is replaced")
+
+    check = prepare = task_writer = apply = recount = lambda self, *arguments, **named: None
+
+
+class Early(FakeStore):
+    """Opens transactions."""
+
+    def begin(self, batch: BatchName, sink: Any) -> Any:
+        self._world.happens(f"begin {self.name}")
+
+    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+        self._world.happens(f"give up {self.name}")
+
+
+class ShortWriter(BatchWriter):
+    """Its first jobs give one report to each binding, and run nothing."""
+
+    def _write_all(self, name: Any, tasks: Any, wanted: Any, persisted: Any) -> Any:
+        report = TaskReport(rows=1, attempt="a", staged=True)
+        return [batch_module._Part(binding, SimpleNamespace(), (report,)) for binding, _ in wanted]
+
+
+def writer_over(world: World, *names: str) -> ShortWriter:
+    accumulator = SimpleNamespace(value={})
+    session: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *_: accumulator))
+    bindings: list[Any] = [Binding(output="default", sink=TwoPhases(Early(world, name))) for name in names]  # type: ignore[arg-type]
+    writer = ShortWriter(session, SimpleNamespace(), bindings, columns=())  # type: ignore[arg-type]
+    writer._schemas = (None,) * len(names)  # type: ignore[assignment]
+    return writer
+
+
+def test_a_second_phase_that_fails_ends_the_transactions_of_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    monkeypatch.setattr(batch_module, "writers_max", lambda _: 1)
+    world.fail("second phase", None, TransformError(source="sql", cause="on an executor"))
+    monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
+    monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
+    with pytest.raises(TransformError):
+        writer_over(world, "a", "b").write(NAME, (), stores={"a", "b"})
+    assert world.events == [
+        "begin a", "second phase", "begin b", "second phase", "give up b", "abandon b", "abandon a",
+    ]  # fmt: skip
+
+
+def test_what_was_written_says_whose_transactions_are_open_and_is_for_no_other_store(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    monkeypatch.setattr(batch_module, "writers_max", lambda _: 1)
+    monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
+    monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
+    with writer_over(world, "a", "b").write(NAME, (), stores={"b"}) as written:
+        assert world.events == ["begin b", "second phase"]
+        assert [store.identity for store in written.early] == ["b"]
+        assert [sink.store.identity for sink, _ in written.reports] == ["b"]
+    assert world.events[-1] == "abandon b"
