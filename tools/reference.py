@@ -18,6 +18,7 @@ import tomllib
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
@@ -49,6 +50,7 @@ def pages() -> dict[str, str]:
         "options.md": options,
         "pipeline-file.md": pipeline_file,
         "sink-options.md": sink_options,
+        "stream-settings.md": stream_settings,
     }
     made = {f"reference/{name}": "\n\n".join((_MADE_BY, *maker())) + "\n" for name, maker in makers.items()}
     return made | {"DESIGN.md": design((DOCS / "DESIGN.md").read_text(encoding="utf-8"))}
@@ -119,6 +121,23 @@ def options() -> Iterator[str]:
             yield _option(spec, "kafka.")
     yield "## Refused, because the job would run otherwise than it did"
     yield from _client_names()
+
+
+def stream_settings() -> Iterator[str]:
+    """What a direct stream and an RDD read beside the client's settings."""
+    from directkafka.options.consumer import consumer_specs
+    from directkafka.options.rates import rate_specs
+
+    yield "# Settings of direct streams and RDDs"
+    yield _filled(
+        "For `dk.create_rdd` and `dk.create_direct_stream`. Their `kafka_params` are [the client's](options.md), "
+        "without the prefix `kafka.`, and those of the first list; rates are set in Spark's configuration, before the "
+        "context is made."
+    )
+    yield "## In `kafka_params`"
+    yield from (_option(spec, "") for spec in consumer_specs())
+    yield "## In Spark's configuration"
+    yield from (_option(spec, "") for spec in rate_specs())
 
 
 def sink_options() -> Iterator[str]:
@@ -280,6 +299,7 @@ def _values(kind: Any, default: Any) -> str:
 def errors() -> Iterator[str]:
     """The tree of errors, with fields and messages."""
     from directkafka import errors as module
+    from directkafka import producer_errors, stream_errors
 
     tree = inspect.getdoc(module).split("::\n\n")[1].split("\n\nAn error is")[0]  # type: ignore[union-attr]
     yield "# Errors"
@@ -299,16 +319,15 @@ def errors() -> Iterator[str]:
                 yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
-    yield from _writing_errors()
+    yield from _leaves(producer_errors, "Writing to Kafka", "`KafkaError`")
+    yield from _leaves(stream_errors, "Direct streams and RDDs", "the tree")
     yield from _spark_conditions()
 
 
-def _writing_errors() -> Iterator[str]:
-    """The errors of writing to Kafka, which are leaves in a module of their own."""
-    from directkafka import producer_errors as module
-
-    yield "## Writing to Kafka"
-    yield "Leaves of `KafkaError`, importable from `directkafka.producer_errors`."
+def _leaves(module: ModuleType, title: str, of: str) -> Iterator[str]:
+    """Errors that are leaves in a module of their own."""
+    yield f"## {title}"
+    yield f"Leaves of {of}, importable from `{module.__name__}`."
     for name in module.__all__:
         found = getattr(module, name)
         yield f"### `{name}`"

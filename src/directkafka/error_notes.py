@@ -11,13 +11,13 @@ import re
 from dataclasses import fields
 from typing import Any
 
-from directkafka import errors, producer_errors, spark_conditions
+from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.errors import DirectKafkaError
 
 __all__ = ["from_note", "with_note"]
 
 #: Where errors are defined.
-_MODULES = (errors, producer_errors, spark_conditions)
+_MODULES = (errors, producer_errors, spark_conditions, stream_errors)
 _NOTE = re.compile(r"^\[directkafka (\w+) (\{.*\})\]$", re.MULTILINE)
 
 

@@ -16,8 +16,6 @@
     ├── DataLossError               records of the plan are no longer in Kafka
     ├── TransformError              the user's SQL or Python failed
     ├── RangeNotReadError           a task ended before the end of its range
-    ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
-    ├── BatchFailedError            a batch of a direct stream failed, and nothing runs after it
     ├── WorkerLostError             a Python worker or an executor died under a task
     └── StoreError
         ├── StoreUnavailableError   the store cannot be reached; worth another try
@@ -26,10 +24,8 @@
         ├── CommitUnknownError      no answer to a commit: neither success nor failure
         ├── FencedError             a newer driver owns the pipeline
         ├── OffsetMismatchError     the ledger's ends are not this batch's starts
-        │   └── StoredOffsetError   the same, of offsets that a program stores itself
         ├── LineageError            the ledger belongs to another checkpoint or job
         ├── RowCountError           rows in the store differ from what the tasks reported
-        │   └── RecordCountError    records that were processed differ from what the ranges have
         ├── SchemaMismatchError     the table and the DataFrame do not fit
         └── RowRejectedError        a row that the store cannot hold
 
@@ -45,7 +41,6 @@ from typing import Any, ClassVar
 
 __all__ = [
     "AlreadyRunningError",
-    "BatchFailedError",
     "BrokerAccessError",
     "BrokerResponseError",
     "BrokerUnreachableError",
@@ -58,11 +53,9 @@ __all__ = [
     "KafkaError",
     "LineageError",
     "MalformedBatchError",
-    "NonConsecutiveOffsetsError",
     "OffsetMismatchError",
     "OptionError",
     "RangeNotReadError",
-    "RecordCountError",
     "RowCountError",
     "RowRejectedError",
     "SchemaMismatchError",
@@ -70,7 +63,6 @@ __all__ = [
     "StoreError",
     "StoreRequestError",
     "StoreUnavailableError",
-    "StoredOffsetError",
     "TopicNotFoundError",
     "TransformError",
     "WorkerLostError",
@@ -275,42 +267,6 @@ class RangeNotReadError(DirectKafkaError):
 
 
 @dataclass(kw_only=True, eq=False)
-class NonConsecutiveOffsetsError(DirectKafkaError):
-    """A range has offsets without a record, and the program's settings say that there are none.
-
-    Attributes:
-        range: the range as text.
-        records: how many it has.
-    """
-
-    range: str
-    records: int
-    template = (
-        "{range} has {records} records, fewer than offsets. Compaction and transactions leave such gaps, and they are "
-        "no loss; but spark.streaming.kafka.allowNonConsecutiveOffsets = false says that there are none, and counts "
-        "were taken from the ranges. Set it to true."
-    )
-
-
-@dataclass(kw_only=True, eq=False)
-class BatchFailedError(DirectKafkaError):
-    """A batch of a direct stream has failed: no later one is planned, and no later offset is committed.
-
-    Attributes:
-        batch_ms: the batch's time, in milliseconds since 1970.
-        cause: what failed.
-    """
-
-    batch_ms: int
-    cause: str
-    template = (
-        "the batch of {batch_ms} ms failed, and the stream stands still: nothing after it is read or committed. Stop "
-        "the context and start again, from the checkpoint or from the offsets that were stored last. It failed with: "
-        "{cause}"
-    )
-
-
-@dataclass(kw_only=True, eq=False)
 class WorkerLostError(DirectKafkaError):
     """A Python worker or an executor died while it ran a task, and Spark's own retries did not help."""
 
@@ -402,17 +358,6 @@ class OffsetMismatchError(StoreError):
 
 
 @dataclass(kw_only=True, eq=False)
-class StoredOffsetError(OffsetMismatchError):
-    """The offsets that a program stores itself are not the starts of its ranges."""
-
-    batch_id: int = -1
-    template = (
-        "stream {pipeline!r} at {store}: the ranges start with {expected}, stored is {found}. Records would be lost or "
-        "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load)."
-    )
-
-
-@dataclass(kw_only=True, eq=False)
 class LineageError(StoreError):
     """The ledger's entry belongs to another lineage (another checkpoint, another job of the same name)."""
 
@@ -433,17 +378,6 @@ class RowCountError(StoreError):
     template = (
         "{sink} at {store}: the tasks reported {reported} rows, the store has {found}. The batch was rolled "
         "back (staging tables are emptied when a server recovers from a crash); it is written again."
-    )
-
-
-@dataclass(kw_only=True, eq=False)
-class RecordCountError(RowCountError):
-    """A program has processed other numbers of records than its ranges have."""
-
-    template = (
-        "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
-        "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
-        "records (KafkaRDD.record_counts)."
     )
 
 

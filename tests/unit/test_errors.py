@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
+import re
 import string
 import traceback
 import typing
@@ -12,7 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from directkafka import errors, producer_errors
+from directkafka import errors, producer_errors, stream_errors
 from directkafka.error_notes import from_note, with_note
 from directkafka.errors import (
     BrokerResponseError,
@@ -37,7 +38,8 @@ TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda one: one.__name__)
 LEAVES = [one for one in TREE if dataclasses.fields(one)]
 #: Leaves that are drawn in a module of their own.
 WRITING = [getattr(producer_errors, name) for name in producer_errors.__all__]
-LEAVES += WRITING
+STREAMING = [getattr(stream_errors, name) for name in stream_errors.__all__]
+LEAVES += WRITING + STREAMING
 SAMPLES = {str: "some text", int: 4711, bool: True, tuple[str, ...]: ("one", "two")}
 
 
@@ -69,6 +71,13 @@ def test_the_tree_of_writing_names_every_error_of_its_module() -> None:
     drawn = {word for word in words if word.endswith("Error")}
     assert drawn == {one.__name__ for one in WRITING} | {"KafkaError"}
     assert {one.__base__ for one in WRITING} == {KafkaError, BrokerResponseError}
+
+
+def test_the_tree_of_streams_names_every_error_of_its_module_under_its_parent() -> None:
+    names = re.findall(r"^(.*)\b(\w+Error)\b", stream_errors.__doc__ or "", re.MULTILINE)
+    drawn = {name for branch, name in names if "──" in branch}
+    parents = {one.__base__.__name__ for one in STREAMING} - {"DirectKafkaError"}
+    assert drawn == {one.__name__ for one in STREAMING} | parents | {"StoreError"}
 
 
 @pytest.mark.parametrize("error_type", LEAVES)

@@ -24,7 +24,7 @@ from typing import Any
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
-from directkafka.errors import BatchFailedError, DataLossError, EnvironmentFaultError
+from directkafka.errors import DataLossError, EnvironmentFaultError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
 from directkafka.options import SourceOptions
 from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
@@ -36,6 +36,7 @@ from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, located, remember_r
 from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
 from directkafka.sources.streaming_jvm import StreamingJVM
+from directkafka.stream_errors import BatchFailedError
 from directkafka.view import ClusterView
 
 __all__ = ["DirectPlanner", "batch_ms", "planner_of"]

@@ -13,10 +13,10 @@ from typing import Any
 import pyarrow as pa
 
 from directkafka.error_notes import with_note
-from directkafka.errors import NonConsecutiveOffsetsError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.sources.consumer_record import ConsumerRecord, consumer_records
 from directkafka.sources.reading import read_for_spark
+from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 __all__ = ["ArrowHandler", "CountRecords", "MessageHandler", "ReadRecords"]
 

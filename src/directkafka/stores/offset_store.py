@@ -14,10 +14,11 @@ from typing import Any, Final
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from directkafka.errors import OptionError, RecordCountError, StoredOffsetError
+from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
 from directkafka.stores.sql_blocks import load_blocks
+from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 __all__ = ["OffsetStore"]
 

@@ -128,6 +128,7 @@ def test_several_topics_are_read_from_the_earliest_offset_each_record_once(
     assert all(one.count() for ranges in seen.ranges[1:] for one in ranges)
 
 
+@pytest.mark.slow
 def test_a_pattern_finds_topics_that_come_later(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str, create_topic: CreateTopic
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_pattern_finds_topics_that_come_later(
     assert hundred not in {topic for topic, _, _ in found}
 
 
+@pytest.mark.slow
 def test_the_latest_offset_is_taken_when_the_first_batch_is_planned(
     context: StreamingContext, servers: str, hundred: str
 ) -> None:
@@ -160,6 +162,7 @@ def test_the_latest_offset_is_taken_when_the_first_batch_is_planned(
     assert seen.ranges[0] == (OffsetRange(hundred, 0, 50, 50), OffsetRange(hundred, 1, 50, 50))
 
 
+@pytest.mark.slow
 def test_a_stream_starts_at_the_offsets_that_are_given_and_at_the_reset_elsewhere(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:
@@ -171,6 +174,7 @@ def test_a_stream_starts_at_the_offsets_that_are_given_and_at_the_reset_elsewher
     assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 0, offset) for offset in range(42)})
 
 
+@pytest.mark.slow
 def test_a_group_s_offsets_count_before_the_reset(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
@@ -182,6 +186,7 @@ def test_a_group_s_offsets_count_before_the_reset(
     assert Counter(found) == Counter(places(hundred, 50) - {(hundred, 1, offset) for offset in range(48)})
 
 
+@pytest.mark.slow
 def test_partitions_that_are_added_start_where_the_reset_says_with_a_warning(
     context: StreamingContext, servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -235,6 +240,7 @@ def test_ranges_are_to_be_had_in_transform_and_foreach_rdd_and_lost_after_a_shuf
     assert "has no offset ranges any more" in str(errors[0])
 
 
+@pytest.mark.slow
 def test_all_outputs_of_a_batch_have_the_same_records(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
@@ -249,6 +255,7 @@ def test_all_outputs_of_a_batch_have_the_same_records(
     assert first.ranges[: len(second.ranges)] == second.ranges[: len(first.ranges)]
 
 
+@pytest.mark.slow
 def test_windows_and_state_work_on_top(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str, tmp_path: Path
 ) -> None:
@@ -265,6 +272,7 @@ def test_windows_and_state_work_on_top(
     assert (0, 50) in state
 
 
+@pytest.mark.slow
 def test_two_streams_are_united(
     context: StreamingContext, params: dict[str, object], hundred: str, create_topic: CreateTopic, servers: str
 ) -> None:
@@ -278,6 +286,7 @@ def test_two_streams_are_united(
     assert Counter(found) == Counter(places(hundred, 50) | places(other, 10, partitions=1))
 
 
+@pytest.mark.slow
 def test_the_batch_s_records_are_in_spark_s_own_figures(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:
@@ -298,6 +307,7 @@ def test_the_batch_s_records_are_in_spark_s_own_figures(
 # How fast.
 
 
+@pytest.mark.slow
 def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
     context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
 ) -> None:
@@ -314,6 +324,7 @@ class OnlyThird(dk.PerPartitionConfig):
         return 20 if topic_partition.partition == 0 else 1000
 
 
+@pytest.mark.slow
 def test_a_partition_may_have_a_rate_of_its_own(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:
@@ -324,6 +335,7 @@ def test_a_partition_may_have_a_rate_of_its_own(
     assert seen.ranges[0] == (OffsetRange(hundred, 0, 0, 6), OffsetRange(hundred, 1, 0, 50))
 
 
+@pytest.mark.slow
 def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_process(
     context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
     rates: Callable[..., None],
@@ -340,6 +352,7 @@ def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_
     assert len(seen.found) == 3000
 
 
+@pytest.mark.slow
 def test_batches_that_wait_are_counted_and_bounded_by_choice(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
@@ -368,6 +381,7 @@ def test_batches_that_wait_are_counted_and_bounded_by_choice(
 # When it fails.
 
 
+@pytest.mark.slow
 def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_after_it(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
@@ -443,6 +457,7 @@ def test_offsets_are_committed_without_waiting_for_the_next_batch_and_flushed_at
         assert cluster.committed(group) == expected
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_from_its_group_without_loss(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
@@ -497,6 +512,7 @@ def test_without_a_group_nothing_can_be_committed(
         stream.commit_async([OffsetRange(hundred, 0, 0, 1)])
 
 
+@pytest.mark.slow
 def test_no_start_and_no_reset_is_an_error_of_the_first_batch(
     context: StreamingContext, servers: str, hundred: str
 ) -> None:
@@ -507,6 +523,7 @@ def test_no_start_and_no_reset_is_an_error_of_the_first_batch(
         context.awaitTermination(60)
 
 
+@pytest.mark.slow
 def test_a_stream_that_is_made_after_the_start_is_refused(
     context: StreamingContext, params: dict[str, object], hundred: str
 ) -> None:

@@ -14,8 +14,9 @@ from tests.real.kafka.proxy import KafkaProxy, advertise
 
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
-from directkafka.errors import DataLossError, NonConsecutiveOffsetsError, OptionError, TopicNotFoundError
+from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
 from directkafka.sources import rdd as rdd_module
+from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,8 @@ import pytest
 
 import directkafka as dk
 from directkafka import OffsetRange, OffsetStore, TopicPartition
-from directkafka.errors import OptionError, RecordCountError, StoredOffsetError, StoreUnavailableError
+from directkafka.errors import OptionError, StoreUnavailableError
+from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 pytestmark = pytest.mark.real
 

@@ -97,7 +97,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured_readers, "SourceCluster", Cluster)
-    monkeypatch.setattr(structured_readers, "_SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(structured_readers, "SECOND_LOOK_S", 0.0)
 
 
 def source(**options: str) -> structured.DirectKafkaDataSource:

@@ -1,0 +1,79 @@
+"""What can go wrong in a direct stream or an RDD of ranges: leaves of the tree in :mod:`directkafka.errors`.
+
+::
+
+    DirectKafkaError
+    ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
+    ├── BatchFailedError            a batch failed, and nothing runs after it
+    └── StoreError
+        ├── OffsetMismatchError
+        │   └── StoredOffsetError   the offsets that a program stores itself are not its ranges' starts
+        └── RowCountError
+            └── RecordCountError    records that were processed differ from what the ranges have
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from directkafka.errors import DirectKafkaError, OffsetMismatchError, RowCountError
+
+__all__ = ["BatchFailedError", "NonConsecutiveOffsetsError", "RecordCountError", "StoredOffsetError"]
+
+
+@dataclass(kw_only=True, eq=False)
+class NonConsecutiveOffsetsError(DirectKafkaError):
+    """A range has offsets without a record, and the program's settings say that there are none.
+
+    Attributes:
+        range: the range as text.
+        records: how many it has.
+    """
+
+    range: str
+    records: int
+    template = (
+        "{range} has {records} records, fewer than offsets. Compaction and transactions leave such gaps, and they are "
+        "no loss; but spark.streaming.kafka.allowNonConsecutiveOffsets = false says that there are none, and counts "
+        "were taken from the ranges. Set it to true."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class BatchFailedError(DirectKafkaError):
+    """A batch of a direct stream has failed: no later one is planned, and no later offset is committed.
+
+    Attributes:
+        batch_ms: the batch's time, in milliseconds since 1970.
+        cause: what failed.
+    """
+
+    batch_ms: int
+    cause: str
+    template = (
+        "the batch of {batch_ms} ms failed, and the stream stands still: nothing after it is read or committed. Stop "
+        "the context and start again, from the checkpoint or from the offsets that were stored last. It failed with: "
+        "{cause}"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class StoredOffsetError(OffsetMismatchError):
+    """The offsets that a program stores itself are not the starts of its ranges."""
+
+    batch_id: int = -1
+    template = (
+        "stream {pipeline!r} at {store}: the ranges start with {expected}, stored is {found}. Records would be lost or "
+        "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load)."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordCountError(RowCountError):
+    """A program has processed other numbers of records than its ranges have."""
+
+    template = (
+        "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
+        "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
+        "records (KafkaRDD.record_counts)."
+    )
