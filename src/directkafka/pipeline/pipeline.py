@@ -195,7 +195,6 @@ class Pipeline:
             ledgers.close()
         return remarks
 
-    @active_session_kept()
     def run(self) -> None:
         """Run in this thread until :meth:`stop` is called from elsewhere or the trigger ends it.
 
@@ -209,7 +208,8 @@ class Pipeline:
         self._runner = threading.get_ident()
         try:
             if not self._stop.is_set():
-                self._engine().run()
+                with active_session_kept():
+                    self._engine().run()
         finally:
             # A stop that was asked for before the start counts, and counts once.
             self._stop.clear()
