@@ -35,7 +35,7 @@ ELSEWHERE = {
 
 
 #: The others are left to the slow run; the quick one has all of them without Spark, ``test_engine_steps.py``.
-QUICK = {"batch.written", "commit.rows_moved"}
+QUICK = {"batch.written"}
 
 POINTS = [
     point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)

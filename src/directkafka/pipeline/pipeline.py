@@ -21,7 +21,7 @@ from directkafka.pipeline.replay_choice import Choice, Chosen
 from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
-from directkafka.pipeline.session import check_executors, session_for
+from directkafka.pipeline.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.spec import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.structured import BatchFunction, trigger_arguments
 from directkafka.pipeline.structured_engine import StructuredEngine
@@ -168,6 +168,7 @@ class Pipeline:
             return SqlTransform(self._transform)
         return PythonTransform(self._transform, getattr(self._transform, "__name__", "function"))
 
+    @active_session_kept()
     def check(self) -> tuple[str, ...]:
         """Ask for the topics, compile the transform, look at every table, ledger and executor; change nothing.
 
@@ -207,13 +208,15 @@ class Pipeline:
         self._runner = threading.get_ident()
         try:
             if not self._stop.is_set():
-                self._engine().run()
+                with active_session_kept():
+                    self._engine().run()
         finally:
             # A stop that was asked for before the start counts, and counts once.
             self._stop.clear()
             self._runner = None
             self._run_lock.release()
 
+    @active_session_kept()
     def replay(
         self, *, dry_run: bool = False, report: ReplayReporter = log_replay, **chosen: Unpack[Chosen]
     ) -> ReplaySummary:

@@ -9,9 +9,11 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
@@ -22,7 +24,7 @@ from directkafka.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["check_executors", "is_classic", "session_for"]
+__all__ = ["active_session_kept", "check_executors", "is_classic", "session_for"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -71,6 +73,42 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
     # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
     _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session
+
+
+@contextmanager
+def active_session_kept() -> Iterator[None]:
+    """Leave the thread's active session as it was.
+
+    Spark looks there for the format of a write. ``createDataFrame``, ours or a transform's, makes the pipeline's own
+    session the active one, in which the user's thread would then go on.
+    """
+    before = _active_session()
+    try:
+        yield
+    finally:
+        # A Spark that is gone has no sessions, and must not hide why it is.
+        with suppress(Py4JError):
+            _activate(before)
+
+
+def _active_session() -> Any:
+    context = SparkContext._active_spark_context
+    if context is None or context._jvm is None:
+        return None
+    jvm: Any = context._jvm
+    active = jvm.SparkSession.getActiveSession()
+    return active.get() if active.isDefined() else None
+
+
+def _activate(session: Any) -> None:
+    context = SparkContext._active_spark_context
+    if context is None or context._jvm is None:
+        return
+    jvm: Any = context._jvm
+    if session is None:
+        jvm.SparkSession.clearActiveSession()
+    else:
+        jvm.SparkSession.setActiveSession(session)
 
 
 def _submitted() -> SparkConf:

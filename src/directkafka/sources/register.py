@@ -13,15 +13,16 @@ def register(spark: SparkSession) -> None:
     """Make the format ``directkafka`` work: ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
 
     Args:
-        spark: the session; others of the same application need a call of their own. A second call does nothing.
+        spark: the session; others of the same application need a call of their own. It becomes the thread's active
+            session, in which Spark looks for the format of a write; a second call does no more.
     """
     from directkafka.sources.structured import DirectKafkaDataSource
 
     java_session: Any = getattr(spark, "_jsparkSession", None)
     if java_session is not None:
-        if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
-            return
-        # Whether the name is taken, Spark asks the thread's active session, in whatever session it is registered.
+        # Spark asks the thread's active session: whether the name is taken, and what it stands for in a write.
         jvm: Any = spark._jvm
         jvm.SparkSession.setActiveSession(java_session)
+        if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
+            return
     spark.dataSource.register(DirectKafkaDataSource)

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from directkafka import register
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline import session as session_module
-from directkafka.pipeline.session import check_executors
+from directkafka.pipeline.session import active_session_kept, check_executors
 
 pytestmark = pytest.mark.real
 
@@ -54,3 +55,20 @@ def test_workers_that_die_each_time_are_told_with_what_spark_says(
     with pytest.raises(EnvironmentFaultError, match="a job on the executors failed"):
         check_executors(unchecked)
     assert unchecked.sparkContext.applicationId not in session_module._checked
+
+
+def test_a_pipeline_s_own_session_does_not_stay_the_thread_s_active_one(spark: SparkSession) -> None:
+    register(spark)
+    with active_session_kept():
+        spark.newSession().createDataFrame([(1,)], "number int").collect()
+    # Spark looks for a write's format in the active session; none is registered in the other one.
+    with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers.* is required"):
+        spark.sql("SELECT 'v' AS value").write.format("directkafka").mode("append").save()
+
+
+def test_registering_again_makes_the_session_the_active_one(spark: SparkSession) -> None:
+    register(spark)
+    spark.newSession().createDataFrame([(1,)], "number int").collect()
+    register(spark)
+    with pytest.raises(Exception, match=r"kafka\.bootstrap\.servers.* is required"):
+        spark.sql("SELECT 'v' AS value").write.format("directkafka").mode("append").save()
