@@ -166,12 +166,7 @@ class DirectEngine:
 
     def _take_over(self) -> tuple[str, ...]:
         """Steps 0 to 2; remarks on the transform for the user."""
-        self._ledgers.connect()
-        remarks = self._writer.check()
-        reach("fence.before")
-        self._ledgers.fence()
-        reach("fence.done")
-        self._writer.prepare()
+        remarks = self._ledgers.take_over(self._writer)
         self._recover()
         return remarks
 
