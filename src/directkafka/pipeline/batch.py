@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 from py4j.protocol import Py4JError
@@ -28,13 +29,14 @@ from directkafka.errors import RangeNotReadError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import total_count
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.bounded_job import BackgroundJob
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.nested import wanted_schema
 from directkafka.pipeline.output_writer import OutputWriter
 from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.second_phase import check_speculation, write_shares, writers_max
-from directkafka.pipeline.transform import Transform, remarks
+from directkafka.pipeline.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.write_task import ProofUnion
 from directkafka.sources.frame import records_frame
 from directkafka.stores.base import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
@@ -110,6 +112,7 @@ class BatchWriter:
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
         #: One for each binding, once the columns are known.
         self._writers: tuple[OutputWriter, ...] = ()
+        self._may_begin_early = False
         #: Outputs whose last batch was so large that it took a second phase.
         self._large: set[str] = set()
 
@@ -132,6 +135,7 @@ class BatchWriter:
             OutputWriter(self._session, binding, wanted_schema(binding.sink, outputs[binding.output]))
             for binding in self._bindings
         )
+        self._may_begin_early = self._keeps_batches_apart(own)
         for writer in self._writers:
             writer.sink.check(writer.schema)
         return notes
@@ -144,6 +148,27 @@ class BatchWriter:
         """
         for writer in self._writers:
             writer.sink.prepare(writer.schema)
+
+    @property
+    def may_begin_early(self) -> bool:
+        """Whether a batch may be computed and written while the one before it is committed.
+
+        Its rows must not depend on what that commit changes: the transform is a query, and reads nothing but the
+        source. And the sinks must keep two batches apart.
+        """
+        return self._may_begin_early
+
+    def _keeps_batches_apart(self, outputs: Mapping[str, DataFrame]) -> bool:
+        if not isinstance(self._transform, SqlTransform):
+            return False
+        source = self._session.table("source")
+        return all(reads_alone(frame, source) for frame in outputs.values()) and all(
+            getattr(binding.sink, "takes_two_batches", False) for binding in self._bindings
+        )
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> BackgroundJob[Written]:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
+        return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch.

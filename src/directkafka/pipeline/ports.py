@@ -11,7 +11,7 @@ from directkafka.pipeline.batch import Written
 from directkafka.stores.base import BatchName
 from directkafka.view import ClusterView
 
-__all__ = ["Cluster", "Prepared", "Writer"]
+__all__ = ["Cluster", "Prepared", "Writer", "Writing"]
 
 
 class Cluster(Protocol):
@@ -50,9 +50,34 @@ class Prepared(Protocol):
         ...
 
 
+class Writing(Protocol):
+    """A batch that is being written in the background."""
+
+    def result(self) -> Written:
+        """Wait for it.
+
+        Raises:
+            Exception: what :meth:`Writer.write` raises.
+        """
+        ...
+
+    def cancel(self) -> bool:
+        """Give it up; whether it is over."""
+        ...
+
+
 class Writer(Prepared, Protocol):
     """What the direct engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch where no reader sees it, for the stores of these identities."""
+        ...
+
+    @property
+    def may_begin_early(self) -> bool:
+        """Whether a batch may be computed and written while the one before it is committed."""
+        ...
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Writing:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
         ...
