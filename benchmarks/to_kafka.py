@@ -7,7 +7,6 @@ partitions, with acknowledgements of all replicas. Spark's side runs in its JVM 
 from __future__ import annotations
 
 import itertools
-import pickle
 import statistics
 import tempfile
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from directkafka import Cluster, KafkaSink, Pipeline, TopicPartition, create_dat
 from directkafka.errors import TransformError
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.second_phase import RouteTask, write_shares
-from directkafka.pipeline.write_task import WriteTask
+from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.sinks.kafka_rows import Router
 from directkafka.stores.base import TARGET, SecondPhase, TaskReport
 
@@ -219,4 +218,4 @@ def _count_routed(frame: DataFrame, phase: SecondPhase) -> int:
     routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), schema).mapInArrow(
         WriteTask(_Count()), "report binary"
     )
-    return sum(pickle.loads(report).rows for report in routed.toArrow().column("report").to_pylist())
+    return sum(report.rows for report in reports_of(routed.toArrow()))

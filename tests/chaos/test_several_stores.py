@@ -46,7 +46,7 @@ THREE = (
     HEAD
     + """
 [transform]
-python = "numbers_job:transform"
+python = "three_stores_job:transform"
 
 [[sink]]
 type = "kafka"
@@ -153,7 +153,7 @@ def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_st
     topic, target = create_topic(partitions=PARTITIONS), create_topic(partitions=PARTITIONS)
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
     world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database}
-    (tmp_path / "numbers_job.py").write_text(JOB)
+    (tmp_path / "three_stores_job.py").write_text(JOB)
     # The name is also that of a topic, on a broker that other tests use too.
     name = f"numbers-{target[-8:]}"
     values = {"name": name, "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60, "target": target}

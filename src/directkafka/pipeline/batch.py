@@ -15,27 +15,29 @@ commit to Postgres, the store listed before it, fails; the batch is planned anew
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
-import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.errors import RangeNotReadError, TransformError
+from directkafka.errors import RangeNotReadError
 from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import total_count
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.bounded_job import BackgroundJob
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
-from directkafka.pipeline.nested import arrow_schema, wanted_schema, with_json_texts
+from directkafka.pipeline.nested import wanted_schema
+from directkafka.pipeline.output_writer import OutputWriter
 from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.second_phase import check_speculation, write_shares, writers_max
-from directkafka.pipeline.transform import Transform, remarks
-from directkafka.pipeline.write_task import ProofUnion, WriteTask
+from directkafka.pipeline.transform import SqlTransform, Transform, reads_alone, remarks
+from directkafka.pipeline.write_task import ProofUnion
 from directkafka.sources.frame import records_frame
 from directkafka.stores.base import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
 from directkafka.stores.ledger import check_count
@@ -79,11 +81,15 @@ class Written:
 
 @dataclass(slots=True)
 class _Part:
-    """One binding of a batch under way: its output, and the reports of the jobs so far."""
+    """One output of a batch under way, on its way into one sink, and the reports of the jobs so far."""
 
-    binding: Binding
+    writer: OutputWriter
     output: DataFrame
     reports: tuple[TaskReport, ...]
+
+    @property
+    def sink(self) -> Sink:
+        return self.writer.sink
 
 
 class BatchWriter:
@@ -104,7 +110,9 @@ class BatchWriter:
         self._bindings = tuple(bindings)
         self._columns = tuple(columns)
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
-        self._schemas: tuple[pa.Schema, ...] = ()
+        #: One for each binding, once the columns are known.
+        self._writers: tuple[OutputWriter, ...] = ()
+        self._may_begin_early = False
         #: Outputs whose last batch was so large that it took a second phase.
         self._large: set[str] = set()
 
@@ -123,9 +131,13 @@ class BatchWriter:
         outputs = self._outputs((), self._bindings)
         own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
         notes = remarks(own, store_count=len({binding.sink.store.identity for binding in self._bindings}))
-        self._schemas = tuple(wanted_schema(binding.sink, outputs[binding.output]) for binding in self._bindings)
-        for binding, schema in zip(self._bindings, self._schemas, strict=True):
-            binding.sink.check(schema)
+        self._writers = tuple(
+            OutputWriter(self._session, binding, wanted_schema(binding.sink, outputs[binding.output]))
+            for binding in self._bindings
+        )
+        self._may_begin_early = self._keeps_batches_apart(own)
+        for writer in self._writers:
+            writer.sink.check(writer.schema)
         return notes
 
     def prepare(self) -> None:
@@ -134,8 +146,29 @@ class BatchWriter:
         Raises:
             SchemaMismatchError: see :meth:`~directkafka.stores.base.Sink.prepare`.
         """
-        for binding, schema in zip(self._bindings, self._schemas, strict=True):
-            binding.sink.prepare(schema)
+        for writer in self._writers:
+            writer.sink.prepare(writer.schema)
+
+    @property
+    def may_begin_early(self) -> bool:
+        """Whether a batch may be computed and written while the one before it is committed.
+
+        Its rows must not depend on what that commit changes: the transform is a query, and reads nothing but the
+        source. And the sinks must keep two batches apart.
+        """
+        return self._may_begin_early
+
+    def _keeps_batches_apart(self, outputs: Mapping[str, DataFrame]) -> bool:
+        if not isinstance(self._transform, SqlTransform):
+            return False
+        source = self._session.table("source")
+        return all(reads_alone(frame, source) for frame in outputs.values()) and all(
+            getattr(binding.sink, "takes_two_batches", False) for binding in self._bindings
+        )
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> BackgroundJob[Written]:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
+        return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch.
@@ -151,11 +184,7 @@ class BatchWriter:
             DirectKafkaError: what a task met, with its fields.
         """
         self._proofs.value = {}
-        wanted = [
-            (binding, schema)
-            for binding, schema in zip(self._bindings, self._schemas, strict=True)
-            if binding.sink.store.identity in stores
-        ]
+        wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
         with ExitStack() as persisted:
             try:
                 parts = self._write_all(name, tasks, wanted, persisted)
@@ -163,26 +192,30 @@ class BatchWriter:
             except Exception as error:
                 raise from_executor(error) from error
             early = self._finish_all(parts, name)
-        reports = tuple((part.binding.sink, part.reports) for part in parts)
+        reports = tuple((part.sink, part.reports) for part in parts)
         return Written(name=name, reports=reports, record_count=record_count, early=early)
 
     def _write_all(
         self,
         name: BatchName,
         tasks: Sequence[RangeTask],
-        wanted: Sequence[tuple[Binding, pa.Schema]],
+        wanted: Sequence[OutputWriter],
         persisted: ExitStack,
     ) -> list[_Part]:
-        outputs = self._outputs(tasks, [binding for binding, _ in wanted], name.attempt, persisted)
+        outputs = self._outputs(tasks, [writer.binding for writer in wanted], name.attempt, persisted)
         parts = []
-        for binding, schema in wanted:
-            part = _Part(binding, outputs[binding.output], ())
-            part.reports = self._write_one(part.output, binding, schema, name, len(tasks))
-            if isinstance(binding.sink, TwoPhaseSink) and self._is_to_be_kept(part, binding.sink):
+        for writer in wanted:
+            part = _Part(writer, outputs[writer.binding.output], ())
+            self._write_one(part, name, tasks)
+            if isinstance(part.sink, TwoPhaseSink) and self._is_to_be_kept(part, part.sink):
                 part.output = _persist(part.output, persisted)
-                part.reports = self._write_one(part.output, binding, schema, name, len(tasks))
+                self._write_one(part, name, tasks)
             parts.append(part)
         return parts
+
+    def _write_one(self, part: _Part, name: BatchName, tasks: Sequence[RangeTask]) -> None:
+        record_count = total_count(task.range for task in tasks)
+        part.reports = part.writer.write(part.output, name, range_count=len(tasks), record_count=record_count)
 
     def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
         """Records read; every range must have been read to its end."""
@@ -196,7 +229,7 @@ class BatchWriter:
     def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink) -> bool:
         """Whether an output takes a second phase and is not persisted: its reports are of rows that are gone."""
         is_large = sink.is_left(part.reports)
-        (self._large.add if is_large else self._large.discard)(part.binding.output)
+        (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
         return is_large and not part.output.is_cached
 
     def _finish_all(self, parts: Sequence[_Part], name: BatchName) -> tuple[EarlyStore, ...]:
@@ -204,7 +237,7 @@ class BatchWriter:
         early: list[EarlyStore] = []
         with ExitStack() as begun:
             for part in parts:
-                sink = part.binding.sink
+                sink = part.sink
                 if isinstance(sink, TwoPhaseSink) and sink.is_left(part.reports):
                     store = self._owning_store(sink)
                     begun.callback(store.abandon, name)
@@ -265,29 +298,6 @@ class BatchWriter:
         """What the transform is given; the structured engine has it from Spark instead."""
         return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
 
-    def _task_count(self, range_count: int) -> int:
-        """At most so many tasks write, unless the transform asks Spark for more by itself."""
-        return max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
-
-    def _write_one(
-        self, output: DataFrame, binding: Binding, schema: pa.Schema, name: BatchName, range_count: int
-    ) -> tuple[TaskReport, ...]:
-        output = with_json_texts(output, schema)
-        if _columns(found := arrow_schema(output)) != _columns(schema):
-            raise TransformError(
-                source=f"output {binding.output!r}",
-                cause=f"it gives other columns than when the pipeline started: [{_named(found)}], not "
-                f"[{_named(schema)}]; the columns must not depend on a batch's records",
-            )
-        sink = binding.sink
-        writers_max = getattr(sink, "writers_max", None)
-        if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
-            output = output.coalesce(writers_max)
-        writer = sink.task_writer(name, schema, task_count=self._task_count(range_count))
-        # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
-        reports = output.mapInArrow(WriteTask(writer), "report binary").toArrow()
-        return tuple(pickle.loads(report) for report in reports.column("report").to_pylist())
-
 
 def _persist(frame: DataFrame, persisted: ExitStack) -> DataFrame:
     frame.persist(StorageLevel.MEMORY_AND_DISK)
@@ -299,14 +309,6 @@ def _unpersist(frame: DataFrame) -> None:
     """Free the blocks; a Spark that is gone has none, and must not hide why it is."""
     with suppress(Py4JError):
         frame.unpersist()
-
-
-def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:
-    return [(field.name, field.type) for field in schema]
-
-
-def _named(schema: pa.Schema) -> str:
-    return ", ".join(f"{field.name} {field.type}" for field in schema)
 
 
 def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:

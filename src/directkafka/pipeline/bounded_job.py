@@ -1,18 +1,19 @@
-"""A Spark job that may take so long, and no longer."""
+"""Spark jobs in threads of their own: one that may take so long and no longer, one that may be given up."""
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, TypeVar
+from contextlib import suppress
+from typing import Any, Final, Generic, TypeVar
 
+from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext, SparkJobInfo
 from pyspark.sql import SparkSession
 
-__all__ = ["JobOverdue", "run_within"]
+__all__ = ["BackgroundJob", "JobOverdue", "run_within"]
 
 T = TypeVar("T")
 
@@ -35,11 +36,66 @@ class JobOverdue(Exception):  # noqa: N818 - whether it is an error, and which o
         self.has_begun = has_begun
 
 
+class BackgroundJob(Generic[T]):
+    """A job that runs from now on, in a thread of its own.
+
+    A call into the JVM cannot be left, and Spark knows a job by the thread that began it. What the calling thread has
+    set for its jobs (a pool, a group) counts for this one as well.
+
+    Args:
+        session: whose job it is.
+        job: runs it.
+    """
+
+    def __init__(self, session: SparkSession, job: Callable[[], T]) -> None:
+        self._context = session.sparkContext
+        self._tag = f"directkafka-{uuid.uuid4().hex}"
+        self._outcome: Future[T] = Future()
+        self._thread = InheritableThread(target=self._run, args=(job,), name=self._tag, daemon=True)
+        self._thread.start()
+
+    def _run(self, job: Callable[[], T]) -> None:
+        try:
+            self._context.addJobTag(self._tag)
+            self._outcome.set_result(job())
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller raises it
+            self._outcome.set_exception(error)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is a result, or an error."""
+        return self._outcome.done()
+
+    def result(self, limit_s: float | None = None) -> T:
+        """Wait for what the job returns.
+
+        Raises:
+            TimeoutError: it is not over after so many seconds.
+            Exception: what the job raised.
+        """
+        return self._outcome.result(limit_s)
+
+    def cancel(self) -> bool:
+        """Cancel until it is over: Spark cancels the jobs it knows, and this one may be submitted a moment later.
+
+        Returns:
+            Whether it is over; a job is waited for ten seconds.
+        """
+        deadline = time.monotonic() + _CANCEL_S
+        while self._thread.is_alive() and time.monotonic() < deadline:
+            # A Spark that is gone runs nothing.
+            with suppress(Py4JError):
+                self._context.cancelJobsWithTag(self._tag)
+            self._thread.join(_CANCEL_AGAIN_S)
+        return not self._thread.is_alive()
+
+    def has_begun(self) -> bool:
+        """Whether the newest stage of the job, which was cancelled, had a task that ran."""
+        return _has_begun(self._context, self._tag)
+
+
 def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) -> T:
     """Run a job, and cancel it when it takes too long, or when this thread is interrupted.
-
-    The job runs in a thread of its own: a call into the JVM cannot be left, and Spark knows a job by the thread that
-    began it. What the calling thread has set for its jobs (a pool, a group) counts for this one as well.
 
     Args:
         session: whose job it is.
@@ -50,35 +106,16 @@ def run_within(session: SparkSession, job: Callable[[], T], *, limit_ms: int) ->
         JobOverdue: it did not end in time.
         Exception: what the job raised.
     """
-    context, tag = session.sparkContext, f"directkafka-{uuid.uuid4().hex}"
-    outcome: Future[T] = Future()
-
-    def run() -> None:
-        context.addJobTag(tag)
-        try:
-            outcome.set_result(job())
-        except BaseException as error:  # noqa: BLE001 - whatever it is, the caller raises it
-            outcome.set_exception(error)
-
-    thread = InheritableThread(target=run, name=tag, daemon=True)
-    thread.start()
+    running = BackgroundJob(session, job)
     try:
-        return outcome.result(limit_ms / 1000)
+        return running.result(limit_ms / 1000)
     except TimeoutError:
-        if outcome.done():  # the job's own
+        if running.is_over:  # the job's own
             raise
     finally:
-        if not outcome.done():
-            _cancel(context, tag, thread)
-    raise JobOverdue(has_begun=_has_begun(context, tag))
-
-
-def _cancel(context: SparkContext, tag: str, thread: threading.Thread) -> None:
-    """Cancel until it is over: Spark cancels the jobs it knows, and this one may be submitted a moment later."""
-    deadline = time.monotonic() + _CANCEL_S
-    while thread.is_alive() and time.monotonic() < deadline:
-        context.cancelJobsWithTag(tag)
-        thread.join(_CANCEL_AGAIN_S)
+        if not running.is_over:
+            running.cancel()
+    raise JobOverdue(has_begun=running.has_begun())
 
 
 def _has_begun(context: SparkContext, tag: str) -> bool:

@@ -10,6 +10,7 @@ from directkafka.errors import FencedError, OptionError
 from directkafka.faults import reach
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
 from directkafka.stores.base import LedgerEntry, Store
 
@@ -79,6 +80,27 @@ class Ledgers:
                 for sink, rows in ledger.entry.row_counts.items():
                     counts[sink] = counts.get(sink, 0) + rows
         return counts
+
+    def take_over(self, writer: Prepared) -> tuple[str, ...]:
+        """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.
+
+        Args:
+            writer: compiles the transform and looks at the tables, and makes what is not there once it may.
+
+        Returns:
+            Remarks on the transform for the user.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+            DirectKafkaError: what is wrong with transform, tables or stores.
+        """
+        self.connect()
+        remarks = writer.check()
+        reach("fence.before")
+        self.fence()
+        reach("fence.done")
+        writer.prepare()
+        return remarks
 
     def connect(self) -> None:
         """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.

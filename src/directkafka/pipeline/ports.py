@@ -1,4 +1,4 @@
-"""What the direct engine asks of Kafka, and of Spark and the sinks."""
+"""What engines ask of Kafka, and of Spark and the sinks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from directkafka.pipeline.batch import Written
 from directkafka.stores.base import BatchName
 from directkafka.view import ClusterView
 
-__all__ = ["Cluster", "Writer"]
+__all__ = ["Cluster", "Prepared", "Writer", "Writing"]
 
 
 class Cluster(Protocol):
-    """What the engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
+    """What the direct engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
 
     def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
         """The selected partitions as of now."""
@@ -38,17 +38,46 @@ class Cluster(Protocol):
         ...
 
 
-class Writer(Protocol):
-    """What the engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
+class Prepared(Protocol):
+    """What every engine asks of its transform and sinks before the first batch."""
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, check every sink, change nothing; remarks for the user."""
         ...
 
     def prepare(self) -> None:
-        """Make what tables are not there."""
+        """Make what tables and columns are not there."""
         ...
+
+
+class Writing(Protocol):
+    """A batch that is being written in the background."""
+
+    def result(self) -> Written:
+        """Wait for it.
+
+        Raises:
+            Exception: what :meth:`Writer.write` raises.
+        """
+        ...
+
+    def cancel(self) -> bool:
+        """Give it up; whether it is over."""
+        ...
+
+
+class Writer(Prepared, Protocol):
+    """What the direct engine asks of Spark and the sinks; see :class:`~directkafka.pipeline.batch.BatchWriter`."""
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch where no reader sees it, for the stores of these identities."""
+        ...
+
+    @property
+    def may_begin_early(self) -> bool:
+        """Whether a batch may be computed and written while the one before it is committed."""
+        ...
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Writing:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
         ...

@@ -22,7 +22,8 @@ class BatchReport:
             where Spark reads.
         rows: rows written, by sink name.
         backlog: offsets that were waiting behind the batch when it was planned; None where Spark plans.
-        plan_ms, write_ms, commit_ms: duration of the steps, in milliseconds.
+        plan_ms, write_ms, commit_ms: how long the driver was busy with the steps, in milliseconds; of a batch that
+            began while the one before was committed, what was left to wait for.
     """
 
     pipeline: str

@@ -37,6 +37,7 @@ from directkafka.faults import reach
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.replay_report import ReplayReport, ReplayReporter, ReplaySummary
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
 from directkafka.sinks.letter_sinks import PlannedLetters, SettledLetters
@@ -48,7 +49,7 @@ __all__ = ["ReplayEngine", "Writer"]
 log = logging.getLogger("directkafka.pipeline")
 
 
-class Writer(Protocol):
+class Writer(Prepared, Protocol):
     """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay_writer.LettersWriter`."""
 
     @property
@@ -59,14 +60,6 @@ class Writer(Protocol):
     @property
     def settled(self) -> SettledLetters:
         """The sink of what is rejected again."""
-        ...
-
-    def check(self) -> tuple[str, ...]:
-        """Compile the transform, check every sink, change nothing; remarks for the user."""
-        ...
-
-    def prepare(self) -> None:
-        """Make what tables and columns are not there."""
         ...
 
     def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
@@ -148,12 +141,7 @@ class ReplayEngine:
 
     def _take_over(self) -> tuple[str, ...]:
         """Steps 0 to 2; remarks on the transform for the user."""
-        self._ledgers.connect()
-        remarks = self._writer.check()
-        reach("fence.before")
-        self._ledgers.fence()
-        reach("fence.done")
-        self._writer.prepare()
+        remarks = self._ledgers.take_over(self._writer)
         self._recover()
         return remarks
 

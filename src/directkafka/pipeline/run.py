@@ -13,6 +13,8 @@
     4. commit rows and ledger entry, store by store, each in one transaction
     5. tell the outside
 
+While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.early_batch`).
+
 Each arrow between two steps is a fault point (:mod:`directkafka.faults`), and ``tests/chaos`` kills the process
 at each. An error that may pass (a database that restarts, a leader that moves) is answered by reading the ledgers
 again and going on from there; no later batch runs before that.
@@ -23,33 +25,31 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Final
 
-from directkafka.errors import DataLossError, RowCountError
+from directkafka.errors import RowCountError, WorkerLostError
 from directkafka.faults import reach
-from directkafka.offsets import PartitionProgress, Positions, TopicPartition, to_nested
+from directkafka.offsets import PartitionProgress, Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.batch import Written
+from directkafka.pipeline.early_batch import BegunBatch, EarlyBatch
 from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.planner import RAISE_TIMEOUT, Planned, Planner
 from directkafka.pipeline.ports import Cluster, Writer
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.recover import progress_of_newcomer
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
 from directkafka.pipeline.stopwatch import Stopwatch
-from directkafka.planning.ceiling import NO_CEILING
-from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
+from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.stores.base import BatchName, LedgerEntry
-from directkafka.view import ClusterView
 
 __all__ = ["DirectEngine"]
 
 log = logging.getLogger("directkafka.pipeline")
-
-_SECOND_LOOK_S = 0.5
 
 #: How often a driver with nothing to do asks whether a newer one has taken its pipeline, in milliseconds. One
 #: that has something to do finds out when it commits.
@@ -57,10 +57,6 @@ _FENCE_LOOK_MS = 5_000
 
 #: Longest single wait for the next batch, in milliseconds; a longer one is several.
 _WAIT_MS_MAX = 60_000
-
-_RAISE_TIMEOUT: Final = (
-    "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms: this batch "
-)
 
 
 class DirectEngine:
@@ -103,20 +99,20 @@ class DirectEngine:
         self._ledgers = ledgers
         self._starting = starting
         self._policy = policy
+        self._planner = Planner(
+            name, cluster, policy=policy, min_offsets=min_offsets, trigger=trigger, stop=stop, clock=clock
+        )
         self._trigger = trigger
         self._report = report
         self._stop = stop
         self._patience = patience
-        self._min_offsets = min_offsets
-        self._planned_ms: int | None = None
         self._clock = clock
-        #: Where an available-now run ends; known once the first view is believed.
-        self._target: Mapping[TopicPartition, int] | None = None
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
-        #: The newest plan; when it proves too large for a transaction, the next one is held below it.
-        self._planned: BatchPlan | None = None
-        self._ceiling = NO_CEILING
+        #: The batch behind the one that is committed, if it has begun.
+        self._early: EarlyBatch | None = None
+        #: When the newest batch began.
+        self._started_ms: int | None = None
         #: A batch that is written and not yet committed everywhere.
         self._pending: tuple[LedgerEntry, Written] | None = None
 
@@ -135,25 +131,22 @@ class DirectEngine:
         except StopAsked as asked:
             log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
         finally:
+            with suppress(WorkerLostError):  # what it writes counts for nothing, whenever it ends
+                self._give_up_early()
             self._cluster.close()
             self._ledgers.close()
 
     def _run_batches(self) -> None:
-        started_ms = ended_ms = None
+        ended_ms = None
         is_idle = False
         looked_ms = self._now_ms()
         while not self._stop.is_set():
-            moment = Moment(
-                now_ms=self._now_ms(),
-                started_ms=started_ms,
-                ended_ms=ended_ms,
-                backlog=self._patience.until_done(self._backlog),
-                is_idle=is_idle,
-            )
-            if (wait := wait_ms(self._trigger, moment)) > 0:
-                self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
-                continue
-            started_ms = self._now_ms()
+            if self._early is None:
+                backlog = self._patience.until_done(self._backlog)
+                if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
+                    self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
+                    continue
+            self._started_ms = self._now_ms()
             is_idle = not self._patience.until_done(self._next_batch)
             ended_ms = self._now_ms()
             if is_idle and isinstance(self._trigger, AvailableNow):
@@ -162,16 +155,17 @@ class DirectEngine:
                 self._patience.until_done(self._ledgers.read)
                 looked_ms = ended_ms
 
+    def _wait_ms(self, backlog: int | None, *, ended_ms: int | None, is_idle: bool = False) -> int:
+        moment = Moment(
+            now_ms=self._now_ms(), started_ms=self._started_ms, ended_ms=ended_ms, backlog=backlog, is_idle=is_idle
+        )
+        return wait_ms(self._trigger, moment)
+
     # 0 to 2 -------------------------------------------------------------------------------------------------
 
     def _take_over(self) -> tuple[str, ...]:
         """Steps 0 to 2; remarks on the transform for the user."""
-        self._ledgers.connect()
-        remarks = self._writer.check()
-        reach("fence.before")
-        self._ledgers.fence()
-        reach("fence.done")
-        self._writer.prepare()
+        remarks = self._ledgers.take_over(self._writer)
         self._recover()
         return remarks
 
@@ -207,7 +201,7 @@ class DirectEngine:
                 self._commit(entry, written, only=behind)
         except TransactionTooSlowError as error:
             fixed = "cannot be made smaller, since another store has it as it is."
-            raise replace(error, remedy=_RAISE_TIMEOUT + fixed) from error
+            raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
 
     def _kept(self, ahead: LedgerEntry, stores: Collection[str]) -> Written | None:
         """The batch's rows as this driver wrote them, so that all stores get the same."""
@@ -240,88 +234,71 @@ class DirectEngine:
         """One batch if there is anything to read; whether there was."""
         while True:
             if self._is_in_doubt:
+                self._give_up_early()
                 self._recover()
             self._is_in_doubt = True
             try:
                 done = self._batch()
             except TransactionTooSlowError as error:
-                self._plan_smaller(error)
+                self._planner.plan_smaller(error)
             else:
                 self._is_in_doubt = False
                 return done
 
-    def _plan_smaller(self, error: TransactionTooSlowError) -> None:
-        """Hold the next plan to half of the one that was too large for a transaction.
-
-        Raises:
-            TransactionTooSlowError: it cannot be halved.
-            StopAsked: it was rolled back, and will not be tried again.
-        """
-        assert self._planned is not None, "a batch was planned before it was slow"
-        count = self._planned.offset_count
-        lowered = self._ceiling.lowered(self._planned, budget_ms=error.budget_ms)
-        if lowered is None:
-            raise replace(error, remedy=f"{_RAISE_TIMEOUT}of {count} offsets cannot be halved.") from error
-        if self._stop.is_set():
-            raise StopAsked(str(error)) from error
-        self._ceiling = lowered
-        log.warning(
-            "%s: a batch of %d offsets took %d ms, and a transaction has %d ms (four fifths of "
-            "kafka.transaction.timeout.ms); it was rolled back, and is done again with %d offsets at most",
-            self._name, count, error.elapsed_ms, error.budget_ms, lowered.offsets,
-        )  # fmt: skip
-
     def _batch(self) -> bool:
         watch = Stopwatch(self._clock)
-        batch, view = self._plan()
-        if batch is None:
+        early, self._early = self._early, None
+        begun = early.begun if early is not None else self._begin()
+        if begun is None:
             return False
-        previous = self._ledgers.entry
-        name = self._batch_name(previous.batch_id + 1)
-        tasks = self._cluster.tasks(batch.ranges, view)
         reach("batch.planned")
         plan_ms = watch.lap_ms()
-        with self._writer.write(name, tasks, stores=self._ledgers.identities) as written:
+        with early.written() if early is not None else self._write(begun) as written:
             reach("batch.written")
             write_ms = watch.lap_ms()
-            entry = self._entry(batch_id=name.batch_id, lineage=previous.lineage, progress=batch.progress)
+            entry = self._entry(
+                batch_id=begun.name.batch_id, lineage=self._ledgers.entry.lineage, progress=begun.batch.progress
+            )
+            self._begin_early(begun, entry)
             self._commit(entry, written)
         commit_ms = watch.lap_ms()
-        self._ceiling = self._ceiling.after(batch, took_ms=write_ms + commit_ms)
-        self._tell(batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
+        self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
+        self._tell(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
         reach("batch.reported")
         return True
 
-    def _plan(self) -> tuple[BatchPlan | None, ClusterView]:
-        """The next batch, and the view that it was planned from."""
-        previous = {one.topic_partition: one for one in self._ledgers.entry.progress}
-        view, policy = self._cluster.view(), self._policy_now()
-        try:
-            batch = plan(previous, self._up_to_target(view), policy)
-        except DataLossError as loss:
-            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
-            # (KAFKA-7703): a loss is believed when a second look shows it too.
-            log.warning("looking again, since it may pass: %s", loss)
-            self._stop.wait(_SECOND_LOOK_S)
-            view = self._cluster.view(fresh=True)
-            batch = plan(previous, self._up_to_target(view), policy)
-        if self._target is None and isinstance(self._trigger, AvailableNow):
-            self._target = view.latest()
-        if batch is not None:
-            self._planned_ms, self._planned = self._now_ms(), batch
-            _log_losses(batch)
-        return batch, view
+    def _begin(self) -> BegunBatch | None:
+        previous = self._ledgers.entry
+        return self._begun(self._planner.next(previous), previous)
 
-    def _policy_now(self) -> PlanPolicy:
-        policy = self._ceiling.over(self._policy)
-        if isinstance(self._trigger, AvailableNow):
-            return policy
-        waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
-        return replace(policy, min_offsets=self._min_offsets.after(waited_ms))
+    def _write(self, begun: BegunBatch) -> Written:
+        return self._writer.write(begun.name, begun.tasks, stores=self._ledgers.identities)
 
-    def _up_to_target(self, view: ClusterView) -> ClusterView:
-        """The view, up to where an available-now run goes; the first view that shows no loss says where."""
-        return view if self._target is None else view.until(self._target)
+    def _begin_early(self, begun: BegunBatch, entry: LedgerEntry) -> None:
+        """Begin the next batch while this one is committed, if it would follow at once."""
+        backlog = begun.batch.backlog
+        if not (backlog and self._writer.may_begin_early) or self._stop.is_set():
+            return
+        if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
+            return
+        following = self._begun(self._planner.following(entry, begun.view), entry)
+        if following is not None:
+            writing = self._writer.begin(following.name, following.tasks, stores=self._ledgers.identities)
+            self._early = EarlyBatch(begun=following, writing=writing)
+
+    def _give_up_early(self) -> None:
+        """The batch before it was not committed, or the run ends: its rows count for nothing."""
+        if self._early is not None:
+            self._early.give_up()
+            self._early = None
+
+    def _begun(self, planned: Planned | None, previous: LedgerEntry) -> BegunBatch | None:
+        if planned is None:
+            return None
+        batch, view = planned
+        _log_losses(batch)
+        tasks = self._cluster.tasks(batch.ranges, view)
+        return BegunBatch(name=self._batch_name(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
 
     def _commit(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
         """Step 4; the next batch waits for all stores."""

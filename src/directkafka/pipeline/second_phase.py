@@ -11,7 +11,6 @@ is over.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -24,7 +23,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from directkafka.error_notes import with_note
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.bounded_job import JobOverdue, run_within
-from directkafka.pipeline.write_task import WriteTask
+from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.stores.base import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
@@ -71,7 +70,7 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
         reports = run_within(session, written.toArrow, limit_ms=phase.limit_ms)
     except JobOverdue as overdue:
         raise _error_of(overdue, phase) from None
-    return tuple(pickle.loads(report) for report in reports.column("report").to_pylist())
+    return reports_of(reports)
 
 
 def writers_max(session: SparkSession) -> int:

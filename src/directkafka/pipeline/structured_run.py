@@ -130,12 +130,7 @@ class QueryRun:
         self._ledgers.close()
 
     def _take_over(self) -> tuple[str, ...]:
-        self._ledgers.connect()
-        remarks = self._writer.check()
-        reach("fence.before")
-        self._ledgers.fence()
-        reach("fence.done")
-        self._writer.prepare()
+        remarks = self._ledgers.take_over(self._writer)
         self._recovery = self._ledgers.read()
         return remarks
 

@@ -24,6 +24,7 @@ __all__ = [
     "apply_transform",
     "is_per_batch",
     "operators_of",
+    "reads_alone",
     "remarks",
 ]
 
@@ -136,6 +137,16 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
                 "stores they differ from store to store"
             )
     return tuple(found)
+
+
+def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
+    """Whether a plan reads the source and nothing else, neither beside it nor in a subquery."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    known = list(_nodes(source._jdf.queryExecution().analyzed(), leaves=True))
+    leaves = _nodes(analyzed, leaves=True)
+    return bool(analyzed.subqueriesAll().isEmpty()) and all(
+        any(leaf.sameResult(one) for one in known) for leaf in leaves
+    )
 
 
 def _is_cut(frame: DataFrame, source: DataFrame) -> bool:

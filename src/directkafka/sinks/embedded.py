@@ -70,8 +70,12 @@ class EmbeddedSink(Renewable):
         self._schema_policy = schema_policy
         beside = store.file.path.with_name(store.file.path.name + ".directkafka-staging")
         self._staging = StagingFolder(Path(staging).absolute() if staging is not None else beside)
-        self._staging_names: set[str] = set()
+        #: Folders of batches that may be there, and the number of the batch that each is for.
+        self._staging_names: dict[str, int] = {}
         self._plan: FilePlan | None = None
+
+    #: A batch may be staged while the one before it is committed.
+    takes_two_batches = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._store.file.path)!r}, {self.name!r}, mode={self._mode.name!r})"
@@ -130,7 +134,7 @@ class EmbeddedSink(Renewable):
         """
         if not self._staging_names:
             self._staging.remove_stale(batch)
-        self._staging_names.add(staging_name(batch, self.name))
+        self._staging_names[staging_name(batch, self.name)] = batch.batch_id
         return FileTaskWriter(
             store=self._store.file.label,
             folder=self._staging.of(batch, self.name),
@@ -150,9 +154,15 @@ class EmbeddedSink(Renewable):
             store=self._store.file.label, sink=self.name, folder=self._staging.of(batch, self.name), reports=reports
         )
         count = move_rows(transaction.connection, self._plan, rows)
-        names, self._staging_names = self._staging_names, {staging_name(batch, self.name)}
-        transaction.after_commit.append(partial(self._staging.remove, names))
+        # Folders of the next batch stay.
+        ended = [name for name, batch_id in tuple(self._staging_names.items()) if batch_id <= batch.batch_id]
+        transaction.after_commit.append(partial(self._remove_staged, ended))
         return count
+
+    def _remove_staged(self, names: Sequence[str]) -> None:
+        self._staging.remove(names)
+        for name in names:
+            self._staging_names.pop(name, None)
 
     def recount(self) -> TableCount:
         """What the table has now: rows, records that two rows name, sums of the columns that merge adds up.

@@ -25,7 +25,7 @@ from directkafka.sinks.kafka_rows import (
     merge_aims,
     problems_of,
 )
-from directkafka.sinks.kafka_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged, read_payload
+from directkafka.sinks.kafka_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.renewable import Renewable
 from directkafka.stores.base import BatchName, SecondPhase, TableCount, TaskReport
 from directkafka.stores.kafka import KafkaStore
@@ -185,7 +185,7 @@ class KafkaSink(Renewable):
         transaction.reserve(router.partition_counts, sink=self.name)
         rows = 0
         for report in reports:
-            for one in read_payload(report.payload):
+            for one in report.held:
                 target_of = router.target_of(one, first=rows)
                 rows += one.num_rows
                 transaction.add([router.targets[number] for number in np.unique(target_of)])
@@ -232,7 +232,7 @@ class KafkaSink(Renewable):
             for aims in (
                 (aims_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(one, self._topic) for one in read_payload(report.payload))
+                else (aims_of(one, self._topic) for one in report.held)
             )
         )
         for name in filter(self._store.is_ledger, aims):

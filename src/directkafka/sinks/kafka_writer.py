@@ -22,13 +22,11 @@ from directkafka.kafka.encode import ProducerIdentity
 from directkafka.kafka.produce import Producer
 from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
+from directkafka.sinks.few_rows import hold, report_held
 from directkafka.sinks.kafka_rows import Aims, aims_of, aims_to_payload, merge_aims
 from directkafka.stores.base import TARGET, TaskReport
 
-__all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged", "read_payload"]
-
-#: Rows travel through two pipes and the JVM, which costs more than LZ4 does.
-_PAYLOAD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+__all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +43,8 @@ class KafkaTaskWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
-        coming = iter(batches)
-        held: list[pa.RecordBatch] = []
-        held_bytes = 0
-        for batch in coming:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes > self.inline_bytes_max:
-                return self._count(itertools.chain(_drain(held), coming))
-        return _hand_over(held)
+        rows = hold(batches, bytes_max=self.inline_bytes_max)
+        return report_held(rows) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0
@@ -62,30 +53,6 @@ class KafkaTaskWriter:
             rows += batch.num_rows
             aims = merge_aims((aims, aims_of(batch, self.topic)))
         return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=aims_to_payload(aims))
-
-
-def _drain(held: list[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is held, letting go of each batch."""
-    held.reverse()
-    while held:
-        yield held.pop()
-
-
-def _hand_over(held: Sequence[pa.RecordBatch]) -> TaskReport:
-    rows = sum(batch.num_rows for batch in held)
-    payload = b""
-    if rows:
-        stream_bytes = pa.BufferOutputStream()
-        with pa.ipc.new_stream(stream_bytes, held[0].schema, options=_PAYLOAD_OPTIONS) as stream:
-            for batch in held:
-                stream.write_batch(batch)
-        payload = stream_bytes.getvalue().to_pybytes()
-    return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=False, payload=payload)
-
-
-def read_payload(payload: bytes) -> Iterable[pa.RecordBatch]:
-    """The batches of a report's payload; nothing is copied."""
-    return pa.ipc.open_stream(payload) if payload else ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

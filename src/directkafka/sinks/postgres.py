@@ -122,7 +122,11 @@ class PostgresSink(Renewable):
         self._schema_policy = schema_policy
         self._staging_schema = staging_schema
         self._plan: SinkPlan | None = None
-        self._staging_names: set[str] = set()
+        #: Staging tables that may be there, and the number of the batch that each is for.
+        self._staging_names: dict[str, int] = {}
+
+    #: A batch may be staged while the one before it is committed.
+    takes_two_batches = True
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._store.address.label!r}, {self.name!r}, mode={self._mode.name!r})"
@@ -200,7 +204,7 @@ class PostgresSink(Renewable):
             task_count: how many tasks share ``inline_bytes_max``.
         """
         staging = staging_name(batch, self.name)
-        self._staging_names.add(staging)
+        self._staging_names[staging] = batch.batch_id
         return PostgresTaskWriter(
             address=self._store.address,
             plan=self._prepared(),
@@ -222,8 +226,11 @@ class PostgresSink(Renewable):
         """
         plan = self._prepared()
         rows = move_rows(transaction, plan, staging_name(batch, self.name), reports)
-        # A name is forgotten only when its table is seen to be gone: this transaction may be rolled back.
-        self._staging_names = drop_staging(transaction, plan, self._staging_names)
+        # Tables of the next batch stay. A name is forgotten only when its table is seen to be gone: this transaction
+        # may be rolled back.
+        ended = {name for name, batch_id in tuple(self._staging_names.items()) if batch_id <= batch.batch_id}
+        for name in ended - drop_staging(transaction, plan, ended):
+            del self._staging_names[name]
         return rows
 
     def recount(self) -> TableCount:

@@ -15,7 +15,6 @@ from directkafka.sinks.copy_rows import copy_chunks
 from directkafka.sinks.modes import check_left, check_taken
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import SQL
-from directkafka.sinks.postgres_writer import read_payload
 from directkafka.stores.base import TaskReport
 from directkafka.stores.ledger import check_count
 
@@ -47,14 +46,14 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
         psycopg.Error: untranslated.
     """
     staged = [report for report in reports if report.staged]
-    inline = [report for report in reports if report.payload]
+    inline = [report for report in reports if report.held]
     if plan.mode.name in ("append", "replace"):
         if plan.mode.name == "replace":
             _empty(cursor, plan)
         return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
     # In the order of the tasks, which says what comes first.
-    counted = [report for report in reports if report.staged or report.payload]
+    counted = [report for report in reports if report.staged or report.held]
     if not counted:
         return 0
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
@@ -184,7 +183,7 @@ def _copy_inline(
         nonlocal sent
         for report in inline:
             encoder = plan.encoder(report.attempt if with_attempt else "")
-            for batch in read_payload(report.payload):
+            for batch in report.held:
                 sent += batch.num_rows
                 yield from encoder.chunks(batch)
 

@@ -10,8 +10,7 @@ reports have arrived: a task that dies, or a speculative twin, leaves rows that 
 from __future__ import annotations
 
 import uuid
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -23,16 +22,14 @@ from psycopg import sql
 
 from directkafka.faults import reach
 from directkafka.sinks.copy_rows import copy_chunks
+from directkafka.sinks.few_rows import hold, report_held
 from directkafka.sinks.postgres_plan import SinkPlan
 from directkafka.sinks.postgres_table import SQL
 from directkafka.stores.base import TaskReport
 from directkafka.stores.ledger import check_count
 from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
 
-__all__ = ["PostgresTaskWriter", "fold", "read_payload"]
-
-#: Rows travel through two pipes and the JVM, which costs more than LZ4 does.
-_PAYLOAD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+__all__ = ["PostgresTaskWriter", "fold"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,28 +55,15 @@ class PostgresTaskWriter:
             RowRejectedError: a row that Postgres cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        attempt = uuid.uuid4().hex
-        coming = iter(batches)
-        held: deque[pa.RecordBatch] = deque()
-        held_bytes = 0
-        for batch in coming:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes > self.inline_bytes_max:
-                return self._stage(attempt, _drain(held, coming))
-        return self._hand_over(attempt, held)
+        rows = hold(batches, bytes_max=self.inline_bytes_max)
+        return self._hand_over(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
 
-    def _hand_over(self, attempt: str, held: Sequence[pa.RecordBatch]) -> TaskReport:
-        rows = sum(batch.num_rows for batch in held)
-        if rows == 0:
-            return TaskReport(rows=0, attempt=attempt, staged=False)
-        table = pa.Table.from_batches(held)
-        if self.plan.mode.name == "merge":
-            table = fold(table, self.plan.mode.key, self.plan.mode.add)
-        payload = pa.BufferOutputStream()
-        with pa.ipc.new_stream(payload, table.schema, options=_PAYLOAD_OPTIONS) as stream:
-            stream.write_table(table)
-        return TaskReport(rows=rows, attempt=attempt, staged=False, payload=payload.getvalue().to_pybytes())
+    def _hand_over(self, few: tuple[pa.RecordBatch, ...]) -> TaskReport:
+        if not few or self.plan.mode.name != "merge":
+            return report_held(few)
+        table = pa.Table.from_batches(few)
+        folded = fold(table, self.plan.mode.key, self.plan.mode.add)
+        return report_held(tuple(folded.to_batches()), rows=table.num_rows)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)
@@ -109,18 +93,6 @@ class PostgresTaskWriter:
         statement = sql.SQL(SQL["create_staging"]).format(staging=staging, definitions=self.plan.definitions_sql)
         with suppress(*ALREADY_THERE):
             connection.execute(statement)
-
-
-def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is held, letting go of each batch as it is written, then what is still to come."""
-    while held:
-        yield held.popleft()
-    yield from coming
-
-
-def read_payload(payload: bytes) -> Iterable[pa.RecordBatch]:
-    """The batches of a report's payload; nothing is copied."""
-    return pa.ipc.open_stream(payload) if payload else ()
 
 
 def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:

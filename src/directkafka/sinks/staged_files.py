@@ -14,7 +14,6 @@ import os
 import re
 import shutil
 import uuid
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,13 +23,14 @@ import pyarrow as pa
 
 from directkafka.errors import StoreAccessError, StoreUnavailableError
 from directkafka.faults import reach
+from directkafka.sinks.few_rows import hold, report_held
 from directkafka.stores.base import BatchName, TaskReport
 from directkafka.stores.ledger import check_count
 from directkafka.stores.staging import staging_name, stale_staging_pattern
 
 __all__ = ["FileTaskWriter", "StagedRows", "StagingFolder"]
 
-#: Rows travel through pipes and the JVM, or lie on a disk, and both cost more than LZ4 does.
+#: Writing to a disk costs more than LZ4 does.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
@@ -88,16 +88,8 @@ class FileTaskWriter:
             RowRejectedError: a row that the store cannot hold.
             StoreAccessError, StoreUnavailableError: the folder cannot be written.
         """
-        attempt = uuid.uuid4().hex
-        coming = (self.convert(batch) for batch in batches if batch.num_rows)
-        held: deque[pa.RecordBatch] = deque()
-        held_bytes = 0
-        for batch in coming:
-            held.append(batch)
-            held_bytes += batch.nbytes
-            if held_bytes > self.inline_bytes_max:
-                return self._stage(attempt, _drain(held, coming))
-        return _hand_over(attempt, held)
+        rows = hold((self.convert(batch) for batch in batches if batch.num_rows), bytes_max=self.inline_bytes_max)
+        return report_held(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         place = self.folder / f"{attempt}.arrow"
@@ -147,8 +139,7 @@ class StagedRows:
             check_count(store=self.store, sink=self.sink, reported=report.rows, found=found)
 
     def _of(self, report: TaskReport) -> Iterator[pa.RecordBatch]:
-        if report.payload:
-            yield from pa.ipc.open_stream(report.payload)
+        yield from report.held
         if not report.staged:
             return
         place = self.folder / f"{report.attempt}.arrow"
@@ -164,17 +155,6 @@ class StagedRows:
             yield from pa.ipc.open_stream(source)
 
 
-def _hand_over(attempt: str, held: Sequence[pa.RecordBatch]) -> TaskReport:
-    if not held:
-        return TaskReport(rows=0, attempt=attempt, staged=False)
-    payload = pa.BufferOutputStream()
-    with pa.ipc.new_stream(payload, held[0].schema, options=_OPTIONS) as stream:
-        for batch in held:
-            stream.write_batch(batch)
-    rows = sum(batch.num_rows for batch in held)
-    return TaskReport(rows=rows, attempt=attempt, staged=False, payload=payload.getvalue().to_pybytes())
-
-
 def _write(place: Path, batches: Iterator[pa.RecordBatch]) -> int:
     first = next(batches)
     rows = int(first.num_rows)
@@ -184,10 +164,3 @@ def _write(place: Path, batches: Iterator[pa.RecordBatch]) -> int:
             rows += batch.num_rows
             stream.write_batch(batch)
     return rows
-
-
-def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is held, letting go of each batch as it is written, then what is still to come."""
-    while held:
-        yield held.popleft()
-    yield from coming

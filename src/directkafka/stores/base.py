@@ -101,13 +101,14 @@ class TaskReport:
         rows: number of rows the task's input had.
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
-        payload: what the sink's ``apply`` needs beside: the rows themselves (an Arrow IPC stream) when they were
-            few, or the names of the files they are in; else empty.
+        held: the rows themselves when they were few; the driver writes them.
+        payload: what the sink's ``apply`` needs beside, such as the names of the files that rows are in.
     """
 
     rows: int
     attempt: str
     staged: bool
+    held: tuple[pa.RecordBatch, ...] = ()
     payload: bytes = b""
 
 
@@ -129,7 +130,8 @@ class TableCount:
     sums: Mapping[str, Any] = field(default_factory=dict)
 
 
-#: Runs on executors: consumes one task's rows, returns its report. Must be picklable, must not import pyspark.
+#: Consumes one task's rows, returns its report: on an executor, or on the driver where all rows of an output have come
+#: to it. Must be picklable, must not import pyspark.
 TaskWriter = Callable[[Iterator["pa.RecordBatch"]], TaskReport]
 
 #: The column that a :class:`SecondPhase` adds to the rows: the number of the target that a row goes to.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from directkafka.errors import FencedError
+from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
@@ -188,8 +188,32 @@ class FakeCluster:
         self._world.happens("close cluster")
 
 
+class FakeWriting:
+    """A job in the background: it runs when it begins, and what it met is told when somebody asks."""
+
+    def __init__(self, world: World, write: Callable[[], Written]) -> None:
+        self._world = world
+        self._error: Exception | None = None
+        try:
+            self._written = write()
+        except DirectKafkaError as error:
+            self._error = error
+
+    def result(self) -> Written:
+        self._world.happens("wait")
+        if self._error is not None:
+            raise self._error
+        return self._written
+
+    def cancel(self) -> bool:
+        self._world.happens("cancel")
+        return True
+
+
 class FakeWriter:
     """One row for each offset, into every sink."""
+
+    may_begin_early = False
 
     def __init__(self, world: World, sinks: Sequence[FakeSink]) -> None:
         self._world = world
@@ -207,6 +231,10 @@ class FakeWriter:
 
     def prepare(self) -> None:
         self._world.happens("prepare")
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> FakeWriting:
+        self._world.happens("begin")
+        return FakeWriting(self._world, lambda: self.write(name, tasks, stores=stores))
 
     def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         self._world.happens("write")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
 from tests.unit.pipeline.test_several_stores import entries_after_crash_between_the_stores, two_stores
@@ -14,6 +15,7 @@ from directkafka.errors import StoreUnavailableError, TransformError
 from directkafka.pipeline import batch as batch_module
 from directkafka.pipeline.batch import BatchWriter
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.output_writer import OutputWriter
 from directkafka.stores.base import BatchName, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
@@ -93,7 +95,7 @@ class ShortWriter(BatchWriter):
 
     def _write_all(self, name: Any, tasks: Any, wanted: Any, persisted: Any) -> Any:
         report = TaskReport(rows=1, attempt="a", staged=True)
-        return [batch_module._Part(binding, SimpleNamespace(), (report,)) for binding, _ in wanted]
+        return [batch_module._Part(writer, SimpleNamespace(), (report,)) for writer in wanted]
 
 
 def writer_over(world: World, *names: str) -> ShortWriter:
@@ -101,7 +103,7 @@ def writer_over(world: World, *names: str) -> ShortWriter:
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *_: accumulator))
     bindings: list[Any] = [Binding(output="default", sink=TwoPhases(Early(world, name))) for name in names]  # type: ignore[arg-type]
     writer = ShortWriter(session, SimpleNamespace(), bindings, columns=())  # type: ignore[arg-type]
-    writer._schemas = (None,) * len(names)  # type: ignore[assignment]
+    writer._writers = tuple(OutputWriter(session, binding, pa.schema([])) for binding in bindings)
     return writer
 
 

@@ -1,0 +1,112 @@
+"""Batches that are computed while the one before is committed, on the real things: which may be, and what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from tests.real.pipeline.conftest import COUNT, QUERY, World
+
+from directkafka import PostgresSink, SQLiteSink
+from directkafka.errors import StoreUnavailableError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.pipeline.batch import BatchWriter
+from directkafka.pipeline.transform import reads_alone
+from directkafka.stores.base import BatchName
+from directkafka.stores.postgres import PostgresStore
+
+pytestmark = pytest.mark.real
+
+
+@pytest.fixture
+def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the batches that began early."""
+    numbers: list[int] = []
+    begin = BatchWriter.begin
+
+    def noted(self: BatchWriter, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Any:
+        numbers.append(name.batch_id)
+        return begin(self, name, tasks, stores=stores)
+
+    monkeypatch.setattr(BatchWriter, "begin", noted)
+    return numbers
+
+
+@pytest.fixture
+def source(spark: SparkSession) -> Iterator[DataFrame]:
+    frame = spark.range(5).selectExpr("id", "CAST(id AS STRING) AS value")
+    frame.createOrReplaceTempView("early_source")
+    spark.createDataFrame([(1, "one")], "id BIGINT, name STRING").createOrReplaceTempView("early_names")
+    yield frame
+    spark.catalog.dropTempView("early_source")
+    spark.catalog.dropTempView("early_names")
+
+
+@pytest.mark.parametrize(
+    ("query", "alone"),
+    [
+        ("SELECT upper(value) FROM early_source WHERE id > 1", True),
+        ("SELECT one.id FROM early_source one JOIN early_source two USING (id)", True),
+        ("SELECT count(*) FROM early_source", True),
+        ("SELECT name FROM early_source JOIN early_names USING (id)", False),
+        ("SELECT value FROM early_source WHERE id IN (SELECT id FROM early_names)", False),
+        ("SELECT (SELECT max(id) FROM early_names) AS newest FROM early_source", False),
+        ("SELECT value FROM early_source UNION ALL SELECT name FROM early_names", False),
+        ("SELECT name FROM early_names", False),
+    ],
+)
+def test_a_query_is_alone_if_it_reads_the_source_and_nothing_else(
+    spark: SparkSession, source: DataFrame, query: str, alone: bool
+) -> None:
+    assert reads_alone(spark.sql(query), source) == alone
+
+
+@pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["by driver", "staged"])
+def test_batches_that_wait_are_computed_while_the_ones_before_are_committed(
+    world: World, early: list[int], inline_bytes_max: int
+) -> None:
+    world.pipeline(sinks=PostgresSink(world.dsn, "records", inline_bytes_max=inline_bytes_max)).run()
+    assert early == [2, 3]
+    assert world.numbers() == list(range(COUNT))
+    assert world.query("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'") == []
+
+
+def test_a_file_keeps_two_batches_apart(world: World, early: list[int], tmp_path: Path) -> None:
+    sink = SQLiteSink(tmp_path / "numbers.db", "records", inline_bytes_max=0)
+    world.pipeline(sinks=sink).run()
+    assert early == [2, 3]
+    assert sink.recount().rows == COUNT
+    assert [one.name for one in tmp_path.iterdir() if "staging" in one.name] == []
+
+
+def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(world: World, early: list[int]) -> None:
+    seen: list[int] = []
+
+    def transform(source: DataFrame) -> DataFrame:
+        seen.append(len(world.numbers()) if world.query("SELECT to_regclass('records')") != [(None,)] else 0)
+        return source.sparkSession.sql(QUERY)
+
+    world.pipeline(transform).run()
+    assert early == []
+    assert seen[-3:] == [0, 30, 60]
+
+
+@pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["by driver", "staged"])
+def test_an_early_batch_is_given_up_with_the_commit_before_it(
+    world: World, early: list[int], monkeypatch: pytest.MonkeyPatch, inline_bytes_max: int
+) -> None:
+    commit, failures = PostgresStore.commit, [StoreUnavailableError(store="here", cause="gone fishing")]
+
+    def fail_once(self: PostgresStore, entry: Any, **arguments: Any) -> Any:
+        if entry.batch_id == 1 and failures:
+            raise failures.pop()
+        return commit(self, entry, **arguments)
+
+    monkeypatch.setattr(PostgresStore, "commit", fail_once)
+    world.pipeline(sinks=PostgresSink(world.dsn, "records", inline_bytes_max=inline_bytes_max)).run()
+    assert early == [2, 2, 3]
+    assert world.numbers() == list(range(COUNT))
+    assert world.query("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'") == []
