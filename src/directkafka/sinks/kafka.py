@@ -63,7 +63,7 @@ class KafkaSink(Renewable):
         kafka_params: Mapping[str, object],
         topic: str | None = None,
         *,
-        inline_bytes_max: int = 16 * 1024 * 1024,
+        inline_bytes_max: int = 64 * 1024 * 1024,
         tasks_max: int | None = None,
         offsets_group: str | None = None,
         name_prefix: str = "directkafka",
