@@ -23,7 +23,7 @@ from directkafka import Pipeline, PostgresSink
 
 __all__ = ["appends", "upserts"]
 
-BATCH: Final = 250_000
+BATCH: Final = 500_000
 _PARTITIONS: Final = 2
 _JDBC_BATCH_SIZES: Final = (1_000, 10_000, 50_000)
 _EXECUTED_AT_ONCE: Final = 10_000

@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -66,11 +68,13 @@ class Place:
 
     kind: Literal["postgres", "kafka", "duckdb", "sqlite"]
     address: str
+    #: 0 makes every task into Postgres stage its rows.
+    inline_bytes_max: int = 64 * 1024 * 1024
 
     def sink(self, table: str = "flights") -> Any:
         match self.kind:
             case "postgres":
-                return PostgresSink(self.address, table)
+                return PostgresSink(self.address, table, inline_bytes_max=self.inline_bytes_max)
             case "kafka":
                 servers, prefix = self.address.split()
                 return KafkaHarness(servers, prefix).sink(table)
@@ -115,11 +119,32 @@ class MadeUpTopic:
         """There is nothing to close."""
 
 
+class DoneAhead:
+    """A batch that was written in another thread, to its end before anything else happens: all of it is there."""
+
+    def __init__(self, write: Callable[[], Written]) -> None:
+        with ThreadPoolExecutor(1) as threads:
+            self._outcome = threads.submit(write)
+
+    def result(self) -> Written:
+        return self._outcome.result()
+
+    def cancel(self) -> bool:
+        return True
+
+
 class RowWriter:
     """One row for each offset, into every sink, by two tasks."""
 
     def __init__(self, bindings: Sequence[Binding]) -> None:
         self._bindings = tuple(bindings)
+
+    @property
+    def may_run_ahead(self) -> bool:
+        return all(getattr(one.sink, "takes_two_batches", False) for one in self._bindings)
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
+        return DoneAhead(partial(self.write, name, tasks, stores=stores))
 
     @property
     def bindings(self) -> tuple[Binding, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 from pathlib import Path
 
+import psycopg
 import pytest
 from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
 from tests.chaos.kafka_driver import running
@@ -22,9 +23,17 @@ COUNT = 3 * BATCH
 ROWS = [(offset, 1 + offset // BATCH) for offset in range(COUNT)]
 
 
+def staging_tables(database: str) -> list[tuple[str]]:
+    with psycopg.connect(database) as connection:
+        return connection.execute("SELECT relname::text FROM pg_class WHERE relname ~ '^directkafka_stage'").fetchall()
+
+
+@pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["held", "staged"])
 @pytest.mark.parametrize("point", [point for point in FAULT_POINTS if point not in ELSEWHERE])
-def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(point: str, database: str, tmp_path: Path) -> None:
-    place = Place("postgres", database)
+def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
+    point: str, inline_bytes_max: int, database: str, tmp_path: Path
+) -> None:
+    place = Place("postgres", database, inline_bytes_max)
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
     store = place.sink().store
@@ -37,3 +46,19 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(point: str, databa
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
+    assert staging_tables(database) == []
+
+
+@pytest.mark.parametrize("point", ["commit.begun@2", "commit.ledger_updated@2", "commit.rows_moved@2"])
+def test_rows_of_the_next_batch_that_are_staged_at_a_kill_are_dropped_and_written_again(
+    point: str, database: str, tmp_path: Path
+) -> None:
+    place = Place("postgres", database, 0)
+    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
+    numbers = {int(name.split("_")[4]) for (name,) in staging_tables(database)}
+    assert {1, 2} <= numbers, "the batch that was killed in its commit, and the one ahead of it"
+    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
+        assert driver.wait() == 0, driver.messages()
+    assert place.rows() == ROWS
+    assert staging_tables(database) == []

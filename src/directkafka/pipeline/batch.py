@@ -112,7 +112,7 @@ class BatchWriter:
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
         #: One for each binding, once the columns are known.
         self._writers: tuple[OutputWriter, ...] = ()
-        self._may_begin_early = False
+        self._may_run_ahead = False
         #: Outputs whose last batch was so large that it took a second phase.
         self._large: set[str] = set()
 
@@ -135,7 +135,7 @@ class BatchWriter:
             OutputWriter(self._session, binding, wanted_schema(binding.sink, outputs[binding.output]))
             for binding in self._bindings
         )
-        self._may_begin_early = self._keeps_batches_apart(own)
+        self._may_run_ahead = self._keeps_batches_apart(own)
         for writer in self._writers:
             writer.sink.check(writer.schema)
         return notes
@@ -150,13 +150,13 @@ class BatchWriter:
             writer.sink.prepare(writer.schema)
 
     @property
-    def may_begin_early(self) -> bool:
+    def may_run_ahead(self) -> bool:
         """Whether a batch may be computed and written while the one before it is committed.
 
         Its rows must not depend on what that commit changes: the transform is a query, and reads nothing but the
         source. And the sinks must keep two batches apart.
         """
-        return self._may_begin_early
+        return self._may_run_ahead
 
     def _keeps_batches_apart(self, outputs: Mapping[str, DataFrame]) -> bool:
         if not isinstance(self._transform, SqlTransform):

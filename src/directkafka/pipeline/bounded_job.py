@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import Any, Final, Generic, TypeVar
 
-from py4j.protocol import Py4JError
 from pyspark import InheritableThread, SparkContext, SparkJobInfo
 from pyspark.sql import SparkSession
+
+from directkafka.errors import WorkerLostError
 
 __all__ = ["BackgroundJob", "JobOverdue", "run_within"]
 
@@ -22,6 +24,8 @@ T = TypeVar("T")
 _CANCEL_S: Final = 10.0
 _CANCEL_AGAIN_S: Final = 0.2
 _LOOK_S: Final = 0.02
+#: How often a thread that is waited for is seen to be alive.
+_ALIVE_S: Final = 1.0
 
 
 class JobOverdue(Exception):  # noqa: N818 - whether it is an error, and which one, the caller knows
@@ -71,9 +75,17 @@ class BackgroundJob(Generic[T]):
 
         Raises:
             TimeoutError: it is not over after so many seconds.
+            WorkerLostError: it could not begin.
             Exception: what the job raised.
         """
-        return self._outcome.result(limit_s)
+        deadline = math.inf if limit_s is None else time.monotonic() + limit_s
+        while not self._outcome.done():
+            if (left_s := deadline - time.monotonic()) <= 0:
+                raise TimeoutError
+            if not self._thread.is_alive() and not self._outcome.done():
+                raise WorkerLostError(cause="the thread of a job ended before it could reach Spark")
+            wait([self._outcome], min(left_s, _ALIVE_S))
+        return self._outcome.result()
 
     def cancel(self) -> bool:
         """Cancel until it is over: Spark cancels the jobs it knows, and this one may be submitted a moment later.
@@ -83,8 +95,8 @@ class BackgroundJob(Generic[T]):
         """
         deadline = time.monotonic() + _CANCEL_S
         while self._thread.is_alive() and time.monotonic() < deadline:
-            # A Spark that is gone runs nothing.
-            with suppress(Py4JError):
+            # A Spark that is gone runs nothing, and PySpark says so in many ways.
+            with suppress(Exception):
                 self._context.cancelJobsWithTag(self._tag)
             self._thread.join(_CANCEL_AGAIN_S)
         return not self._thread.is_alive()

@@ -4,11 +4,13 @@ Tasks are Python processes: a row goes from the JVM to one of them, and what a t
 the driver. While batches are small, all rows come that way, and Spark can bring them to the driver itself, in a third
 less time. What a batch will give is not known before it is computed, so it is taken from the last one: if all of its
 rows came to the driver, those of a batch with up to :data:`GROWTH` times as many records are expected to as well. The
-driver then does what a task does, with the same writer: if there are too many rows to hold, it stages them.
+driver then does what a task does, with the same writer.
 
-Sequence of events that the rule must stand: a batch of few records is followed by one of many that is not expected:
-it goes by tasks. A transform gives one row a record, and then, at once, thousands: Spark refuses to bring more than
-``spark.driver.maxResultSize`` to the driver, before it does, and the batch is computed again by tasks.
+Sequences of events that the rule must stand: a batch of few records is followed by one of many: it goes by tasks. A
+transform gives one row a record, and then, at once, thousands: Spark refuses to bring more than
+``spark.driver.maxResultSize`` to the driver, before it does, and the batch is computed again by tasks; so is one that
+is more than the sink may hold. Where Spark is told to bring any size, none is brought. A batch that failed on this way
+is tried again by tasks.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ __all__ = ["GROWTH", "OutputWriter"]
 #: How many times as many records as the last batch a batch may have, and still be expected to be small.
 GROWTH: Final = 2
 
-#: In the message with which Spark ends a job whose result is too large for the driver.
-_TOO_LARGE: Final = "spark.driver.maxResultSize"
+#: The most that Spark brings to the driver, 0 being no limit; in the message with which it ends a job that has more.
+_RESULT_SIZE: Final = "spark.driver.maxResultSize"
 
 
 class OutputWriter:
@@ -74,19 +76,25 @@ class OutputWriter:
         reports = self._by_driver(output, name) if 0 < record_count <= self._expected_max else None
         if reports is None:
             reports = self._by_tasks(output, name, range_count)
-        self._expected_max = GROWTH * record_count if _all_held(reports) else 0
+        self._expected_max = GROWTH * record_count if self._may_hold and _all_held(reports) else 0
         return reports
+
+    @property
+    def _may_hold(self) -> bool:
+        return self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
 
     def _by_driver(self, output: DataFrame, name: BatchName) -> tuple[TaskReport, ...] | None:
         """As if there were one task, and it were the driver; None when the rows are too many for it."""
-        writer = self._writer(name, task_count=1)
+        self._expected_max = 0
         try:
             rows = output.toArrow()
         except Exception as error:
-            if _TOO_LARGE in str(error):
+            if _RESULT_SIZE in str(error):
                 return None
             raise
-        return (writer(iter(rows.to_batches())),)
+        if rows.nbytes > getattr(self.sink, "inline_bytes_max", 0):
+            return None
+        return (self._writer(name, task_count=1)(iter(rows.to_batches())),)
 
     def _by_tasks(self, output: DataFrame, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
         writers_max = getattr(self.sink, "writers_max", None)

@@ -74,7 +74,7 @@ class Writer(Prepared, Protocol):
         ...
 
     @property
-    def may_begin_early(self) -> bool:
+    def may_run_ahead(self) -> bool:
         """Whether a batch may be computed and written while the one before it is committed."""
         ...
 

@@ -13,11 +13,11 @@
     4. commit rows and ledger entry, store by store, each in one transaction
     5. tell the outside
 
-While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.early_batch`).
+While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.batch_ahead`).
 
 Each arrow between two steps is a fault point (:mod:`directkafka.faults`), and ``tests/chaos`` kills the process
 at each. An error that may pass (a database that restarts, a leader that moves) is answered by reading the ledgers
-again and going on from there; no later batch runs before that.
+again and going on from there; no later batch is committed before that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 
 from directkafka.errors import RowCountError, WorkerLostError
@@ -34,7 +34,7 @@ from directkafka.faults import reach
 from directkafka.offsets import PartitionProgress, Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.batch import Written
-from directkafka.pipeline.early_batch import BegunBatch, EarlyBatch
+from directkafka.pipeline.batch_ahead import BatchAhead, BegunBatch
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.planner import RAISE_TIMEOUT, Planned, Planner
 from directkafka.pipeline.ports import Cluster, Writer
@@ -110,7 +110,7 @@ class DirectEngine:
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
         #: The batch behind the one that is committed, if it has begun.
-        self._early: EarlyBatch | None = None
+        self._ahead: BatchAhead | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
         #: A batch that is written and not yet committed everywhere.
@@ -123,25 +123,24 @@ class DirectEngine:
             FencedError: a newer driver took over.
             DirectKafkaError: whatever stopped the pipeline; nothing of the failed batch is committed.
         """
-        try:
-            if not self._stop.is_set():
-                for remark in self._patience.until_done(self._take_over):
-                    log.warning("%s: %s", self._name, remark)
-                self._run_batches()
-        except StopAsked as asked:
-            log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
-        finally:
-            with suppress(WorkerLostError):  # what it writes counts for nothing, whenever it ends
-                self._give_up_early()
-            self._cluster.close()
-            self._ledgers.close()
+        with ExitStack() as ending:
+            ending.callback(self._ledgers.close)
+            ending.callback(self._cluster.close)
+            ending.callback(self._end_ahead)
+            try:
+                if not self._stop.is_set():
+                    for remark in self._patience.until_done(self._take_over):
+                        log.warning("%s: %s", self._name, remark)
+                    self._run_batches()
+            except StopAsked as asked:
+                log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
 
     def _run_batches(self) -> None:
         ended_ms = None
         is_idle = False
         looked_ms = self._now_ms()
         while not self._stop.is_set():
-            if self._early is None:
+            if self._ahead is None:
                 backlog = self._patience.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
                     self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
@@ -234,7 +233,7 @@ class DirectEngine:
         """One batch if there is anything to read; whether there was."""
         while True:
             if self._is_in_doubt:
-                self._give_up_early()
+                self._give_up_ahead()
                 self._recover()
             self._is_in_doubt = True
             try:
@@ -247,19 +246,21 @@ class DirectEngine:
 
     def _batch(self) -> bool:
         watch = Stopwatch(self._clock)
-        early, self._early = self._early, None
-        begun = early.begun if early is not None else self._begin()
+        ahead = self._ahead
+        begun = ahead.begun if ahead is not None else self._begin()
         if begun is None:
             return False
         reach("batch.planned")
         plan_ms = watch.lap_ms()
-        with early.written() if early is not None else self._write(begun) as written:
+        with ahead.written() if ahead is not None else self._write(begun) as written:
+            # Not before: whatever ends the wait, it is still there to be given up.
+            self._ahead = None
             reach("batch.written")
             write_ms = watch.lap_ms()
             entry = self._entry(
                 batch_id=begun.name.batch_id, lineage=self._ledgers.entry.lineage, progress=begun.batch.progress
             )
-            self._begin_early(begun, entry)
+            self._begin_ahead(begun, entry)
             self._commit(entry, written)
         commit_ms = watch.lap_ms()
         self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
@@ -274,23 +275,35 @@ class DirectEngine:
     def _write(self, begun: BegunBatch) -> Written:
         return self._writer.write(begun.name, begun.tasks, stores=self._ledgers.identities)
 
-    def _begin_early(self, begun: BegunBatch, entry: LedgerEntry) -> None:
+    def _begin_ahead(self, begun: BegunBatch, entry: LedgerEntry) -> None:
         """Begin the next batch while this one is committed, if it would follow at once."""
         backlog = begun.batch.backlog
-        if not (backlog and self._writer.may_begin_early) or self._stop.is_set():
+        if not (backlog and self._writer.may_run_ahead) or self._stop.is_set():
             return
         if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
             return
         following = self._begun(self._planner.following(entry, begun.view), entry)
-        if following is not None:
+        # What was waiting is nearly done: in its turn the next batch will have more, from a fresh view.
+        if following is None or 2 * following.batch.offset_count < begun.batch.offset_count:
+            return
+        try:
             writing = self._writer.begin(following.name, following.tasks, stores=self._ledgers.identities)
-            self._early = EarlyBatch(begun=following, writing=writing)
+        except Exception:
+            # No thread, or Spark is gone: the commit needs neither, and the batch's turn will tell.
+            log.warning("%s: batch %d waits for its turn", self._name, following.name.batch_id, exc_info=True)
+            return
+        self._ahead = BatchAhead(begun=following, writing=writing)
 
-    def _give_up_early(self) -> None:
+    def _end_ahead(self) -> None:
+        """At the end of the run: what it writes counts for nothing, whenever it ends."""
+        with suppress(WorkerLostError):
+            self._give_up_ahead()
+
+    def _give_up_ahead(self) -> None:
         """The batch before it was not committed, or the run ends: its rows count for nothing."""
-        if self._early is not None:
-            self._early.give_up()
-            self._early = None
+        if self._ahead is not None:
+            self._ahead.give_up()
+            self._ahead = None
 
     def _begun(self, planned: Planned | None, previous: LedgerEntry) -> BegunBatch | None:
         if planned is None:

@@ -118,7 +118,7 @@ class KafkaSection(SinkSection):
         default=None, min_length=1, description="Where all rows go; without it the column `topic` says."
     )
     inline_bytes_max: int = Field(
-        default=16 * 1024 * 1024, ge=0, description="Bytes of a batch that the driver writes; more is written by tasks."
+        default=64 * 1024 * 1024, ge=0, description="Bytes of a batch that the driver writes; more is written by tasks."
     )
     tasks_max: int | None = Field(default=None, ge=1, description="How many tasks write a large batch.")
     offsets_group: str | None = Field(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Self, assert_never
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -141,11 +141,9 @@ def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str,
 
 def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
     """Whether a plan reads the source and nothing else, neither beside it nor in a subquery."""
-    analyzed = frame._jdf.queryExecution().analyzed()
-    known = list(_nodes(source._jdf.queryExecution().analyzed(), leaves=True))
-    leaves = _nodes(analyzed, leaves=True)
-    return bool(analyzed.subqueriesAll().isEmpty()) and all(
-        any(leaf.sameResult(one) for one in known) for leaf in leaves
+    plan, known = _Plan.of(frame), list(_Plan.of(source).leaves())
+    return bool(plan.root.subqueriesAll().isEmpty()) and all(
+        any(leaf.sameResult(one) for one in known) for leaf in plan.leaves()
     )
 
 
@@ -158,18 +156,38 @@ def _is_cut(frame: DataFrame, source: DataFrame) -> bool:
     """
     if _CUTS.isdisjoint(operators_of(_plan_text(frame))):
         return False
-    read = list(_nodes(source._jdf.queryExecution().analyzed(), leaves=True))
-    cuts = (one for one in _nodes(frame._jdf.queryExecution().analyzed()) if one.nodeName() in _CUTS)
-    return any(leaf.sameResult(one) for cut in cuts for leaf in _nodes(cut, leaves=True) for one in read)
+    plan, read = _Plan.of(frame), list(_Plan.of(source).leaves())
+    cuts = (one for one in _nodes(plan.root) if one.nodeName() in _CUTS)
+    return any(leaf.sameResult(one) for cut in cuts for leaf in plan.leaves(cut) for one in read)
 
 
-def _nodes(plan: JavaObject, *, leaves: bool = False) -> Iterator[JavaObject]:
-    """The nodes of a plan, or its leaves alone."""
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An analyzed plan: its root, and what ``WITH`` defines, by number."""
+
+    root: JavaObject
+    definitions: Mapping[int, JavaObject]
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Self:
+        root = frame._jdf.queryExecution().analyzed()
+        return cls(root, {one.id(): one for one in _nodes(root) if one.nodeName() == "CTERelationDef"})
+
+    def leaves(self, below: JavaObject | None = None) -> Iterator[JavaObject]:
+        """The leaves below a node; a name that ``WITH`` defines is no leaf, but stands for its definition's."""
+        for one in _nodes(self.root if below is None else below):
+            if one.nodeName() == "CTERelationRef":
+                yield from self.leaves(self.definitions[one.cteId()])
+            elif one.children().isEmpty():
+                yield one
+
+
+def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
+    """The nodes of a plan, from the root down."""
+    yield plan
     children = plan.children()
-    if children.isEmpty() or not leaves:
-        yield plan
     for number in range(children.size()):
-        yield from _nodes(children.apply(number), leaves=leaves)
+        yield from _nodes(children.apply(number))
 
 
 def is_per_batch(frame: DataFrame) -> bool:

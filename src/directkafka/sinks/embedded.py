@@ -66,12 +66,14 @@ class EmbeddedSink(Renewable):
         self._store = store
         self._dialect = dialect
         self._mode = mode
-        self._inline_bytes_max = inline_bytes_max
+        self.inline_bytes_max = inline_bytes_max
         self._schema_policy = schema_policy
         beside = store.file.path.with_name(store.file.path.name + ".directkafka-staging")
         self._staging = StagingFolder(Path(staging).absolute() if staging is not None else beside)
         #: Folders of batches that may be there, and the number of the batch that each is for.
         self._staging_names: dict[str, int] = {}
+        #: Whether what older drivers left is removed.
+        self._is_swept = False
         self._plan: FilePlan | None = None
 
     #: A batch may be staged while the one before it is committed.
@@ -132,14 +134,15 @@ class EmbeddedSink(Renewable):
             schema: the one the sink was prepared with.
             task_count: how many tasks share ``inline_bytes_max``.
         """
-        if not self._staging_names:
+        if not self._is_swept:
             self._staging.remove_stale(batch)
+            self._is_swept = True
         self._staging_names[staging_name(batch, self.name)] = batch.batch_id
         return FileTaskWriter(
             store=self._store.file.label,
             folder=self._staging.of(batch, self.name),
             convert=self._dialect.converter(schema, store=self._store.file.label, sink=self.name),
-            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
         )
 
     def apply(self, transaction: FileTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
@@ -160,9 +163,10 @@ class EmbeddedSink(Renewable):
         return count
 
     def _remove_staged(self, names: Sequence[str]) -> None:
-        self._staging.remove(names)
         for name in names:
             self._staging_names.pop(name, None)
+        # The next batch's tasks may be making their folder inside.
+        self._staging.remove(names, is_last=not self._staging_names)
 
     def recount(self) -> TableCount:
         """What the table has now: rows, records that two rows name, sums of the columns that merge adds up.

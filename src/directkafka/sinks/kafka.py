@@ -63,7 +63,7 @@ class KafkaSink(Renewable):
         kafka_params: Mapping[str, object],
         topic: str | None = None,
         *,
-        inline_bytes_max: int = 16 * 1024 * 1024,
+        inline_bytes_max: int = 64 * 1024 * 1024,
         tasks_max: int | None = None,
         offsets_group: str | None = None,
         name_prefix: str = "directkafka",
@@ -75,7 +75,7 @@ class KafkaSink(Renewable):
             )
         self._store = KafkaStore(kafka_params, name_prefix=name_prefix, ledger_replicas=ledger_replicas)
         self._topic = topic
-        self._inline_bytes_max = inline_bytes_max
+        self.inline_bytes_max = inline_bytes_max
         self._tasks_max = tasks_max
         self.offsets_group = offsets_group
 
@@ -126,7 +126,7 @@ class KafkaSink(Renewable):
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs; see :class:`KafkaTaskWriter`."""
-        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self._inline_bytes_max // max(1, task_count))
+        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
 
     def is_left(self, reports: Sequence[TaskReport]) -> bool:
         """Whether a task had more rows than it could hand over: then all are written in a second job."""

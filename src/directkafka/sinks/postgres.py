@@ -117,7 +117,7 @@ class PostgresSink(Renewable):
         except ValueError as error:
             raise OptionError(option="table", reason=str(error)) from None
         self._store = PostgresStore(dsn)
-        self._inline_bytes_max = inline_bytes_max
+        self.inline_bytes_max = inline_bytes_max
         self._connections_max = connections_max
         self._schema_policy = schema_policy
         self._staging_schema = staging_schema
@@ -209,7 +209,7 @@ class PostgresSink(Renewable):
             address=self._store.address,
             plan=self._prepared(),
             staging=staging,
-            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
         )
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:

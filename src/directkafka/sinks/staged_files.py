@@ -50,12 +50,13 @@ class StagingFolder:
         """The folder of one try of one batch."""
         return self.path / staging_name(batch, sink)
 
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove folders of batches, and this one if nothing is left in it."""
+    def remove(self, names: Iterable[str], *, is_last: bool = True) -> None:
+        """Remove folders of batches, and this one if no batch is left and nothing is in it."""
         for name in names:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        with suppress(OSError):
-            self.path.rmdir()
+        if is_last:
+            with suppress(OSError):
+                self.path.rmdir()
 
     def remove_stale(self, batch: BatchName) -> None:
         """Remove what older drivers of this pipeline have left."""

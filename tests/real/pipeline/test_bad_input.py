@@ -84,12 +84,20 @@ def test_a_transform_that_stops_early_is_refused_before_it_drops_records(world: 
     assert world.query("SELECT to_regclass('records'), to_regclass('directkafka_ledger')") == [(None, None)]
 
 
-@pytest.mark.parametrize("cut", ["LIMIT 1", "OFFSET 1"])
+@pytest.mark.parametrize(
+    "cut",
+    [
+        "SELECT * FROM all_of_them LIMIT 1",
+        "SELECT * FROM all_of_them OFFSET 1",
+        "WITH some AS (SELECT * FROM all_of_them) SELECT * FROM some LIMIT 1",
+        "WITH some AS (SELECT * FROM all_of_them LIMIT 1) SELECT * FROM some",
+    ],
+)
 def test_a_cut_is_refused_where_the_source_is_kept_and_read_to_its_end(world: World, cut: str) -> None:
     def two(source: Any) -> Any:
         records = source.selectExpr("topic", "partition", "offset", "1 AS number")
         records.createOrReplaceTempView("all_of_them")
-        return {"default": source.sparkSession.sql(f"SELECT * FROM all_of_them {cut}"), "others": records}
+        return {"default": source.sparkSession.sql(cut), "others": records}
 
     sinks = {"default": PostgresSink(world.dsn, "records"), "others": PostgresSink(world.dsn, "others")}
     with pytest.raises(RangeNotReadError, match="source of output 'default'"):

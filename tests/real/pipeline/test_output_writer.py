@@ -47,6 +47,7 @@ class PidSink:
     """A sink for the frame at hand."""
 
     name = "pids"
+    inline_bytes_max = BYTES_MAX
     is_folding = False
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PidWriter:
@@ -95,12 +96,30 @@ def test_more_than_twice_the_records_go_by_tasks(spark: SparkSession, writer: Ou
     assert is_by_driver(write(writer, rows_of(spark, 100), records=402))
 
 
-def test_rows_that_were_unexpectedly_many_are_staged_by_the_driver_and_the_next_go_by_tasks(
+def test_rows_that_were_unexpectedly_many_are_computed_again_by_tasks_and_so_is_the_next_batch(
     spark: SparkSession, writer: OutputWriter
 ) -> None:
     write(writer, rows_of(spark, 100), records=100)
-    (many,) = write(writer, rows_of(spark, 10_000), records=100)
-    assert (many.rows, many.staged, int(many.payload)) == (10_000, True, os.getpid())
+    many = write(writer, rows_of(spark, 10_000), records=100)
+    assert not is_by_driver(many)
+    assert [report.staged for report in many] == [True, True]
+    assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
+
+
+def test_a_batch_that_failed_on_its_way_to_the_driver_is_tried_again_by_tasks(
+    spark: SparkSession, writer: OutputWriter
+) -> None:
+    write(writer, rows_of(spark, 100), records=100)
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        write(writer, rows_of(spark, 1).selectExpr("1 div id AS id", "name"), records=100)
+    assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
+
+
+def test_without_a_limit_of_sparks_no_rows_are_brought(
+    spark: SparkSession, writer: OutputWriter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OutputWriter, "_may_hold", False)
+    write(writer, rows_of(spark, 100), records=100)
     assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pickle
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from directkafka.pipeline.write_task import WriteTask
+from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.stores.base import LedgerEntry
 from directkafka.testing.store_driver import Job
 
@@ -22,6 +21,5 @@ def commit_frame(job: Job, sink: Any, frame: DataFrame) -> LedgerEntry:
     batch = job.batch(entry)
     writer = sink.task_writer(batch, schema)
     found = frame.mapInArrow(WriteTask(writer), "report binary").toArrow()
-    reports = [pickle.loads(report) for report in found.column("report").to_pylist()]
-    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
+    job.last = job.store.commit(entry, previous=job.last, writes=[(sink, batch, reports_of(found))])
     return job.last

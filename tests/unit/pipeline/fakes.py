@@ -213,7 +213,7 @@ class FakeWriting:
 class FakeWriter:
     """One row for each offset, into every sink."""
 
-    may_begin_early = False
+    may_run_ahead = False
 
     def __init__(self, world: World, sinks: Sequence[FakeSink]) -> None:
         self._world = world

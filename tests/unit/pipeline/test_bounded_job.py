@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from directkafka.errors import WorkerLostError
 from directkafka.pipeline import bounded_job
-from directkafka.pipeline.bounded_job import JobOverdue, run_within
+from directkafka.pipeline.bounded_job import BackgroundJob, JobOverdue, run_within
 
 
 class FakeContext:
@@ -50,6 +50,33 @@ def session_of(context: FakeContext) -> Any:
     return SimpleNamespace(sparkContext=context)
 
 
+def test_a_thread_that_ends_before_it_reaches_spark_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's thread copies properties to the JVM before it runs anything of ours, and that may raise."""
+
+    class Broken(threading.Thread):
+        def run(self) -> None:
+            """It ends."""
+
+    monkeypatch.setattr(bounded_job, "InheritableThread", Broken)
+    job = BackgroundJob(session_of(FakeContext(0)), lambda: 1)
+    with pytest.raises(WorkerLostError, match="before it could reach Spark"):
+        job.result()
+    assert job.cancel()
+
+
+def test_a_spark_that_is_gone_cancels_nothing_and_says_nothing() -> None:
+    context, ended = FakeContext(0), threading.Event()
+
+    def cancel(tag: str) -> None:
+        ended.set()
+        raise AttributeError("'NoneType' object has no attribute 'cancelJobsWithTag'")
+
+    context.cancelJobsWithTag = cancel  # type: ignore[method-assign]
+    job = BackgroundJob(session_of(context), lambda: ended.wait(20))
+    assert job.cancel()
+    assert job.result() is True
+
+
 def test_a_job_that_is_submitted_after_it_was_cancelled_is_cancelled_again() -> None:
     context = FakeContext(cancels_in_vain=2)
     with pytest.raises(JobOverdue) as caught:
@@ -61,10 +88,10 @@ def test_a_job_that_is_submitted_after_it_was_cancelled_is_cancelled_again() -> 
 def test_an_interrupted_wait_cancels_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
     context = FakeContext(cancels_in_vain=0)
 
-    def interrupt(self: object, timeout: float | None = None) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Future, "result", interrupt)
+    monkeypatch.setattr(bounded_job, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_within(session_of(context), context.run, limit_ms=10_000)
     assert context.cancelled.is_set()

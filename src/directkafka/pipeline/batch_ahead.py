@@ -4,15 +4,15 @@ It begins only where it would follow at once anyway: its records are waiting, an
 ranges are planned from the ends that are about to be committed, and from the same view: no broker that is away holds a
 commit up. Its rows are written where nobody sees them, as in every step 3, and are committed in their turn, after the
 batch before. What it computes must not depend on what that commit changes: see
-:attr:`~directkafka.pipeline.ports.Writer.may_begin_early`.
+:attr:`~directkafka.pipeline.ports.Writer.may_run_ahead`.
 
 Sequences of events that it must stand:
 
-- The commit fails, its answer does not come, or a newer driver has fenced the stores: the early batch is cancelled, the
+- The commit fails, its answer does not come, or a newer driver has fenced the stores: the batch ahead is cancelled, the
   ledgers are read, and whatever comes next is planned from them. Its staged rows are those of a batch that failed.
-- The early batch fails while the commit is under way: the commit goes on; the failure is met when the batch's turn
+- The batch ahead fails while the commit is under way: the commit goes on; the failure is met when the batch's turn
   comes, as if it had happened then.
-- The driver is killed: its early rows are as invisible as all that are not committed, and go with the next fence.
+- The driver is killed: what it staged ahead is as invisible as all that is not committed, and goes with the next fence.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from directkafka.planning.plan import BatchPlan
 from directkafka.stores.base import BatchName
 from directkafka.view import ClusterView
 
-__all__ = ["BegunBatch", "EarlyBatch"]
+__all__ = ["BatchAhead", "BegunBatch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class BegunBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EarlyBatch:
+class BatchAhead:
     """One that is being written in the background.
 
     Attributes:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Numbers of the batches that began early."""
+def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Numbers of the batches that began ahead of time."""
     numbers: list[int] = []
     begin = BatchWriter.begin
 
@@ -38,24 +38,30 @@ def early(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.fixture
 def source(spark: SparkSession) -> Iterator[DataFrame]:
     frame = spark.range(5).selectExpr("id", "CAST(id AS STRING) AS value")
-    frame.createOrReplaceTempView("early_source")
-    spark.createDataFrame([(1, "one")], "id BIGINT, name STRING").createOrReplaceTempView("early_names")
+    frame.createOrReplaceTempView("ahead_source")
+    spark.createDataFrame([(1, "one")], "id BIGINT, name STRING").createOrReplaceTempView("ahead_names")
     yield frame
-    spark.catalog.dropTempView("early_source")
-    spark.catalog.dropTempView("early_names")
+    spark.catalog.dropTempView("ahead_source")
+    spark.catalog.dropTempView("ahead_names")
 
 
 @pytest.mark.parametrize(
     ("query", "alone"),
     [
-        ("SELECT upper(value) FROM early_source WHERE id > 1", True),
-        ("SELECT one.id FROM early_source one JOIN early_source two USING (id)", True),
-        ("SELECT count(*) FROM early_source", True),
-        ("SELECT name FROM early_source JOIN early_names USING (id)", False),
-        ("SELECT value FROM early_source WHERE id IN (SELECT id FROM early_names)", False),
-        ("SELECT (SELECT max(id) FROM early_names) AS newest FROM early_source", False),
-        ("SELECT value FROM early_source UNION ALL SELECT name FROM early_names", False),
-        ("SELECT name FROM early_names", False),
+        ("SELECT upper(value) FROM ahead_source WHERE id > 1", True),
+        ("SELECT one.id FROM ahead_source one JOIN ahead_source two USING (id)", True),
+        ("SELECT count(*) FROM ahead_source", True),
+        ("WITH few AS (SELECT * FROM ahead_source WHERE id > 1) SELECT one.id FROM few one JOIN few USING (id)", True),
+        ("WITH names AS (SELECT * FROM ahead_names) SELECT name FROM ahead_source JOIN names USING (id)", False),
+        (
+            "WITH a AS (SELECT * FROM ahead_source WHERE id IN (SELECT id FROM ahead_names)) SELECT * FROM a",
+            False,
+        ),
+        ("SELECT name FROM ahead_source JOIN ahead_names USING (id)", False),
+        ("SELECT value FROM ahead_source WHERE id IN (SELECT id FROM ahead_names)", False),
+        ("SELECT (SELECT max(id) FROM ahead_names) AS newest FROM ahead_source", False),
+        ("SELECT value FROM ahead_source UNION ALL SELECT name FROM ahead_names", False),
+        ("SELECT name FROM ahead_names", False),
     ],
 )
 def test_a_query_is_alone_if_it_reads_the_source_and_nothing_else(
@@ -66,23 +72,23 @@ def test_a_query_is_alone_if_it_reads_the_source_and_nothing_else(
 
 @pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["by driver", "staged"])
 def test_batches_that_wait_are_computed_while_the_ones_before_are_committed(
-    world: World, early: list[int], inline_bytes_max: int
+    world: World, ahead: list[int], inline_bytes_max: int
 ) -> None:
     world.pipeline(sinks=PostgresSink(world.dsn, "records", inline_bytes_max=inline_bytes_max)).run()
-    assert early == [2, 3]
+    assert ahead == [2, 3]
     assert world.numbers() == list(range(COUNT))
     assert world.query("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'") == []
 
 
-def test_a_file_keeps_two_batches_apart(world: World, early: list[int], tmp_path: Path) -> None:
+def test_a_file_keeps_two_batches_apart(world: World, ahead: list[int], tmp_path: Path) -> None:
     sink = SQLiteSink(tmp_path / "numbers.db", "records", inline_bytes_max=0)
     world.pipeline(sinks=sink).run()
-    assert early == [2, 3]
+    assert ahead == [2, 3]
     assert sink.recount().rows == COUNT
     assert [one.name for one in tmp_path.iterdir() if "staging" in one.name] == []
 
 
-def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(world: World, early: list[int]) -> None:
+def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(world: World, ahead: list[int]) -> None:
     seen: list[int] = []
 
     def transform(source: DataFrame) -> DataFrame:
@@ -90,13 +96,13 @@ def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(
         return source.sparkSession.sql(QUERY)
 
     world.pipeline(transform).run()
-    assert early == []
+    assert ahead == []
     assert seen[-3:] == [0, 30, 60]
 
 
 @pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["by driver", "staged"])
-def test_an_early_batch_is_given_up_with_the_commit_before_it(
-    world: World, early: list[int], monkeypatch: pytest.MonkeyPatch, inline_bytes_max: int
+def test_an_batch_ahead_is_given_up_with_the_commit_before_it(
+    world: World, ahead: list[int], monkeypatch: pytest.MonkeyPatch, inline_bytes_max: int
 ) -> None:
     commit, failures = PostgresStore.commit, [StoreUnavailableError(store="here", cause="gone fishing")]
 
@@ -107,6 +113,6 @@ def test_an_early_batch_is_given_up_with_the_commit_before_it(
 
     monkeypatch.setattr(PostgresStore, "commit", fail_once)
     world.pipeline(sinks=PostgresSink(world.dsn, "records", inline_bytes_max=inline_bytes_max)).run()
-    assert early == [2, 2, 3]
+    assert ahead == [2, 2, 3]
     assert world.numbers() == list(range(COUNT))
     assert world.query("SELECT relname FROM pg_class WHERE relname LIKE 'directkafka_stage%'") == []
