@@ -5,6 +5,7 @@
     DirectKafkaError
     ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
     ├── BatchFailedError            a batch failed, and nothing runs after it
+    ├── OffsetsNotCommittedError    offsets that were queued for the group are not there
     └── StoreError
         ├── OffsetMismatchError
         │   └── StoredOffsetError   the offsets that a program stores itself are not its ranges' starts
@@ -18,7 +19,13 @@ from dataclasses import dataclass
 
 from directkafka.errors import DirectKafkaError, OffsetMismatchError, RowCountError
 
-__all__ = ["BatchFailedError", "NonConsecutiveOffsetsError", "RecordCountError", "StoredOffsetError"]
+__all__ = [
+    "BatchFailedError",
+    "NonConsecutiveOffsetsError",
+    "OffsetsNotCommittedError",
+    "RecordCountError",
+    "StoredOffsetError",
+]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -44,16 +51,33 @@ class BatchFailedError(DirectKafkaError):
     """A batch of a direct stream has failed: no later one is planned, and no later offset is committed.
 
     Attributes:
-        batch_ms: the batch's time, in milliseconds since 1970.
+        batch: the batch's time, in UTC.
         cause: what failed.
     """
 
-    batch_ms: int
+    batch: str
     cause: str
     template = (
-        "the batch of {batch_ms} ms failed, and the stream stands still: nothing after it is read or committed. Stop "
+        "the batch of {batch} failed, and the stream stands still: nothing after it is read or committed. Stop "
         "the context and start again, from the checkpoint or from the offsets that were stored last. It failed with: "
         "{cause}"
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class OffsetsNotCommittedError(DirectKafkaError):
+    """Offsets that were given to ``commit_async`` are not in the group.
+
+    Attributes:
+        offsets: which, as text.
+        cause: why.
+    """
+
+    offsets: str
+    cause: str = "the context stopped before their batch was done"
+    template = (
+        "offsets were not committed to the group: {offsets}: {cause}. A stream that starts from the group reads again "
+        "what is behind the last ones that are."
     )
 
 

@@ -108,14 +108,31 @@ class ConsumerOptions:
         for one, offset in (strategy.offsets or {}).items():
             if offset < 0:
                 raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {one}")
+        read = _read_strategy(strategy)
+        _check_offsets(strategy.offsets or {}, read)
         group_id = given.text(GROUP_ID) or None
         return cls(
-            strategy=_read_strategy(strategy),
+            strategy=read,
             offsets=dict(strategy.offsets or {}),
             otherwise=_otherwise(group_id, given.value(OFFSET_RESET)),
             group_id=group_id,
             client=ClientOptions.from_kafka_params(strategy.kafka_params, where="kafka_params", used_elsewhere=names),
         )
+
+
+def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
+    """Refuse starts in what is not read: a typo would start the partition that is meant where the reset says."""
+    match strategy:
+        case AssignedPartitions(partitions):
+            strange = [one for one in offsets if one not in partitions]
+        case TopicNames(names):
+            strange = [one for one in offsets if one.topic not in names]
+        case TopicPattern():
+            strange = []  # seen when the topics are known
+        case _:
+            assert_never(strategy)
+    if strange:
+        raise OptionError(option="offsets", reason=f"names what is not read: {', '.join(map(str, sorted(strange)))}")
 
 
 def consumer_specs() -> tuple[OptionSpec, ...]:

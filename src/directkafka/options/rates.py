@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from directkafka.errors import OptionError
 from directkafka.options.spec import Given, OptionSpec, option, specs_of
 
 __all__ = ["FeedbackPolicy", "RatePolicy", "rate_specs"]
@@ -101,6 +102,12 @@ class RatePolicy:
         given = Given.read({name: text for name, text in conf.items() if name.startswith("spark.streaming.")})
         given.value(_ESTIMATOR)
         feedback = FeedbackPolicy(**given.values(specs_of(FeedbackPolicy)))
+        if feedback.rate_min <= 0:
+            # A rate of nothing would never be left: a batch without records tells the controller nothing.
+            raise OptionError(
+                option=specs_of(FeedbackPolicy)["rate_min"].name,
+                reason=f"expected a number above 0, found {feedback.rate_min:g}",
+            )
         return cls(
             feedback=feedback if given.value(_BACKPRESSURE) else None,
             **given.values(specs_of(cls)),

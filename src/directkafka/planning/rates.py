@@ -111,13 +111,13 @@ def rated_ends(
         latest: one past the last offset of each of these partitions; one below its start stands for no lag.
         policy: the user's bounds.
         interval_ms: length of a batch; rates are records a second.
-        rate: what the controller says for all partitions together; None or 0 until it says anything.
+        rate: what the controller says for all partitions together; None until it says anything.
         partitions: bounds of single partitions.
     """
     own = partitions or PartitionRates()
     lags = {one: max(latest[one] - start, 0) for one, start in starts.items()}
     maxima = {one: float(own.maxima.get(one, policy.rate_max)) for one in starts}
-    total = 0.0 if policy.feedback is None else rate or float(policy.initial_rate)
+    total = 0.0 if policy.feedback is None else float(policy.initial_rate) if rate is None else rate
     rates = _shared(lags, total, maxima) if total > 0 else maxima
     if sum(rates.values()) <= 0:
         return {one: start + lags[one] for one, start in starts.items()}

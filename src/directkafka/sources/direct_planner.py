@@ -24,19 +24,19 @@ from typing import Any
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
-from directkafka.errors import DataLossError, EnvironmentFaultError
+from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
 from directkafka.options import SourceOptions
 from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
 from directkafka.planning.explicit import losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.planning.rates import BatchTimes, observe
+from directkafka.sources.batch_outcomes import BatchOutcomes, shown_time
 from directkafka.sources.group_commits import GroupCommits
 from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, located, remember_ranges
 from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
 from directkafka.sources.streaming_jvm import StreamingJVM
-from directkafka.stream_errors import BatchFailedError
 from directkafka.view import ClusterView
 
 __all__ = ["DirectPlanner", "batch_ms", "planner_of"]
@@ -63,8 +63,7 @@ class DirectPlanner:
         self._lock = threading.RLock()
         self._cluster: SourceCluster | None = None
         self._rdds: dict[int, KafkaRDD] = {}
-        #: Time and cause of the first batch that has failed.
-        self._failed: tuple[int, str] | None = None
+        self.outcomes = BatchOutcomes()
         self.commits = GroupCommits(self._commit, self._is_done)
         _planners[plan.stream_id] = self
 
@@ -77,6 +76,7 @@ class DirectPlanner:
 
         Raises:
             BatchFailedError: a batch before it has failed.
+            OptionError: offsets are given for partitions that are not there.
             DataLossError: records that should be read are gone.
         """
         with self._lock:
@@ -86,30 +86,42 @@ class DirectPlanner:
                 # holds a lock while it starts, and makes the first batches before it has.)
                 context: Any = StreamingContext._activeContext
                 if context is not None:
-                    self.bind(context)
+                    self.bind(context, from_ms=ms + self.plan.interval_ms)
             if ms not in self._rdds:
                 self._rdds = {ms: self._rdd(ms, tick.ctx)}
             return self._rdds[ms]
 
-    def bind(self, context: StreamingContext) -> None:
-        """Use this context's scheduler, and write down what is queued when it stops."""
+    def bind(self, context: StreamingContext, *, from_ms: int = 0) -> None:
+        """Use this context's scheduler, and write down what is queued when it stops.
+
+        Args:
+            context: the stream's.
+            from_ms: the first batch of which all events will be heard.
+        """
         self.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
+        self.outcomes.listen(from_ms)
         stop = context.stop
 
         @functools.wraps(stop)
         def stop_and_flush(*args: Any, **options: Any) -> None:
-            stop(*args, **options)
-            self.commits.flush()
-            self.cluster().close()
+            try:
+                stop(*args, **options)
+            finally:
+                self.commits.close()
+                if self._cluster is not None:
+                    self._cluster.close()
 
         context.stop = stop_and_flush  # type: ignore[method-assign]
 
     def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
-        """The time of the youngest batch that reads up to one of these offsets; None when none does."""
-        wanted = set(ends.items())
+        """The time of the youngest batch that reads up to one of these offsets, or past it; None when none does."""
         with self._lock:
-            batches = self._state.ranges.items()
-            found = [ms for ms, read in batches if wanted & {(one.topic_partition, one.until_offset) for one in read}]
+            found = [
+                ms
+                for ms, ranges in self._state.ranges.items()
+                for one in ranges
+                if _reads_up_to(one, ends.get(one.topic_partition, -1))
+            ]
         return max(found, default=None)
 
     def check(self, ms: int) -> None:
@@ -118,15 +130,15 @@ class DirectPlanner:
         Raises:
             BatchFailedError: one has.
         """
-        failed = self._failed
-        if failed is not None and ms >= failed[0]:
-            raise BatchFailedError(batch_ms=failed[0], cause=failed[1])
+        self.outcomes.check(ms)
 
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
-        with self._lock:
-            if self._failed is None or ms < self._failed[0]:
-                self._failed = (ms, cause)
+        self.outcomes.fail(ms, cause)
+
+    def succeed(self, ms: int) -> None:
+        """All outputs of a batch have succeeded."""
+        self.outcomes.succeed(ms)
 
     def observe(self, ms: int, times: BatchTimes) -> None:
         """Tell the rate controller of a batch that is done; how many records it had follows from its ranges."""
@@ -143,8 +155,7 @@ class DirectPlanner:
         self.cluster().commit(self.plan.options.group_id, offsets)
 
     def _is_done(self, ms: int) -> bool:
-        self.check(ms)
-        return self.jvm is None or ms not in self.jvm.pending()
+        return self.outcomes.is_done(ms, self.jvm.pending() if self.jvm is not None else ())
 
     def cluster(self) -> SourceCluster:
         """The connections, made when they are first needed."""
@@ -186,13 +197,14 @@ class DirectPlanner:
         state = self._state
         if state.ranges and ms <= max(state.ranges):
             raise EnvironmentFaultError(
-                what=f"Spark asks for the batch of {_shown(ms)} again, and its ranges are forgotten",
+                what=f"Spark asks for the batch of {shown_time(ms)} again, and its ranges are forgotten",
                 remedy="Let the context remember batches for longer: ssc.remember(seconds).",
             )
-        is_first = not state.progress
+        # A pattern may find nothing for a while: what it finds then has come later.
+        is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)
         if self._is_queue_full():
-            log.warning("the batch of %s is empty: %s batches wait", _shown(ms), self.plan.waiting_batches_max)
+            log.warning("the batch of %s is empty: %s batches wait", shown_time(ms), self.plan.waiting_batches_max)
             state.ranges[ms] = ()
             return view, ()
         view, batch = self._decided(view)
@@ -202,7 +214,10 @@ class DirectPlanner:
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         if self.jvm is not None:
-            state.forget(ms - self.jvm.remembered_ms())
+            # Batches that wait are asked for again after a crash, however long ago they were planned.
+            oldest_ms = min((ms - self.jvm.remembered_ms(), *self.jvm.pending()))
+            state.forget(oldest_ms)
+            self.outcomes.forget(oldest_ms)
         return view, batch.ranges
 
     def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:
@@ -218,6 +233,9 @@ class DirectPlanner:
 
     def _decide(self, view: ClusterView) -> DirectBatch:
         given, state = self.plan, self._state
+        if not state.ranges and (strange := given.options.offsets.keys() - view.partitions.keys()):
+            shown = ", ".join(map(str, sorted(strange)))
+            raise OptionError(option="offsets", reason=f"names partitions that are not there: {shown}")
         starts = start_positions(given.options, added_partitions(state.progress, view))
         new = replace(view, partitions={one: view.partitions[one] for one in starts.partitions})
         return plan_direct(
@@ -234,6 +252,11 @@ class DirectPlanner:
     def _is_queue_full(self) -> bool:
         most = self.plan.waiting_batches_max
         return most is not None and self.jvm is not None and len(self.jvm.pending()) >= most
+
+
+def _reads_up_to(one: OffsetRange, end: int) -> bool:
+    """Whether an end lies in a range; that of an empty range is where it is."""
+    return one.from_offset < end <= one.until_offset or one.from_offset == end == one.until_offset
 
 
 def planner_of(stream_id: str) -> DirectPlanner:
@@ -256,7 +279,3 @@ def _restored(plan: StreamPlan, state: StreamState) -> DirectPlanner:
     tick_folder()
     log.info("the stream goes on from its checkpoint, with %d batches that may run again", len(state.ranges))
     return DirectPlanner(plan, state)
-
-
-def _shown(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000).isoformat(sep=" ", timespec="milliseconds")

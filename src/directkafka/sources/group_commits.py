@@ -13,9 +13,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import TopicPartition
+from directkafka.stream_errors import OffsetsNotCommittedError
 
 __all__ = ["CommitCallback", "GroupCommits", "Queued"]
 
@@ -23,6 +25,9 @@ log = logging.getLogger("directkafka.source")
 
 Offsets = Mapping[TopicPartition, int]
 CommitCallback = Callable[[dict[TopicPartition, int], DirectKafkaError | None], None]
+
+#: How long the last batches are waited for when the context stops, in seconds.
+FLUSH_S: Final = 10.0
 
 #: How often batches that still run are looked at, in seconds.
 _LOOK_S = 0.02
@@ -67,7 +72,7 @@ class GroupCommits:
                 atexit.register(self.flush)
             self._changed.notify_all()
 
-    def flush(self, timeout_s: float = 10.0) -> bool:
+    def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until all that is queued is committed or refused.
 
         Args:
@@ -79,12 +84,26 @@ class GroupCommits:
         with self._changed:
             return self._changed.wait_for(lambda: not self._queue, timeout_s)
 
+    def close(self, timeout_s: float = FLUSH_S) -> None:
+        """Commit what can be committed, and answer the rest with an error: their batches will not end any more.
+
+        Args:
+            timeout_s: how long batches are waited for, in seconds.
+        """
+        self.flush(timeout_s)
+        with self._changed:
+            left, self._queue = self._queue, []
+            self._changed.notify_all()
+        atexit.unregister(self.flush)
+        for queued in left:
+            _answer(queued, OffsetsNotCommittedError(offsets=_shown(queued.offsets)))
+
     def _run(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._queue)
                 first = self._queue[0]
-            error = None
+            error: DirectKafkaError | None = None
             try:
                 if first.batch_ms is not None and not self._is_done(first.batch_ms):
                     time.sleep(_LOOK_S)
@@ -92,9 +111,14 @@ class GroupCommits:
                 self._commit(first.offsets)
             except DirectKafkaError as failure:
                 error = failure
+            except Exception as failure:  # noqa: BLE001 - Spark's or the system's; the next commit may succeed
+                error = OffsetsNotCommittedError(offsets=_shown(first.offsets), cause=f"{failure!r}")
+            with self._changed:
+                if not self._queue or self._queue[0] is not first:
+                    continue  # answered by close()
+                self._queue.pop(0)
             _answer(first, error)
             with self._changed:
-                self._queue.pop(0)
                 self._changed.notify_all()
 
 
@@ -107,3 +131,7 @@ def _answer(queued: Queued, error: DirectKafkaError | None) -> None:
         queued.callback(dict(queued.offsets), error)
     except Exception:
         log.exception("the callback of commit_async failed")
+
+
+def _shown(offsets: Offsets) -> str:
+    return ", ".join(f"{one} at {offset}" for one, offset in sorted(offsets.items()))

@@ -6,10 +6,11 @@ import hashlib
 import logging
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.rates import RatePolicy
@@ -27,11 +28,11 @@ class PerPartitionConfig:
     """Rates of single partitions: a base class. None leaves a partition to the settings."""
 
     def max_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
-        """Most records a second; 0 for no bound."""
+        """Most records a second, from 1."""
         return None
 
     def min_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
-        """Fewest records a batch of a partition that has so many."""
+        """Fewest records a batch of a partition that has so many, from 1."""
         return None
 
 
@@ -116,15 +117,28 @@ class StreamState:
 
 
 def rates_of(config: PerPartitionConfig | None, partitions: Mapping[TopicPartition, object]) -> PartitionRates:
-    """What the program says of single partitions."""
+    """What the program says of single partitions.
+
+    Raises:
+        OptionError: a rate that is no whole number from 1.
+    """
     if config is None:
         return PartitionRates()
-    maxima = {one: config.max_rate_per_partition(one) for one in partitions}
-    minima = {one: config.min_rate_per_partition(one) for one in partitions}
     return PartitionRates(
-        maxima={one: rate for one, rate in maxima.items() if rate is not None},
-        minima={one: rate for one, rate in minima.items() if rate is not None},
+        maxima=_rates("max_rate_per_partition", config.max_rate_per_partition, partitions),
+        minima=_rates("min_rate_per_partition", config.min_rate_per_partition, partitions),
     )
+
+
+def _rates(
+    name: str, rate_of: Callable[[TopicPartition], int | None], partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, int]:
+    rates = {one: rate for one in partitions if (rate := rate_of(one)) is not None}
+    for one, rate in rates.items():
+        if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
+            reason = f"expected a whole number from 1 for {one}, or None, found {rate!r}"
+            raise OptionError(option=name, where="per_partition_config", reason=reason)
+    return rates
 
 
 def tick_folder() -> Path:

@@ -33,6 +33,10 @@ class BatchObserver(Protocol):
         """An output of the batch of this time has failed."""
         ...
 
+    def succeed(self, ms: int) -> None:
+        """All outputs of the batch of this time have succeeded."""
+        ...
+
     def observe(self, ms: int, times: BatchTimes) -> None:
         """The batch of this time is done."""
         ...
@@ -99,4 +103,12 @@ class _Listener(StreamingListener):
             processing_ms=info.processingDelay(),
             scheduling_ms=info.schedulingDelay(),
         )
-        self._observer.observe(info.batchTime().milliseconds(), times)
+        batch_ms = info.batchTime().milliseconds()
+        self._observer.observe(batch_ms, times)
+        if not _has_failed(info):
+            self._observer.succeed(batch_ms)
+
+
+def _has_failed(info: Any) -> bool:
+    """Whether any of a batch's outputs has failed; the scheduler counts a batch as done all the same."""
+    return any(one.failureReason() for one in info.outputOperationInfos().values())

@@ -37,7 +37,7 @@ CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 @pytest.fixture(autouse=True)
 def no_idle_connections() -> None:
     """Those that tests of other files have left are not this file's."""
-    channels._close_idle()
+    channels.close_idle()
 
 
 def fetch_threads() -> list[str]:

@@ -1,0 +1,84 @@
+"""How the batches of a direct stream ended, as far as it is known. Read and written by several threads.
+
+Spark tells it by events, on a thread of its own and some milliseconds late; outputs that are guarded tell a failure
+themselves, before the next batch can begin. So a batch is done when Spark has said that all of its outputs succeeded,
+and no batch before it waits or runs: then none of those can fail any more. That a batch is not among those that wait or
+run says nothing by itself: one whose last output succeeded is not there either, whatever became of the others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection
+from datetime import UTC, datetime
+
+from directkafka.stream_errors import BatchFailedError
+
+__all__ = ["BatchOutcomes", "shown_time"]
+
+
+class BatchOutcomes:
+    """Batches are named by their times, in milliseconds since 1970."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._succeeded: set[int] = set()
+        #: Time and cause of the first batch that has failed.
+        self._failed: tuple[int, str] | None = None
+        #: From this batch on all is heard; None while nobody listens.
+        self._heard_from_ms: int | None = None
+
+    def listen(self, from_ms: int) -> None:
+        """From this batch on, Spark's events are heard. (A restored stream has run its first ones by then.)"""
+        with self._lock:
+            if self._heard_from_ms is None:
+                self._heard_from_ms = from_ms
+
+    def succeed(self, batch_ms: int) -> None:
+        """All outputs of a batch have succeeded."""
+        with self._lock:
+            self._succeeded.add(batch_ms)
+
+    def fail(self, batch_ms: int, cause: str) -> None:
+        """An output of a batch has failed."""
+        with self._lock:
+            if self._failed is None or batch_ms < self._failed[0]:
+                self._failed = (batch_ms, cause)
+
+    def check(self, batch_ms: int) -> None:
+        """See that neither this batch nor one before it has failed.
+
+        Raises:
+            BatchFailedError: one has.
+        """
+        failed = self._failed
+        if failed is not None and batch_ms >= failed[0]:
+            raise BatchFailedError(batch=shown_time(failed[0]), cause=failed[1])
+
+    def is_done(self, batch_ms: int, pending: Collection[int]) -> bool:
+        """Whether a batch has succeeded, and nothing before it can fail any more.
+
+        Args:
+            batch_ms: the batch.
+            pending: batches that wait or run.
+
+        Raises:
+            BatchFailedError: it or one before it has failed.
+        """
+        self.check(batch_ms)
+        with self._lock:
+            heard_from_ms = self._heard_from_ms
+            if heard_from_ms is None or any(one <= batch_ms for one in pending):
+                return False
+            # What ended before anybody listened has left the queue, and no guarded output has failed.
+            return batch_ms in self._succeeded or batch_ms < heard_from_ms
+
+    def forget(self, before_ms: int) -> None:
+        """Drop what is known of batches that are older."""
+        with self._lock:
+            self._succeeded = {one for one in self._succeeded if one >= before_ms}
+
+
+def shown_time(batch_ms: int) -> str:
+    """A batch's time for messages: in UTC, which is the same on every machine."""
+    return f"{datetime.fromtimestamp(batch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}.{batch_ms % 1000:03} UTC"

@@ -1,0 +1,113 @@
+"""Offsets on their way to the group: their order, what they wait for, and what becomes of those that cannot go."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+
+import pytest
+from tests.real.kafka.logs import until
+
+from directkafka.errors import DirectKafkaError
+from directkafka.offsets import TopicPartition
+from directkafka.sources.group_commits import GroupCommits, Queued
+from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
+
+PLACE = TopicPartition("flights", 0)
+
+
+class Group:
+    """A consumer group, and batches that are done when the test says so."""
+
+    def __init__(self) -> None:
+        self.committed: list[int] = []
+        self.done: set[int] = set()
+        self.failed: set[int] = set()
+        self.error: Exception | None = None
+        self.answers: list[tuple[int, DirectKafkaError | None]] = []
+        self.commits = GroupCommits(self.commit, self.is_done)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.error is not None:
+            error, self.error = self.error, None
+            raise error
+        self.committed.append(offsets[PLACE])
+
+    def is_done(self, batch_ms: int) -> bool:
+        if batch_ms in self.failed:
+            raise BatchFailedError(batch=f"{batch_ms}", cause="no such column")
+        return batch_ms in self.done
+
+    def add(self, offset: int, batch_ms: int | None) -> None:
+        def answered(offsets: Mapping[TopicPartition, int], error: DirectKafkaError | None) -> None:
+            self.answers.append((offsets[PLACE], error))
+
+        self.commits.add(Queued({PLACE: offset}, answered, batch_ms))
+
+
+@pytest.fixture
+def group() -> Iterator[Group]:
+    one = Group()
+    yield one
+    one.commits.close(timeout_s=0)
+
+
+def test_offsets_wait_for_their_batch_and_go_in_order(group: Group) -> None:
+    group.done = {2_000}
+    group.add(10, 1_000)
+    group.add(20, 2_000)
+    assert not group.commits.flush(timeout_s=0.1)
+    assert group.committed == []
+    group.done.add(1_000)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [10, 20]
+    assert group.answers == [(10, None), (20, None)]
+
+
+def test_offsets_of_no_batch_go_at_once(group: Group) -> None:
+    group.add(10, None)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [10]
+
+
+def test_offsets_of_a_batch_that_failed_are_answered_with_its_error(group: Group) -> None:
+    group.failed = {1_000}
+    group.add(10, 1_000)
+    assert group.commits.flush(timeout_s=20)
+    ((offset, error),) = group.answers
+    assert offset == 10
+    assert isinstance(error, BatchFailedError)
+
+
+def test_an_error_that_is_not_ours_is_told_and_the_next_commit_goes(group: Group) -> None:
+    group.error = OSError("no route to host")
+    group.add(10, None)
+    group.add(20, None)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [20]
+    (_, error), (_, nothing) = group.answers
+    assert isinstance(error, OffsetsNotCommittedError)
+    assert "no route to host" in str(error)
+    assert nothing is None
+
+
+def test_a_callback_that_raises_stops_nothing(group: Group) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("the user's own")
+
+    group.commits.add(Queued({PLACE: 10}, fail, None))
+    group.add(20, None)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [10, 20]
+
+
+def test_what_is_left_when_the_context_stops_is_answered_and_the_thread_goes_on(group: Group) -> None:
+    group.add(10, 1_000)
+    group.commits.close(timeout_s=0.05)
+    ((offset, error),) = group.answers
+    assert offset == 10
+    assert isinstance(error, OffsetsNotCommittedError)
+    assert "flights-0 at 10" in str(error)
+    group.add(20, None)
+    until(lambda: group.committed == [20], "the thread has ended")
+    assert any(thread.name == "directkafka commits" for thread in threading.enumerate())
