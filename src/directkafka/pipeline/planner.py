@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from directkafka.errors import DataLossError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options import MinOffsets
 from directkafka.pipeline.ports import Cluster
@@ -21,14 +20,13 @@ from directkafka.planning.ceiling import NO_CEILING
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sources.second_look import believed
 from directkafka.stores.base import LedgerEntry
 from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner"]
 
 log = logging.getLogger("directkafka.pipeline")
-
-_SECOND_LOOK_S: Final = 0.5
 
 #: How old a view may be that another batch is planned from, in milliseconds: new partitions must be seen while a large
 #: backlog is worked off.
@@ -90,15 +88,12 @@ class Planner:
         """
         view, policy = self._cluster.view(), self._policy_now()
         self._viewed_ms = self._now_ms()
-        try:
-            batch = plan(_by_place(previous), self._up_to_target(view), policy)
-        except DataLossError as loss:
-            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
-            # (KAFKA-7703): a loss is believed when a second look shows it too.
-            log.warning("looking again, since it may pass: %s", loss)
-            self._stop.wait(_SECOND_LOOK_S)
-            view = self._cluster.view(fresh=True)
-            batch = plan(_by_place(previous), self._up_to_target(view), policy)
+        view, batch = believed(
+            lambda view: plan(_by_place(previous), self._up_to_target(view), policy),
+            view,
+            look_again=lambda: self._cluster.view(fresh=True),
+            wait=self._stop.wait,
+        )
         if self._target is None and self._ends:
             self._target = view.latest()
         return self._noted(batch, view)

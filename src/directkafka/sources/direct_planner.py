@@ -15,7 +15,6 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -24,7 +23,7 @@ from typing import Any
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
-from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
+from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
 from directkafka.options import SourceOptions
 from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
@@ -34,7 +33,8 @@ from directkafka.planning.rates import BatchTimes, observe
 from directkafka.sources.batch_outcomes import BatchOutcomes, shown_time
 from directkafka.sources.group_commits import GroupCommits
 from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, located, remember_ranges
-from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
+from directkafka.sources.second_look import believed
+from directkafka.sources.source_cluster import SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
 from directkafka.sources.streaming_jvm import StreamingJVM
 from directkafka.view import ClusterView
@@ -184,8 +184,12 @@ class DirectPlanner:
             self.check(ms)
             view, ranges = self._planned(ms)
         else:
-            view, ranges = self.cluster().view(must_exist=True), known
-            raise_for(losses_of_ranges(ranges, view))
+            ranges, cluster = known, self.cluster()
+            view, _ = believed(
+                lambda view: raise_for(losses_of_ranges(ranges, view)),
+                cluster.view(must_exist=True),
+                look_again=lambda: cluster.view(must_exist=True, fresh=True),
+            )
         tasks = self.cluster().tasks(ranges, view)
         rdd = KafkaRDD(sc, tasks, self.plan.read, located(sc, tasks, self.plan.location, view))
         remember_ranges(rdd)
@@ -221,15 +225,7 @@ class DirectPlanner:
         return view, batch.ranges
 
     def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:
-        try:
-            return view, self._decide(view)
-        except DataLossError as loss:
-            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
-            # (KAFKA-7703): a loss is believed when a second look shows it too.
-            log.warning("looking again, since it may pass: %s", loss)
-            time.sleep(SECOND_LOOK_S)
-            again = self.cluster().view(fresh=True)
-            return again, self._decide(again)
+        return believed(self._decide, view, look_again=lambda: self.cluster().view(fresh=True))
 
     def _decide(self, view: ClusterView) -> DirectBatch:
         given, state = self.plan, self._state

@@ -18,12 +18,9 @@ from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.view import ClusterView
 
-__all__ = ["SECOND_LOOK_S", "SourceCluster", "task_of"]
+__all__ = ["SourceCluster", "task_of"]
 
 log = logging.getLogger("directkafka.source")
-
-#: After so long, a loss of records that was seen is looked at again, in seconds.
-SECOND_LOOK_S = 0.5
 
 
 class SourceCluster:

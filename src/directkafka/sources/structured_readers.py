@@ -26,7 +26,6 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from directkafka.errors import DataLossError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
@@ -42,7 +41,8 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
-from directkafka.sources.source_cluster import SECOND_LOOK_S, SourceCluster
+from directkafka.sources.second_look import believed
+from directkafka.sources.source_cluster import SourceCluster
 from directkafka.view import ClusterView
 
 __all__ = ["BatchReader", "StreamReader"]
@@ -172,16 +172,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
         policy = self._policy_now(limit)
-        view = self._view()
-        try:
-            batch = plan(previous, view, policy)
-        except DataLossError as loss:
-            # A new leader's high watermark lags for a moment, and any broker may answer with old metadata
-            # (KAFKA-7703): a loss is believed when a second look shows it too.
-            log.warning("looking again, since it may pass: %s", loss)
-            time.sleep(SECOND_LOOK_S)
-            view = self._view(fresh=True)
-            batch = plan(previous, view, policy)
+        view, batch = believed(
+            lambda view: plan(previous, view, policy), self._view(), look_again=lambda: self._view(fresh=True)
+        )
         self._remember(view)
         if batch is not None:
             self._planned_at_s = time.monotonic()

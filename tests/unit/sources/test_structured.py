@@ -15,7 +15,7 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.columns import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
-from directkafka.sources import structured, structured_readers
+from directkafka.sources import second_look, structured, structured_readers
 from directkafka.sources.columns import record_columns, record_schema
 from directkafka.sources.structured_readers import StreamReader
 from directkafka.view import ClusterView, PartitionView
@@ -97,7 +97,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(structured_readers, "SourceCluster", Cluster)
-    monkeypatch.setattr(structured_readers, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
 
 
 def source(**options: str) -> structured.DirectKafkaDataSource:

@@ -1,0 +1,54 @@
+"""A loss is believed when a second look shows it too.
+
+A new leader's high watermark lags for a moment, and any broker may answer with old metadata (KAFKA-7703): what seems to
+be gone may be there half a second later.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from directkafka.errors import DataLossError
+from directkafka.view import ClusterView
+
+__all__ = ["SECOND_LOOK_S", "believed"]
+
+log = logging.getLogger("directkafka.source")
+
+T = TypeVar("T")
+
+#: How long a loss has to stand until it is believed, in seconds.
+SECOND_LOOK_S: Final = 0.5
+
+
+def believed(
+    decide: Callable[[ClusterView], T],
+    view: ClusterView,
+    *,
+    look_again: Callable[[], ClusterView],
+    wait: Callable[[float], object] = time.sleep,
+) -> tuple[ClusterView, T]:
+    """Decide from a view, and once more from a fresh one where it shows a loss.
+
+    Args:
+        decide: the decision.
+        view: what the first look showed.
+        look_again: takes a view that no cache has any part in.
+        wait: waits so many seconds.
+
+    Returns:
+        The view that counts, and what was decided from it.
+
+    Raises:
+        DataLossError: both looks show a loss.
+    """
+    try:
+        return view, decide(view)
+    except DataLossError as loss:
+        log.warning("looking again, since it may pass: %s", loss)
+    wait(SECOND_LOOK_S)
+    again = look_again()
+    return again, decide(again)
