@@ -88,8 +88,18 @@ class DirectPlanner:
                 if context is not None:
                     self.bind(context, from_ms=ms + self.plan.interval_ms)
             if ms not in self._rdds:
-                self._rdds = {ms: self._rdd(ms, tick.ctx)}
+                try:
+                    self._rdds = {ms: self._rdd(ms, tick.ctx)}
+                except BaseException as error:
+                    self._fail_others(ms, error)
+                    raise
             return self._rdds[ms]
+
+    def _fail_others(self, ms: int, error: BaseException) -> None:
+        """Spark drops the whole batch now: other streams that have planned it would go on behind it."""
+        for other in list(_planners.values()):
+            if other is not self and ms in other._state.ranges:
+                other.fail(ms, f"another stream could not plan it: {type(error).__name__}: {error}")
 
     def bind(self, context: StreamingContext, *, from_ms: int = 0) -> None:
         """Use this context's scheduler, and write down what is queued when it stops.

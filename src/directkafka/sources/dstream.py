@@ -6,14 +6,12 @@ write-ahead log, records are read once, by executors, from Kafka.
 
 from __future__ import annotations
 
-import inspect
 import uuid
-from collections.abc import Callable, Iterable
-from datetime import datetime
+from collections.abc import Iterable
 from typing import Any
 
-from pyspark import RDD, SparkContext
-from pyspark.streaming import DStream, StreamingContext
+from pyspark import SparkContext
+from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import TransformedDStream
 
 from directkafka.errors import OptionError
@@ -21,8 +19,9 @@ from directkafka.offsets import OffsetRange
 from directkafka.options.consumer import ConsumerOptions, ConsumerStrategy
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
-from directkafka.sources.direct_planner import DirectPlanner, batch_ms, planner_of
+from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.group_commits import CommitCallback, Queued
+from directkafka.sources.guarded_stream import GuardedStream
 from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
 from directkafka.sources.rdd import check_handlers, is_strict
 from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
@@ -30,36 +29,11 @@ from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamP
 __all__ = ["DirectStream", "create_direct_stream"]
 
 
-class DirectStream(DStream[Any]):
+class DirectStream(GuardedStream):
     """The stream that :func:`create_direct_stream` gives: a DStream whose RDDs have offset ranges.
 
     It may be used inside the functions that are given to it: a checkpoint keeps the stream's name, not the stream.
     """
-
-    def __init__(self, source: TransformedDStream[Any], planner: DirectPlanner) -> None:
-        super().__init__(source._jdstream, source._ssc, source._jrdd_deserializer)
-        self._source, self._planner = source, planner
-
-    def transform(self, func: Callable[..., RDD[Any]]) -> TransformedDStream[Any]:
-        """Apply a function to each RDD, whose :func:`directkafka.offset_ranges` are still to be had there."""
-        # The plain DStream folds functions into one pass over the records; Spark does that for no subclass.
-        return super().transform(func) if self.is_cached or self.is_checkpointed else self._source.transform(func)
-
-    def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
-        """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
-        takes_time = _required_arguments(func) > 1
-        planner = self._planner
-
-        def guarded(when: datetime, rdd: RDD[Any]) -> None:
-            planner.check(batch_ms(when))
-            try:
-                func(when, rdd) if takes_time else func(rdd)
-            except BaseException as error:
-                # Told here too: the next batch may begin before Spark's event says it.
-                planner.fail(batch_ms(when), f"{type(error).__name__}: {error}")
-                raise
-
-        super().foreachRDD(guarded)
 
     def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
         """Commit the ends of these ranges to the stream's group, once the batch that they are of has succeeded.
@@ -80,11 +54,6 @@ class DirectStream(DStream[Any]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._planner.plan.stream_id,)
-
-
-def _required_arguments(func: Callable[..., Any]) -> int:
-    parameters = inspect.signature(func).parameters.values()
-    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
 
 
 class _Committer:

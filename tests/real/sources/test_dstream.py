@@ -434,6 +434,93 @@ def test_a_batch_that_fails_in_one_output_commits_in_none(
         assert cluster.committed(group) == {}
 
 
+def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_committed(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    """Spark counts such a batch as done, and it is not among those that wait any more."""
+    group = "first-output-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    answers: list[dk.DirectKafkaError | None] = []
+    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
+    stream.filter(lambda one: True).foreachRDD(lambda rdd: queue(stream, rdd, answers))
+    context.start()
+    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        context.awaitTermination(60)
+    context.stop(stopSparkContext=False)
+    assert None not in answers
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {}
+
+
+def queue(stream: DirectStream, rdd: RDD[Any], answers: list[dk.DirectKafkaError | None]) -> None:
+    stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error))
+
+
+@pytest.mark.slow
+def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_failed(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    rates(rate_max=10)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    sums: list[int] = []
+    asked: list[int] = []
+    check = stream._planner.check
+
+    def noted(ms: int) -> None:
+        asked.append(ms)
+        check(ms)
+
+    stream._planner.check = noted  # type: ignore[method-assign]
+
+    def fail_second(rdd: RDD[Any]) -> None:
+        sums.append(rdd.count())
+        if len(sums) == 2:
+            until(lambda: stream.waiting_batches() >= 3, "batches queue up")
+            asked.clear()
+            raise LookupError("the second batch")
+
+    stream.map(lambda one: (one.partition, 1)).reduceByKey(lambda one, two: one + two).foreachRDD(fail_second)
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the second batch"):
+        context.awaitTermination(60)
+    until(lambda: len(asked) >= 12, "those that were queued are run, and more are planned")
+    context.stop(stopSparkContext=False)
+    assert len(sums) == 2, "nothing ran behind the batch that failed"
+
+
+@pytest.mark.slow
+def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_could_not_make(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    """Its ranges are planned by then; the next batch would begin behind them."""
+    rates(rate_max=10)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    found = Collected().of(stream)
+    calls: list[int] = []
+
+    def fail_first(rdd: RDD[Any]) -> RDD[Any]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise LookupError("the first call")
+        return rdd
+
+    stream.transform(lambda rdd: fail_first(rdd)).foreachRDD(lambda rdd: None)  # noqa: PLW0108
+    planner, tries = stream._planner, list[int]()
+    plan = planner._rdd
+
+    def noted(ms: int, sc: SparkContext) -> Any:
+        tries.append(ms)
+        return plan(ms, sc)
+
+    planner._rdd = noted  # type: ignore[method-assign]
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the first call"):
+        context.awaitTermination(60)
+    until(lambda: len(tries) >= 12, "Spark asks for the next batches")
+    context.stop(stopSparkContext=False)
+    assert found.found == [], "nothing behind the batch that Spark has dropped"
+
+
 # Offsets in the group.
 
 
