@@ -88,7 +88,8 @@ class StoredOffsetError(OffsetMismatchError):
     batch_id: int = -1
     template = (
         "stream {pipeline!r} at {store}: the ranges start with {expected}, stored is {found}. Records would be lost or "
-        "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load)."
+        "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load). A partition "
+        "at 'nothing' was never preloaded: say where it starts (OffsetStore.preload)."
     )
 
 

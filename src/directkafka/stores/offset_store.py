@@ -74,19 +74,11 @@ class OffsetStore:
         Returns:
             What :meth:`load` gives afterwards.
         """
-        places = sorted(offsets)
         with self._session() as connection:
             if not _one(connection, "exists"):
                 with suppress(*ALREADY_THERE):
                     _execute(connection, "create")
-            _execute(
-                connection,
-                "preload",
-                stream=self._stream,
-                topics=[one.topic for one in places],
-                partitions=[one.partition for one in places],
-                offsets=[offsets[one] for one in places],
-            )
+            _execute(connection, "preload", stream=self._stream, **_starts(offsets))
         return self.load()
 
     def advance(
@@ -104,17 +96,19 @@ class OffsetStore:
 
         Args:
             connection: with the transaction that holds the results.
-            ranges: what has been processed.
+            ranges: what has been processed. Several of one partition must adjoin; an empty one of a partition that the
+                stream has not met yet says where it starts, as an empty range of a new partition does in a stream.
             rows: how many records were counted while they were processed; None when nobody counted.
             records: how many the ranges have, where that is known to be less than their offsets (compacted and
                 transactional topics; :meth:`KafkaRDD.record_counts`).
 
         Raises:
-            StoredOffsetError: a partition stands elsewhere, or nowhere.
+            StoredOffsetError: a partition stands elsewhere, or nowhere: then it was never preloaded.
             RecordCountError: ``rows`` is not what the ranges have.
-            OptionError: the connection has no transaction: each statement would be committed by itself.
+            OptionError: the connection has no transaction: each statement would be committed by itself; or ranges of
+                one partition do not adjoin.
         """
-        given = [one for one in ranges if one.count()]
+        given = _joined(ranges)
         expected = total_count(given) if records is None else records
         if rows is not None and rows != expected:
             raise RecordCountError(store=self._address.label, sink=self._stream, reported=rows, found=expected)
@@ -124,6 +118,8 @@ class OffsetStore:
             reason = "is in autocommit mode: offsets and results belong in one transaction (connection.transaction())"
             raise OptionError(option="connection", reason=reason)
         with self._translated():
+            met = {one.topic_partition: one.from_offset for one in given if not one.count()}
+            _execute(connection, "preload", stream=self._stream, **_starts(met))
             moved = _execute(
                 connection,
                 "advance",
@@ -172,3 +168,31 @@ def _execute(connection: psycopg.Connection[Any], block: str, **values: object) 
 def _one(connection: psycopg.Connection[Any], block: str) -> bool:
     row = _execute(connection, block).fetchone()
     return bool(row and row[0])
+
+
+def _starts(offsets: Mapping[TopicPartition, int]) -> dict[str, list[Any]]:
+    """The arrays of the statement ``preload``; sorted, so that two drivers lock rows in one order."""
+    places = sorted(offsets)
+    return {
+        "topics": [one.topic for one in places],
+        "partitions": [one.partition for one in places],
+        "offsets": [offsets[one] for one in places],
+    }
+
+
+def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """One range for each partition.
+
+    Raises:
+        OptionError: ranges of one partition have a gap between them, or overlap.
+    """
+    joined: dict[TopicPartition, OffsetRange] = {}
+    for one in sorted(ranges):
+        before = joined.get(one.topic_partition)
+        if before is not None and before.until_offset != one.from_offset:
+            raise OptionError(
+                option="ranges", reason=f"{before} and {one} do not adjoin: one would be left out, or twice"
+            )
+        start = one if before is None else before
+        joined[one.topic_partition] = OffsetRange(one.topic, one.partition, start.from_offset, one.until_offset)
+    return list(joined.values())

@@ -160,3 +160,33 @@ def test_a_database_that_is_away_is_told() -> None:
 def test_a_stream_needs_a_name(database: str) -> None:
     with pytest.raises(OptionError, match="is empty"):
         OffsetStore(database, "")
+
+
+def test_an_added_partition_begins_with_its_empty_range_and_goes_on(started: OffsetStore, database: str) -> None:
+    """A stream gives an empty range for each partition that is new; the next batch reads on from there."""
+    with psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 0, 10), OffsetRange("flights", 2, 7, 7)])
+    assert started.load() == {FIRST: 10, SECOND: 100, TopicPartition("flights", 2): 7}
+    with psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 2, 7, 9)])
+    assert started.load()[TopicPartition("flights", 2)] == 9
+
+
+def test_an_empty_range_of_a_partition_that_stands_elsewhere_is_refused(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database) as connection, pytest.raises(StoredOffsetError, match="flights-1 at 100"):
+        started.advance(connection, [OffsetRange("flights", 1, 7, 7)])
+
+
+def test_ranges_of_one_partition_are_one_if_they_adjoin(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 5, 9), OffsetRange("flights", 0, 0, 5)], rows=9)
+    assert started.load()[FIRST] == 9
+    for second in (OffsetRange("flights", 0, 13, 15), OffsetRange("flights", 0, 11, 15)):
+        with psycopg.connect(database) as connection, pytest.raises(OptionError, match="do not adjoin"):
+            started.advance(connection, [OffsetRange("flights", 0, 9, 12), second])
+
+
+def test_a_partition_that_was_never_preloaded_is_told_so(started: OffsetStore, database: str) -> None:
+    with psycopg.connect(database) as connection, pytest.raises(StoredOffsetError, match="never preloaded") as caught:
+        started.advance(connection, [OffsetRange("flights", 5, 0, 3)])
+    assert "flights-5 at nothing" in str(caught.value)
