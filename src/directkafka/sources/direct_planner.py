@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import math
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -32,7 +33,7 @@ from directkafka.planning.loss import raise_for
 from directkafka.planning.rates import BatchTimes, observe
 from directkafka.sources.batch_outcomes import BatchOutcomes, shown_time
 from directkafka.sources.group_commits import GroupCommits
-from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, located, remember_ranges
+from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, RDDKey, forget_ranges, located, remember_ranges
 from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
@@ -63,6 +64,8 @@ class DirectPlanner:
         self._lock = threading.RLock()
         self._cluster: SourceCluster | None = None
         self._rdds: dict[int, KafkaRDD] = {}
+        #: The RDDs whose ranges can be asked for, by their batches.
+        self._remembered: dict[int, RDDKey] = {}
         self.outcomes = BatchOutcomes()
         self.commits = GroupCommits(self._commit, self._is_done)
         _planners[plan.stream_id] = self
@@ -118,6 +121,7 @@ class DirectPlanner:
                 stop(*args, **options)
             finally:
                 self.commits.close()
+                self._forget_rdds(math.inf)
                 if self._cluster is not None:
                     self._cluster.close()
 
@@ -202,10 +206,14 @@ class DirectPlanner:
             )
         tasks = self.cluster().tasks(ranges, view)
         rdd = KafkaRDD(sc, tasks, self.plan.read, located(sc, tasks, self.plan.location, view))
-        remember_ranges(rdd)
+        self._remembered[ms] = remember_ranges(rdd)
         if self.jvm is not None:
             self.jvm.report(ms, ranges)
         return rdd
+
+    def _forget_rdds(self, before_ms: float) -> None:
+        for ms in [one for one in self._remembered if one < before_ms]:
+            forget_ranges(self._remembered.pop(ms))
 
     def _planned(self, ms: int) -> tuple[ClusterView, tuple[OffsetRange, ...]]:
         state = self._state
@@ -232,6 +240,7 @@ class DirectPlanner:
             oldest_ms = min((ms - self.jvm.remembered_ms(), *self.jvm.pending()))
             state.forget(oldest_ms)
             self.outcomes.forget(oldest_ms)
+            self._forget_rdds(oldest_ms)
         return view, batch.ranges
 
     def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:

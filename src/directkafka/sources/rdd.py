@@ -54,8 +54,11 @@ _ALLOW_GAPS = "spark.streaming.kafka.allowNonConsecutiveOffsets"
 #: What a few records may take in a fetch, at least and for each.
 _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
 
+#: An RDD of the JVM: the application's id, and the RDD's number, which begins anew in each application.
+RDDKey = tuple[str, int]
+
 #: Ranges of RDDs that only the JVM still knows, by its number of the RDD that holds them.
-_RANGES_OF_JVM_RDDS: dict[int, tuple[OffsetRange, ...]] = {}
+_RANGES_OF_JVM_RDDS: dict[RDDKey, tuple[OffsetRange, ...]] = {}
 
 
 class KafkaRDD(PipelinedRDD[Any, Any]):
@@ -195,31 +198,31 @@ def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
         if isinstance(rdd, KafkaRDD):
             return rdd.offset_ranges
         rdd = rdd.prev
-    lineage = rdd._jrdd.rdd()
-    while lineage.id() not in _RANGES_OF_JVM_RDDS:
+    application, lineage = str(rdd.ctx.applicationId), rdd._jrdd.rdd()
+    while (application, lineage.id()) not in _RANGES_OF_JVM_RDDS:
         parents = lineage.dependencies()
         names = [parents.apply(number).getClass().getSimpleName() for number in range(parents.size())]
         if names != ["OneToOneDependency"]:
             raise OptionError(option="rdd", reason=_why_lost(lineage, names))
         lineage = parents.apply(0).rdd()
-    return _RANGES_OF_JVM_RDDS[lineage.id()]
+    return _RANGES_OF_JVM_RDDS[application, lineage.id()]
 
 
-def remember_ranges(rdd: KafkaRDD) -> int:
+def remember_ranges(rdd: KafkaRDD) -> RDDKey:
     """Let :func:`offset_ranges` find the ranges of what is made of an RDD in the JVM.
 
     Returns:
-        The JVM's number of the RDD of ranges, for :func:`forget_ranges`. PySpark makes one RDD of this one and of the
-        functions that follow, so that the RDD of ranges is the only one which the lineage is sure to have.
+        The RDD of ranges, for :func:`forget_ranges`. PySpark makes one RDD of this one and of the functions that
+        follow, so that the RDD of ranges is the only one which the lineage is sure to have.
     """
-    number = rdd.prev.id()
-    _RANGES_OF_JVM_RDDS[number] = rdd.offset_ranges
-    return number
+    key = (str(rdd.ctx.applicationId), rdd.prev.id())
+    _RANGES_OF_JVM_RDDS[key] = rdd.offset_ranges
+    return key
 
 
-def forget_ranges(number: int) -> None:
-    """The RDD of this number is not used any more."""
-    _RANGES_OF_JVM_RDDS.pop(number, None)
+def forget_ranges(key: RDDKey) -> None:
+    """This RDD is not used any more."""
+    _RANGES_OF_JVM_RDDS.pop(key, None)
 
 
 def is_strict(sc: SparkContext) -> bool:
