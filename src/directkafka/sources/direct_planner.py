@@ -275,8 +275,15 @@ def _reads_up_to(one: OffsetRange, end: int) -> bool:
 
 
 def planner_of(stream_id: str) -> DirectPlanner:
-    """The planner of a stream of this process."""
-    return _planners[stream_id]
+    """The planner of a stream of this process.
+
+    Raises:
+        OptionError: the stream is another process's, the driver's: an executor has no streams.
+    """
+    planner = _planners.get(stream_id)
+    if planner is None:
+        raise OptionError(option="stream", reason="is used where it does not run: use it on the driver, in foreachRDD")
+    return planner
 
 
 def batch_ms(when: datetime) -> int:

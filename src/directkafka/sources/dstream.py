@@ -49,8 +49,7 @@ class DirectStream(GuardedStream):
 
     def waiting_batches(self) -> int:
         """How many batches wait or run: more than one means that batches take longer than the interval."""
-        jvm = self._planner.jvm
-        return len(jvm.pending()) if jvm is not None else 0
+        return waiting_batches(self._planner.plan.stream_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._planner.plan.stream_id,)
@@ -64,6 +63,9 @@ class _Committer:
 
     def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
         commit(self._stream_id, offset_ranges, callback)
+
+    def waiting_batches(self) -> int:
+        return waiting_batches(self._stream_id)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._stream_id,)
@@ -118,6 +120,12 @@ def create_direct_stream(
     planner = DirectPlanner(plan, StreamState())
     planner.bind(ssc)
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), planner)
+
+
+def waiting_batches(stream_id: str) -> int:
+    """See :meth:`DirectStream.waiting_batches`."""
+    jvm = planner_of(stream_id).jvm
+    return len(jvm.pending()) if jvm is not None else 0
 
 
 def rate_policy(sc: SparkContext) -> RatePolicy:

@@ -85,7 +85,7 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
     def isEmpty(self) -> bool:  # noqa: N802 - Spark's name
         """Whether there is no record; nothing is read where the ranges say so."""
         has_offsets = any(one.count() for one in self.offset_ranges)
-        if self._read.arrow_handler is None and (self._read.is_strict or not has_offsets):
+        if not self._is_kept and self._read.arrow_handler is None and (self._read.is_strict or not has_offsets):
             return not has_offsets
         return super().isEmpty()
 
@@ -95,7 +95,7 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         Ranges may have gaps, so records are read and counted, on executors; only where the program says that there
         are none (``spark.streaming.kafka.allowNonConsecutiveOffsets = false``) the ranges are believed.
         """
-        if self._read.arrow_handler is not None:
+        if self._is_kept or self._read.arrow_handler is not None:
             return super().count()
         if self._read.is_strict:
             return total_count(self.offset_ranges)
@@ -118,6 +118,8 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         Args:
             num: how many at most.
         """
+        if self._is_kept:
+            return super().take(num)
         found: list[Any] = []
         waiting = [task for task in self._tasks if task.range.count()]
         step = 1
@@ -129,6 +131,11 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
             found += part.mapPartitions(partial(_first, missing)).collect()
             step *= 4
         return found[:num]
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether Spark keeps the items: then they are not read from Kafka again, and an action fills the cache."""
+        return self.is_cached or self.is_checkpointed
 
     def _locations_of(self, tasks: Sequence[RangeTask]) -> list[str | None]:
         by_range = dict(zip(self.offset_ranges, self._locations, strict=False))

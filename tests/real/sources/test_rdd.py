@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 
 import pyarrow as pa
@@ -285,3 +286,16 @@ def test_local_mode_has_no_places_to_prefer(
     with caplog.at_level(logging.WARNING, "directkafka"):
         assert dk.create_rdd(sc, params, whole(hundred), strategy).count() == 100
     assert caplog.messages == []
+
+
+def test_what_spark_keeps_is_not_read_from_kafka_again(
+    sc: SparkContext, params: dict[str, object], hundred: str
+) -> None:
+    rdd = dk.create_rdd(sc, params, whole(hundred), message_handler=lambda one: (one.offset, os.urandom(8))).cache()
+    assert rdd.count() == 100
+    items = rdd.collect()
+    assert rdd.take(3) == items[:3], "they would have been made anew"
+    assert rdd.first() == items[0]
+    assert not rdd.isEmpty()
+    rdd.unpersist()
+    assert rdd.first() != items[0]
