@@ -93,7 +93,7 @@ def create_direct_stream(
         location_strategy: where tasks run if they may choose; :class:`PreferConsistent` when not given.
         per_partition_config: rates of single partitions.
         message_handler: makes an item of each :class:`ConsumerRecord`, on executors.
-        arrow_handler: makes items of each Arrow batch of records, in place of the other, and several times faster.
+        arrow_handler: makes items of each Arrow batch of records, in place of the other: no Python object for each.
         waiting_batches_max: when so many batches wait or run, the next one is empty and leaves its records to a later
             one. None: batches queue up, as in Spark.
 

@@ -169,8 +169,8 @@ def create_rdd(
         leaders: ``host:port`` of leaders that are known already. A task that finds another one there asks the cluster.
         message_handler: makes an item of each :class:`ConsumerRecord`, on executors; without it the records are the
             items.
-        arrow_handler: makes any number of items of each Arrow batch of records, in place of ``message_handler``, and
-            several times faster. Columns: key, value, topic, partition, offset, timestamp, timestampType, headers.
+        arrow_handler: makes any number of items of each Arrow batch of records, in place of ``message_handler``:
+            no Python object for each. Columns: key, value, topic, partition, offset, timestamp, timestampType, headers.
 
     Returns:
         The RDD; its ranges are :func:`offset_ranges` of it.
