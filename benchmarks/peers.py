@@ -12,6 +12,7 @@ import itertools
 import json
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -142,10 +143,19 @@ def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows
 def _process(python: Path, script: str, arguments: dict[str, object]) -> Iterator[subprocess.Popen[str]]:
     """A process that has said that it is ready."""
     command = [str(python), str(Path(__file__).with_name(script)), json.dumps(arguments)]
-    # What this environment tells its own children about packages is not for that one's.
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={"PYTHONWARNINGS": "ignore"}
-    ) as process:
+    # What this environment tells its own children about packages is not for that one's. quixstreams keeps state in the
+    # working folder, and two processes that make it at one moment fail.
+    with (
+        tempfile.TemporaryDirectory(prefix="directkafka-peer-") as folder,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={"PYTHONWARNINGS": "ignore"},
+            cwd=folder,
+        ) as process,
+    ):
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == "ready\n", f"{script} did not start"
