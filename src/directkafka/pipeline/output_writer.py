@@ -15,6 +15,7 @@ is tried again by tasks.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -79,9 +80,12 @@ class OutputWriter:
         self._expected_max = GROWTH * record_count if self._bytes_max and _all_held(reports) else 0
         return reports
 
-    @property
+    @cached_property
     def _bytes_max(self) -> int:
-        """How much the driver may hold of a batch: what the sink says, and nothing where Spark would bring any size."""
+        """How much the driver may hold of a batch: what the sink says, and nothing where Spark would bring any size.
+
+        Spark's settings are copied to be asked, one call into the JVM for each: once is enough.
+        """
         is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
         return getattr(self.sink, "inline_bytes_max", 0) if is_bounded else 0
 
