@@ -50,6 +50,15 @@ startingOffsets = "earliest"
 maxOffsetsPerTrigger = {batch}
 """
 
+#: A query over the source alone, whose batches overlap.
+QUERY_HEAD = (
+    HEAD
+    + """
+[transform]
+sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
+"""
+)
+
 FILE = (
     HEAD
     + """

@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import PARTITIONS, QUERY_HEAD, PipelineProcess, State, produce_numbers, running
 from tests.real.kafka.logs import until
 
 from directkafka import Pipeline
@@ -26,11 +26,8 @@ COUNT = 400
 NAME = "numbers"
 FENCED = 3
 FILE = (
-    HEAD
+    QUERY_HEAD
     + """
-[transform]
-sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
-
 [[sink]]
 type = "postgres"
 dsn = "${{DSN}}"

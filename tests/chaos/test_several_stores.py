@@ -13,7 +13,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import HEAD, PARTITIONS, QUERY_HEAD, PipelineProcess, State, produce_numbers, running
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 
 from directkafka import Pipeline
@@ -24,11 +24,8 @@ pytestmark = pytest.mark.real
 COUNT = 300
 
 FILE = (
-    HEAD
+    QUERY_HEAD
     + """
-[transform]
-sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
-
 [[sink]]
 type = "postgres"
 dsn = "${{FIRST}}"

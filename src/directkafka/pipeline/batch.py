@@ -28,8 +28,8 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import RangeNotReadError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import total_count
+from directkafka.pipeline.background_job import BackgroundJob
 from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.bounded_job import BackgroundJob
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.nested import wanted_schema

@@ -15,6 +15,7 @@ is tried again by tasks.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -76,12 +77,17 @@ class OutputWriter:
         reports = self._by_driver(output, name) if 0 < record_count <= self._expected_max else None
         if reports is None:
             reports = self._by_tasks(output, name, range_count)
-        self._expected_max = GROWTH * record_count if self._may_hold and _all_held(reports) else 0
+        self._expected_max = GROWTH * record_count if self._bytes_max and _all_held(reports) else 0
         return reports
 
-    @property
-    def _may_hold(self) -> bool:
-        return self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
+    @cached_property
+    def _bytes_max(self) -> int:
+        """How much the driver may hold of a batch: what the sink says, and nothing where Spark would bring any size.
+
+        Spark's settings are copied to be asked, one call into the JVM for each: once is enough.
+        """
+        is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
+        return getattr(self.sink, "inline_bytes_max", 0) if is_bounded else 0
 
     def _by_driver(self, output: DataFrame, name: BatchName) -> tuple[TaskReport, ...] | None:
         """As if there were one task, and it were the driver; None when the rows are too many for it."""
@@ -92,7 +98,7 @@ class OutputWriter:
             if _RESULT_SIZE in str(error):
                 return None
             raise
-        if rows.nbytes > getattr(self.sink, "inline_bytes_max", 0):
+        if rows.nbytes > self._bytes_max:
             return None
         return (self._writer(name, task_count=1)(iter(rows.to_batches())),)
 

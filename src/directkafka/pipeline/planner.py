@@ -98,15 +98,16 @@ class Planner:
             self._target = view.latest()
         return self._noted(batch, view)
 
-    def following(self, previous: LedgerEntry, view: ClusterView) -> Planned | None:
+    def following(self, previous: LedgerEntry, view: ClusterView, *, offsets_min: int) -> Planned | None:
         """The batch behind an entry that is not committed yet, from the view that its batch was planned from.
 
         Returns:
-            None when there is nothing to read, or the view is old.
+            None when the view is old, or shows fewer than ``offsets_min`` offsets: then nothing counts as planned.
         """
         if self._now_ms() - self._viewed_ms > _VIEW_AGE_MS_MAX:
             return None
-        return self._noted(plan(_by_place(previous), self._up_to_target(view), self._policy_now()), view)
+        batch = plan(_by_place(previous), self._up_to_target(view), self._policy_now())
+        return self._noted(batch, view) if batch is not None and batch.offset_count >= offsets_min else None
 
     def plan_smaller(self, error: TransactionTooSlowError) -> None:
         """Hold the next plan to half of the one that was too large for a transaction.

@@ -282,9 +282,10 @@ class DirectEngine:
             return
         if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
             return
-        following = self._begun(self._planner.following(entry, begun.view), entry)
-        # What was waiting is nearly done: in its turn the next batch will have more, from a fresh view.
-        if following is None or 2 * following.batch.offset_count < begun.batch.offset_count:
+        # Where what was waiting is nearly done, the next batch will have more in its turn, from a fresh view.
+        half = (begun.batch.offset_count + 1) // 2
+        following = self._begun(self._planner.following(entry, begun.view, offsets_min=half), entry)
+        if following is None:
             return
         try:
             writing = self._writer.begin(following.name, following.tasks, stores=self._ledgers.identities)

@@ -22,7 +22,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from directkafka.error_notes import with_note
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
-from directkafka.pipeline.bounded_job import JobOverdue, run_within
+from directkafka.pipeline.background_job import JobOverdue, run_within
 from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.stores.base import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 

@@ -115,11 +115,18 @@ def test_a_batch_that_failed_on_its_way_to_the_driver_is_tried_again_by_tasks(
     assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
 
 
-def test_without_a_limit_of_sparks_no_rows_are_brought(
+def test_without_a_limit_of_sparks_no_rows_are_brought(spark: SparkSession, writer: OutputWriter) -> None:
+    with result_size_max(spark, "0"):
+        write(writer, rows_of(spark, 100), records=100)
+    assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
+
+
+def test_a_sink_that_does_not_say_how_much_it_holds_is_brought_nothing_to_be_dropped(
     spark: SparkSession, writer: OutputWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(OutputWriter, "_may_hold", False)
+    monkeypatch.delattr(PidSink, "inline_bytes_max")
     write(writer, rows_of(spark, 100), records=100)
+    monkeypatch.setattr(OutputWriter, "_by_driver", lambda *_: pytest.fail("rows were brought"))
     assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))
 
 

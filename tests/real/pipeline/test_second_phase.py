@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.real.kafka.logs import until
 
 from directkafka.errors import EnvironmentFaultError, TransformError
-from directkafka.pipeline.bounded_job import run_within
+from directkafka.pipeline.background_job import run_within
 from directkafka.pipeline.second_phase import write_shares, writers_max
 from directkafka.stores.base import TARGET, SecondPhase, TaskReport
 
@@ -117,7 +117,7 @@ def test_writers_that_are_too_slow_are_cancelled_in_time(rows: DataFrame, tmp_pa
     until(lambda: is_idle(rows.sparkSession), "the writers' job is still there")
 
 
-def test_a_bounded_job_leaves_no_mark_on_the_thread_and_raises_what_the_job_raised(spark: SparkSession) -> None:
+def test_a_background_job_leaves_no_mark_on_the_thread_and_raises_what_the_job_raised(spark: SparkSession) -> None:
     before = spark.sparkContext.getJobTags()
 
     def fail() -> None:

@@ -155,6 +155,20 @@ def test_few_offsets_that_are_left_wait_for_more() -> None:
     assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 14)")]
 
 
+def test_a_batch_that_does_not_begin_does_not_count_as_planned() -> None:
+    """Else a pipeline that waits for enough offsets would begin its waiting anew."""
+    one = ahead_bench(latest=14)
+    one.engine.run()
+    planner, entry = one.engine._planner, one.stores[0].entry
+    assert entry is not None
+    newest = planner._planned
+    one.cluster.latest = 20
+    planner._target = None
+    assert planner.following(entry, one.cluster.view(), offsets_min=7) is None
+    assert planner._planned is newest
+    assert planner.following(entry, one.cluster.view(), offsets_min=6) is not None
+
+
 def test_it_asks_no_broker_so_that_none_can_hold_a_commit_up() -> None:
     one = ahead_bench()
     one.world.fail("view", None, None, BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="gone"))

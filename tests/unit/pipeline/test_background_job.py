@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from directkafka.errors import WorkerLostError
-from directkafka.pipeline import bounded_job
-from directkafka.pipeline.bounded_job import BackgroundJob, JobOverdue, run_within
+from directkafka.pipeline import background_job
+from directkafka.pipeline.background_job import BackgroundJob, JobOverdue, run_within
 
 
 class FakeContext:
@@ -43,7 +43,7 @@ class FakeContext:
 
 @pytest.fixture(autouse=True)
 def plain_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_job, "InheritableThread", threading.Thread)
+    monkeypatch.setattr(background_job, "InheritableThread", threading.Thread)
 
 
 def session_of(context: FakeContext) -> Any:
@@ -57,7 +57,7 @@ def test_a_thread_that_ends_before_it_reaches_spark_is_noticed(monkeypatch: pyte
         def run(self) -> None:
             """It ends."""
 
-    monkeypatch.setattr(bounded_job, "InheritableThread", Broken)
+    monkeypatch.setattr(background_job, "InheritableThread", Broken)
     job = BackgroundJob(session_of(FakeContext(0)), lambda: 1)
     with pytest.raises(WorkerLostError, match="before it could reach Spark"):
         job.result()
@@ -91,7 +91,7 @@ def test_an_interrupted_wait_cancels_the_job(monkeypatch: pytest.MonkeyPatch) ->
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(bounded_job, "wait", interrupt)
+    monkeypatch.setattr(background_job, "wait", interrupt)
     with pytest.raises(KeyboardInterrupt):
         run_within(session_of(context), context.run, limit_ms=10_000)
     assert context.cancelled.is_set()
