@@ -241,8 +241,8 @@ class DataLossError(DirectKafkaError):
     detail: str
     template = (
         "[KAFKA_DATA_LOSS.{condition}] topic {topic}, partition {partition}, offsets [{lost_from}, {lost_until}): "
-        "{detail}. Some data may have been lost because it is no longer available in Kafka; set failOnDataLoss "
-        "to false to go on without it."
+        "{detail}. Some data may have been lost because it is no longer available in Kafka. To go on without it, set "
+        "the source's failOnDataLoss to false; an RDD or a direct stream is given offsets that are still there."
     )
 
 

@@ -139,8 +139,8 @@ def test_a_data_loss_reads_like_sparks() -> None:
     )
     assert str(error) == (
         "[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] topic t, partition 3, offsets [5, 9): aged out. Some data "
-        "may have been lost because it is no longer available in Kafka; set failOnDataLoss to false to go on "
-        "without it."
+        "may have been lost because it is no longer available in Kafka. To go on without it, set the source's "
+        "failOnDataLoss to false; an RDD or a direct stream is given offsets that are still there."
     )
 
 

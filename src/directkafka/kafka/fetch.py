@@ -34,6 +34,7 @@ from directkafka.kafka.fetch_response import FetchResponse, ResponseError
 from directkafka.kafka.partition_link import PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.record_batch import header_fault, read_headers
+from directkafka.options import ClientOptions
 from directkafka.spark_conditions import data_loss
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
@@ -97,7 +98,7 @@ class RangeFetch:
         self._stopping = threading.Event()
         self._retrying = tenacity.Retrying(
             stop=self._is_over,
-            wait=tenacity.wait_random_exponential(multiplier=task.client.retry_backoff_ms / 1000, max=_BACKOFF_MAX_S),
+            wait=_backoff(task.client),
             retry=tenacity.retry_if_exception_type(TryAgain),
             retry_error_callback=self._give_up,
             sleep=tenacity.sleep_using_event(self._stopping),
@@ -370,3 +371,10 @@ class RangeFetch:
             raise loss
         log.warning("going on without what is lost: %s", loss)
         self._position = lost_until
+
+
+def _backoff(client: ClientOptions) -> tenacity.wait.wait_base:
+    """How long a leader that is away is left alone."""
+    if client.refresh_leader_backoff_ms is not None:
+        return tenacity.wait_fixed(client.refresh_leader_backoff_ms / 1000)
+    return tenacity.wait_random_exponential(multiplier=client.retry_backoff_ms / 1000, max=_BACKOFF_MAX_S)

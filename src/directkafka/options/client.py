@@ -153,6 +153,14 @@ class ClientOptions:
         kind="integer",
         doc="Wait before a request that failed for a passing reason is sent again.",
     )
+    # Of the first direct stream, whose tasks slept for so long and failed; here they look for themselves.
+    refresh_leader_backoff_ms: int | None = option(
+        None,
+        name="refresh.leader.backoff.ms",
+        kind="integer",
+        doc="Wait before a task that has lost its partition's leader looks for the new one, each time. When not given, "
+        "retry.backoff.ms at first, then longer, up to a second.",
+    )
     receive_buffer_bytes: int | None = option(
         None,
         name="receive.buffer.bytes",

@@ -5,7 +5,7 @@ Pure functions over values, as in :mod:`directkafka.planning.plan`, whose rules 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from directkafka.errors import OptionError
@@ -13,12 +13,12 @@ from directkafka.offsets import Committed, Exact, OffsetRange, PartitionProgress
 from directkafka.options import OffsetLimits
 from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.rates import RatePolicy
-from directkafka.planning.plan import PlanPolicy, plan, plan_origin
+from directkafka.planning.plan import PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import PartitionRates, rated_ends
 from directkafka.planning.starts import Found
 from directkafka.view import ClusterView
 
-__all__ = ["DirectBatch", "Progress", "added_partitions", "plan_direct", "start_positions"]
+__all__ = ["DirectBatch", "Progress", "added_partitions", "check_planned", "plan_direct", "start_positions"]
 
 Progress = Mapping[TopicPartition, PartitionProgress]
 
@@ -105,6 +105,24 @@ def plan_direct(
     empty = [OffsetRange(one.topic, one.partition, ends[one], ends[one]) for one in added if one not in read]
     after = {one.topic_partition: one for one in batch.progress} if batch else known
     return DirectBatch(tuple(sorted([*ranges, *empty])), after, added)
+
+
+def check_planned(progress: Progress, ranges: Iterable[OffsetRange], view: ClusterView) -> None:
+    """See that ranges which were planned before can be read (again), and are of the same topics.
+
+    Args:
+        progress: where the stream is; of every partition of the ranges.
+        ranges: of one batch.
+        view: the partitions as the cluster has them now.
+
+    Raises:
+        DataLossError: a part of them is no longer in the log, or the topic was made again.
+    """
+    plan_pinned(
+        (replace(progress[one.topic_partition], start=one.from_offset, end=one.until_offset) for one in ranges),
+        view,
+        PlanPolicy(),
+    )
 
 
 def _no_start(one: TopicPartition) -> OptionError:

@@ -9,7 +9,7 @@ run says nothing by itself: one whose last output succeeded is not there either,
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from directkafka.stream_errors import BatchFailedError
@@ -55,12 +55,12 @@ class BatchOutcomes:
         if failed is not None and batch_ms >= failed[0]:
             raise BatchFailedError(batch=shown_time(failed[0]), cause=failed[1])
 
-    def is_done(self, batch_ms: int, pending: Collection[int]) -> bool:
+    def is_done(self, batch_ms: int, pending: Callable[[], Collection[int]]) -> bool:
         """Whether a batch has succeeded, and nothing before it can fail any more.
 
         Args:
             batch_ms: the batch.
-            pending: batches that wait or run.
+            pending: which batches wait or run; asked only when the rest is known, since it asks the JVM.
 
         Raises:
             BatchFailedError: it or one before it has failed.
@@ -68,10 +68,9 @@ class BatchOutcomes:
         self.check(batch_ms)
         with self._lock:
             heard_from_ms = self._heard_from_ms
-            if heard_from_ms is None or any(one <= batch_ms for one in pending):
-                return False
             # What ended before anybody listened has left the queue, and no guarded output has failed.
-            return batch_ms in self._succeeded or batch_ms < heard_from_ms
+            is_told = heard_from_ms is not None and (batch_ms in self._succeeded or batch_ms < heard_from_ms)
+        return is_told and all(one > batch_ms for one in pending())
 
     def forget(self, before_ms: int) -> None:
         """Drop what is known of batches that are older."""

@@ -15,10 +15,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from pyspark import RDD, SparkContext
@@ -27,9 +29,7 @@ from pyspark.streaming import StreamingContext
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
 from directkafka.options import SourceOptions
-from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
-from directkafka.planning.explicit import losses_of_ranges
-from directkafka.planning.loss import raise_for
+from directkafka.planning.direct import DirectBatch, added_partitions, check_planned, plan_direct, start_positions
 from directkafka.planning.rates import BatchTimes, observe
 from directkafka.sources.batch_outcomes import BatchOutcomes, shown_time
 from directkafka.sources.group_commits import GroupCommits
@@ -168,8 +168,14 @@ class DirectPlanner:
         assert self.plan.options.group_id is not None, "commit_async has refused it"
         self.cluster().commit(self.plan.options.group_id, offsets)
 
-    def _is_done(self, ms: int) -> bool:
-        return self.outcomes.is_done(ms, self.jvm.pending() if self.jvm is not None else ())
+    def _is_done(self, ms: int | None) -> bool:
+        if ms is None:
+            self.outcomes.check(sys.maxsize)
+            return True
+        return self.outcomes.is_done(ms, self._pending)
+
+    def _pending(self) -> set[int]:
+        return self.jvm.pending() if self.jvm is not None else set()
 
     def cluster(self) -> SourceCluster:
         """The connections, made when they are first needed."""
@@ -200,7 +206,7 @@ class DirectPlanner:
         else:
             ranges, cluster = known, self.cluster()
             view, _ = believed(
-                lambda view: raise_for(losses_of_ranges(ranges, view)),
+                lambda view: check_planned(self._state.progress, ranges, view),
                 cluster.view(must_exist=True),
                 look_again=lambda: cluster.view(must_exist=True, fresh=True),
             )
@@ -225,7 +231,8 @@ class DirectPlanner:
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)
-        if self._is_queue_full():
+        pending = self._pending()
+        if self.plan.waiting_batches_max is not None and len(pending) >= self.plan.waiting_batches_max:
             log.warning("the batch of %s is empty: %s batches wait", shown_time(ms), self.plan.waiting_batches_max)
             state.ranges[ms] = ()
             return view, ()
@@ -235,9 +242,11 @@ class DirectPlanner:
             # Records that came before a partition was noticed are left out where the reset says latest.
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
+        # Warns where retention is about to overtake.
+        self.cluster().tell(_unread(state, pending))
         if self.jvm is not None:
             # Batches that wait are asked for again after a crash, however long ago they were planned.
-            oldest_ms = min((ms - self.jvm.remembered_ms(), *self.jvm.pending()))
+            oldest_ms = min((ms - self.jvm.remembered_ms(), *pending))
             state.forget(oldest_ms)
             self.outcomes.forget(oldest_ms)
             self._forget_rdds(oldest_ms)
@@ -264,9 +273,13 @@ class DirectPlanner:
             partition_rates=rates_of(given.partition_config, view.partitions),
         )
 
-    def _is_queue_full(self) -> bool:
-        most = self.plan.waiting_batches_max
-        return most is not None and self.jvm is not None and len(self.jvm.pending()) >= most
+
+def _unread(state: StreamState, pending: Iterable[int]) -> dict[TopicPartition, int]:
+    """The first offset of each partition that no finished batch has read."""
+    offsets = {one: here.start for one, here in state.progress.items()}
+    for one in chain.from_iterable(state.ranges.get(ms, ()) for ms in pending):
+        offsets[one.topic_partition] = min(one.from_offset, offsets[one.topic_partition])
+    return offsets
 
 
 def _reads_up_to(one: OffsetRange, end: int) -> bool:

@@ -51,6 +51,11 @@ class DirectStream(GuardedStream):
         """How many batches wait or run: more than one means that batches take longer than the interval."""
         return waiting_batches(self._planner.plan.stream_id)
 
+    @property
+    def _planner(self) -> DirectPlanner:
+        [planner] = self._planners
+        return planner
+
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._planner.plan.stream_id,)
 
@@ -119,7 +124,7 @@ def create_direct_stream(
     )
     planner = DirectPlanner(plan, StreamState())
     planner.bind(ssc)
-    return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), planner)
+    return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), (planner,))
 
 
 def waiting_batches(stream_id: str) -> int:

@@ -53,10 +53,10 @@ class GroupCommits:
 
     Args:
         commit: sends offsets to the group.
-        is_done: whether a batch has succeeded; raises when it has failed.
+        is_done: whether a batch has succeeded; raises when it has failed. Asked of no batch: raises when any has.
     """
 
-    def __init__(self, commit: Callable[[Offsets], None], is_done: Callable[[int], bool]) -> None:
+    def __init__(self, commit: Callable[[Offsets], None], is_done: Callable[[int | None], bool]) -> None:
         self._commit, self._is_done = commit, is_done
         self._queue: list[Queued] = []
         self._changed = threading.Condition()
@@ -105,7 +105,7 @@ class GroupCommits:
                 first = self._queue[0]
             error: DirectKafkaError | None = None
             try:
-                if first.batch_ms is not None and not self._is_done(first.batch_ms):
+                if not self._is_done(first.batch_ms):
                     time.sleep(_LOOK_S)
                     continue
                 self._commit(first.offsets)

@@ -1,9 +1,8 @@
 """DStreams whose outputs stand still behind a batch that failed.
 
 Spark goes on: when an output of batch n fails, batch n+1 may be queued already, and runs. Whoever stores offsets with
-his results would then store n+1 over n. So the outputs of a direct stream, and of all that is made of it partition by
-partition or by a shuffle (``map``, ``transform``, ``reduceByKey``, ...), ask before they run. Windows and state are
-streams of Spark's own: their outputs do not ask.
+his results would then store n+1 over n. So the outputs of a direct stream, and of all that is made of it (``map``,
+``transform``, ``reduceByKey``, windows, state, joins with other streams), ask before they run.
 
 A function that raises while Spark makes a batch's jobs drops the whole batch, all outputs of it, and Spark plans the
 next one. It counts as a failure of the batch, or its records would be lost.
@@ -17,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
-from pyspark.streaming.dstream import TransformedDStream
+from pyspark.streaming.dstream import DStream, TransformedDStream
 
 from directkafka.sources.direct_planner import DirectPlanner, batch_ms
 
@@ -26,53 +25,122 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedStream"]
 
+Planners = tuple[DirectPlanner, ...]
 
-class GuardedStream(TransformedDStream[Any]):
-    """A stream that is made of a direct stream.
+
+class _Guarded(DStream[Any]):
+    """What a stream that is made of direct streams does otherwise than a DStream: all that makes one, and outputs."""
+
+    _planners: Planners
+
+    def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
+        """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
+        planners, made = self._planners, _failing(self._planners, _with_time(func, rdds=1))
+
+        def guarded(when: datetime, rdd: RDD[Any]) -> None:
+            for planner in planners:
+                planner.check(batch_ms(when))
+            made(when, rdd)
+
+        super().foreachRDD(guarded)
+
+    def transform(self, func: Callable[..., RDD[Any]]) -> GuardedStream:
+        """Apply a function of an RDD, or of a time and an RDD, to each batch."""
+        made = _failing(self._planners, _with_time(func, rdds=1))
+
+        # Spark counts the arguments of the function's code.
+        def guarded(when: datetime, rdd: RDD[Any]) -> Any:
+            return made(when, rdd)
+
+        return GuardedStream(TransformedDStream(self._folded(), guarded), self._planners)
+
+    def transformWith(  # noqa: N802 - Spark's name
+        self,
+        func: Callable[..., RDD[Any]],
+        other: DStream[Any],
+        keepSerializer: bool = False,  # noqa: N803 - Spark's name
+    ) -> DStream[Any]:
+        """Apply a function of two RDDs, or of a time and two RDDs, to each batch of two streams."""
+        planners = self._planners + (other._planners if isinstance(other, _Guarded) else ())
+        made = _failing(planners, _with_time(func, rdds=2))
+
+        def guarded(when: datetime, mine: RDD[Any], others: RDD[Any]) -> Any:
+            return made(when, mine, others)
+
+        return _GuardedDStream(super().transformWith(guarded, other, keepSerializer), planners)
+
+    def window(self, *arguments: Any, **named: Any) -> DStream[Any]:
+        """The items of a sliding window of batches; see ``DStream.window``."""
+        return _GuardedDStream(super().window(*arguments, **named), self._planners)
+
+    def reduceByKeyAndWindow(self, *arguments: Any, **named: Any) -> DStream[Any]:  # noqa: N802 - Spark's name
+        """Sums by key over a sliding window of batches; see ``DStream.reduceByKeyAndWindow``."""
+        return _GuardedDStream(super().reduceByKeyAndWindow(*arguments, **named), self._planners)
+
+    def updateStateByKey(self, *arguments: Any, **named: Any) -> DStream[Any]:  # noqa: N802 - Spark's name
+        """A state by key that each batch changes; see ``DStream.updateStateByKey``."""
+        return _GuardedDStream(super().updateStateByKey(*arguments, **named), self._planners)
+
+    def _folded(self) -> DStream[Any]:
+        """The stream that Spark may fold into what is made of this one."""
+        return self
+
+
+class GuardedStream(_Guarded, TransformedDStream[Any]):
+    """A stream that is made of a direct stream RDD by RDD.
 
     Args:
         plain: the same without guards. Spark folds one of its own into what is made of it, and no subclass.
-        planner: the direct stream's.
+        planners: those of the direct streams.
     """
 
-    def __init__(self, plain: TransformedDStream[Any], planner: DirectPlanner) -> None:
+    def __init__(self, plain: TransformedDStream[Any], planners: Planners) -> None:
         super().__init__(plain.prev, plain.func)
-        self._plain, self._planner = plain, planner
+        self._plain, self._planners = plain, planners
 
     @property
     def _jdstream(self) -> JavaObject:
         return self._plain._jdstream
 
-    def transform(self, func: Callable[..., RDD[Any]]) -> GuardedStream:
-        """Apply a function of an RDD, or of a time and an RDD, to each batch."""
-        planner, takes_time = self._planner, _required_arguments(func) > 1
+    def _folded(self) -> DStream[Any]:
+        return self if self.is_cached or self.is_checkpointed else self._plain
 
-        def guarded(when: datetime, rdd: RDD[Any]) -> RDD[Any]:
-            try:
-                return func(when, rdd) if takes_time else func(rdd)
-            except BaseException as error:
+
+class _GuardedDStream(_Guarded):
+    """A stream that the JVM makes of direct streams: windows, state, two streams in one.
+
+    Args:
+        plain: the same without guards.
+        planners: those of the direct streams.
+    """
+
+    def __init__(self, plain: DStream[Any], planners: Planners) -> None:
+        super().__init__(plain._jdstream, plain._ssc, plain._jrdd_deserializer)
+        self._planners = planners
+
+
+def _failing(planners: Planners, func: Callable[..., Any]) -> Callable[..., Any]:
+    """The same function of a time and RDDs; what it raises fails the batch before the next one can begin.
+
+    (Spark's event says it too, and later.)
+    """
+
+    def guarded(when: datetime, *rdds: RDD[Any]) -> Any:
+        try:
+            return func(when, *rdds)
+        except BaseException as error:
+            for planner in planners:
                 planner.fail(batch_ms(when), f"{type(error).__name__}: {error}")
-                raise
+            raise
 
-        before = self if self.is_cached or self.is_checkpointed else self._plain
-        return GuardedStream(TransformedDStream(before, guarded), planner)
-
-    def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
-        """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
-        planner, takes_time = self._planner, _required_arguments(func) > 1
-
-        def guarded(when: datetime, rdd: RDD[Any]) -> None:
-            planner.check(batch_ms(when))
-            try:
-                func(when, rdd) if takes_time else func(rdd)
-            except BaseException as error:
-                # Told here too: the next batch may begin before Spark's event says it.
-                planner.fail(batch_ms(when), f"{type(error).__name__}: {error}")
-                raise
-
-        super().foreachRDD(guarded)
+    return guarded
 
 
-def _required_arguments(func: Callable[..., Any]) -> int:
+def _with_time(func: Callable[..., Any], *, rdds: int) -> Callable[..., Any]:
+    """The function with a time before its RDDs, if it has none."""
     parameters = inspect.signature(func).parameters.values()
-    return sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+    required = sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+    if required > rdds:
+        return func
+
+    return lambda _, *given: func(*given)

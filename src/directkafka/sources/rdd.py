@@ -26,6 +26,7 @@ from directkafka.planning.placement import LocationStrategy, PreferConsistent, p
 from directkafka.sources.cluster import Cluster
 from directkafka.sources.executors import executors, placed_rdd
 from directkafka.sources.range_tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
+from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import task_of
 from directkafka.view import ClusterView
 
@@ -184,9 +185,13 @@ def create_rdd(
     check_handlers(message_handler, arrow_handler)
     ranges = list(offset_ranges)
     check_overlaps(ranges, option="offset_ranges")
+    partitions = {one.topic_partition for one in ranges}
     with Cluster(kafka_params) as cluster:
-        view = cluster.view({one.topic_partition for one in ranges})
-    raise_for(losses_of_ranges(ranges, view))
+        view, _ = believed(
+            lambda view: raise_for(losses_of_ranges(ranges, view)),
+            cluster.view(partitions),
+            look_again=lambda: cluster.view(partitions),
+        )
     tasks = [_led(task_of(one, view, cluster.options, columns=RECORD_FIELDS), leaders or {}) for one in ranges]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc))
     return KafkaRDD(sc, tasks, read, located(sc, tasks, location_strategy or PreferConsistent(), view))

@@ -143,6 +143,14 @@ def test_a_lost_connection_is_made_again_at_the_same_position(leader: Leader) ->
     assert leader.asked == [10, 15, 15, 15]
 
 
+def test_a_leader_that_is_away_is_left_alone_for_as_long_as_is_said(leader: Leader) -> None:
+    leader.script += [refusal(6), TryAgain("no leader"), answer(10, 19)]
+    patient = replace(CLIENT, refresh_leader_backoff_ms=150)
+    assert run(replace(task(), client=patient)) == [(10, 20)]
+    first, second, third = leader.asked_at
+    assert min(second - first, third - second) >= 0.15
+
+
 def test_an_empty_answer_is_asked_again(leader: Leader) -> None:
     leader.script += [answer(), answer(), answer(10, 19)]
     assert run(task()) == [(10, 20)]

@@ -16,18 +16,18 @@ def outcomes() -> BatchOutcomes:
 
 
 def test_a_batch_is_done_once_spark_says_that_it_succeeded(outcomes: BatchOutcomes) -> None:
-    assert not outcomes.is_done(1_000, {1_000})
-    assert not outcomes.is_done(1_000, ()), "it has left the queue, and nobody knows how it ended"
+    assert not outcomes.is_done(1_000, lambda: {1_000})
+    assert not outcomes.is_done(1_000, set), "it has left the queue, and nobody knows how it ended"
     outcomes.succeed(1_000)
-    assert outcomes.is_done(1_000, {2_000})
+    assert outcomes.is_done(1_000, lambda: {2_000})
 
 
 def test_a_batch_before_it_that_still_runs_may_fail(outcomes: BatchOutcomes) -> None:
     outcomes.succeed(2_000)
-    assert not outcomes.is_done(2_000, {1_000})
+    assert not outcomes.is_done(2_000, lambda: {1_000})
     outcomes.fail(1_000, "no such column")
     with pytest.raises(BatchFailedError, match="no such column"):
-        outcomes.is_done(2_000, ())
+        outcomes.is_done(2_000, set)
 
 
 def test_a_failure_counts_for_its_batch_and_all_later_ones(outcomes: BatchOutcomes) -> None:
@@ -36,7 +36,7 @@ def test_a_failure_counts_for_its_batch_and_all_later_ones(outcomes: BatchOutcom
     outcomes.fail(3_000, "later")
     outcomes.fail(2_000, "first")
     outcomes.fail(3_000, "later")
-    assert outcomes.is_done(1_000, ())
+    assert outcomes.is_done(1_000, set)
     with pytest.raises(BatchFailedError) as caught:
         outcomes.check(3_000)
     assert (caught.value.batch, caught.value.cause) == ("1970-01-01 00:00:02.000 UTC", "first")
@@ -45,21 +45,21 @@ def test_a_failure_counts_for_its_batch_and_all_later_ones(outcomes: BatchOutcom
 def test_while_nobody_listens_nothing_is_done() -> None:
     outcomes = BatchOutcomes()
     outcomes.succeed(1_000)
-    assert not outcomes.is_done(1_000, ())
+    assert not outcomes.is_done(1_000, set)
 
 
 def test_what_ended_before_anybody_listened_is_done_when_it_has_left_the_queue() -> None:
     outcomes = BatchOutcomes()
     outcomes.listen(3_000)
     outcomes.listen(9_000)
-    assert not outcomes.is_done(2_000, {2_000})
-    assert outcomes.is_done(2_000, {3_000})
-    assert not outcomes.is_done(3_000, ())
+    assert not outcomes.is_done(2_000, lambda: {2_000})
+    assert outcomes.is_done(2_000, lambda: {3_000})
+    assert not outcomes.is_done(3_000, set)
 
 
 def test_old_batches_are_forgotten(outcomes: BatchOutcomes) -> None:
     outcomes.succeed(1_000)
     outcomes.succeed(2_000)
     outcomes.forget(2_000)
-    assert not outcomes.is_done(1_000, ())
-    assert outcomes.is_done(2_000, ())
+    assert not outcomes.is_done(1_000, set)
+    assert outcomes.is_done(2_000, set)

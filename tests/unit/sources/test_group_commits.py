@@ -33,10 +33,10 @@ class Group:
             raise error
         self.committed.append(offsets[PLACE])
 
-    def is_done(self, batch_ms: int) -> bool:
-        if batch_ms in self.failed:
+    def is_done(self, batch_ms: int | None) -> bool:
+        if batch_ms in self.failed or (batch_ms is None and self.failed):
             raise BatchFailedError(batch=f"{batch_ms}", cause="no such column")
-        return batch_ms in self.done
+        return batch_ms is None or batch_ms in self.done
 
     def add(self, offset: int, batch_ms: int | None) -> None:
         def answered(offsets: Mapping[TopicPartition, int], error: DirectKafkaError | None) -> None:
@@ -68,6 +68,15 @@ def test_offsets_of_no_batch_go_at_once(group: Group) -> None:
     group.add(10, None)
     assert group.commits.flush(timeout_s=20)
     assert group.committed == [10]
+
+
+def test_offsets_of_no_batch_are_refused_once_a_batch_has_failed(group: Group) -> None:
+    group.failed = {1_000}
+    group.add(10, None)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == []
+    ((_, error),) = group.answers
+    assert isinstance(error, BatchFailedError)
 
 
 def test_offsets_of_a_batch_that_failed_are_answered_with_its_error(group: Group) -> None:
