@@ -1,7 +1,6 @@
 """Spark's executors, and an RDD whose tasks prefer some of them: what PySpark has no call for, asked of the JVM.
 
-Sources: ``SparkContext.makeRDD`` with preferences, ``BlockManagerMaster.getMemoryStatus``, which Spark's own direct
-stream asks too.
+Sources: ``SparkContext.makeRDD`` with preferences; ``AppStatusStore``, which the executors' page shows.
 """
 
 from __future__ import annotations
@@ -26,12 +25,14 @@ def executors(sc: SparkContext) -> list[Executor]:
     """The executors that are there now; none in ``local`` mode."""
     if sc._jsc.sc().isLocal():
         return []
-    managers = sc._jsc.sc().env().blockManager().master().getMemoryStatus().keysIterator()
+    # Not of the block manager's master, as Spark's own stream does: its classes name some that no jar of Spark has, and
+    # py4j looks at all of a class's methods.
+    summaries = sc._jsc.sc().statusStore().executorList(True)
     found = []
-    while managers.hasNext():
-        manager = managers.next()
-        if manager.executorId() != _DRIVER:
-            found.append(Executor(manager.host(), manager.executorId()))
+    for number in range(summaries.size()):
+        one = summaries.apply(number)
+        if one.id() != _DRIVER:
+            found.append(Executor(one.hostPort().rpartition(":")[0], one.id()))
     return sorted(found)
 
 
@@ -51,5 +52,5 @@ def placed_rdd(sc: SparkContext, values: Sequence[Any], locations: Sequence[str 
         return sc._jsc.parallelize(pickled, len(pickled))
     preferences = {one: jvm.PythonUtils.toSeq([one] if one else []) for one in set(locations)}
     placed = [jvm.scala.Tuple2(one, preferences[at]) for one, at in zip(pickled, locations, strict=True)]
-    tag = jvm.org.apache.spark.api.java.JavaSparkContext.fakeClassTag()
+    tag = jvm.scala.reflect.ClassTag.AnyRef()
     return sc._jsc.sc().makeRDD(jvm.PythonUtils.toSeq(placed), tag).toJavaRDD()

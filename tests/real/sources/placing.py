@@ -1,0 +1,61 @@
+"""A program with two executors: on which of them is each partition read? Prints one line of JSON for each strategy.
+
+Run by test_placing.py, since a process has one SparkContext. Arguments: the brokers' addresses and a topic of four
+partitions.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark import SparkConf, SparkContext
+
+import directkafka as dk
+
+HOST = "127.0.0.1"
+PARTITIONS = range(4)
+RUNS = 3
+
+
+def executor_of(records: Iterator[dk.ConsumerRecord]) -> Iterator[tuple[int, str]]:
+    """The partition, and the executor that reads it: each has a folder of its own, named by its number."""
+    yield next(records).partition, Path.cwd().name
+
+
+def main(servers: str, topic: str) -> None:
+    conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("placing")
+    # A task waits for the executor that it prefers.
+    conf.set("spark.locality.wait", "20s").set("spark.ui.enabled", "false").set("spark.driver.host", HOST)
+    sc = SparkContext(conf=conf)
+    sc.setLogLevel("ERROR")
+    # Both executors are there once each has run a task.
+    while len(set(sc.parallelize(range(8), 8).map(lambda _: Path.cwd().name).collect())) < 2:
+        pass
+    ranges = [dk.OffsetRange(topic, partition, 0, 10) for partition in PARTITIONS]
+    warned: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: warned.append(record.getMessage())  # type: ignore[method-assign]
+    logging.getLogger("directkafka").addHandler(handler)
+    for name, strategy in {
+        "consistent": dk.PreferConsistent(),
+        "brokers": dk.PreferBrokers(),
+        "fixed": dk.PreferFixed({dk.TopicPartition(topic, 0): HOST}),
+        "nowhere": dk.PreferFixed({dk.TopicPartition(topic, 0): "no-such-host"}),
+    }.items():
+        warned.clear()
+        runs = []
+        for number in range(RUNS):
+            # Another order each time: what counts is the partition.
+            given = ranges[number:] + ranges[:number]
+            rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, given, strategy)
+            runs.append(dict(rdd.mapPartitions(executor_of).collect()))
+        print(json.dumps({"strategy": name, "runs": runs, "warned": warned}), flush=True)
+    sc.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
