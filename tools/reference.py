@@ -367,6 +367,8 @@ def faults() -> Iterator[str]:
     )
     yield from _markdown(inspect.getdoc(module).partition("\n\n")[2])  # type: ignore[union-attr]
     yield _items((f"`{point}`", _sentence(what)) for point, what in module.FAULT_POINTS.items())
+    yield "Those of a direct stream, whose batches have steps of their own:"
+    yield _items((f"`{point}`", _sentence(what)) for point, what in module.STREAM_FAULT_POINTS.items())
 
 
 # Public names -----------------------------------------------------------------------------------------------

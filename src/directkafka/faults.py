@@ -20,7 +20,7 @@ from collections import Counter
 
 from directkafka.errors import OptionError
 
-__all__ = ["FAULT_POINTS", "InjectedFaultError", "reach"]
+__all__ = ["FAULT_POINTS", "STREAM_FAULT_POINTS", "InjectedFaultError", "reach"]
 
 ENVIRONMENT_NAME = "DIRECTKAFKA_FAULTS"
 ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
@@ -54,6 +54,15 @@ FAULT_POINTS: dict[str, str] = {
     "batch.reported": "5. progress is told to the outside",
 }
 
+#: The points of a direct stream, whose batches have steps of their own (:mod:`directkafka.sources.direct_planner`).
+STREAM_FAULT_POINTS: dict[str, str] = {
+    "stream.planned": "1. a batch has its ranges, Spark not yet its jobs",
+    "stream.done": "3. all outputs have succeeded, offsets are not yet sent to the group",
+    "stream.committed": "4. the group has the offsets, nobody has been told",
+}
+
+_ALL = {**FAULT_POINTS, **STREAM_FAULT_POINTS}
+
 _ACTIONS = ("kill", "stop", "raise")
 _passes: Counter[str] = Counter()
 
@@ -66,7 +75,7 @@ def reach(point: str) -> None:
     """Pass a fault point.
 
     Args:
-        point: a name of :data:`FAULT_POINTS`.
+        point: a name of :data:`FAULT_POINTS` or :data:`STREAM_FAULT_POINTS`.
 
     Raises:
         InjectedFaultError: when the environment arms this point with ``raise``.
@@ -75,7 +84,7 @@ def reach(point: str) -> None:
     armed = os.environ.get(ENVIRONMENT_NAME)
     if armed is None:
         return
-    assert point in FAULT_POINTS, point
+    assert point in _ALL, point
     _passes[point] += 1
     for name, count, action in _parse(armed):
         if name == point and count == _passes[point] and _claim():
@@ -87,12 +96,12 @@ def _parse(armed: str) -> list[tuple[str, int, str]]:
     for rule in filter(None, (part.strip() for part in armed.split(","))):
         target, _, action = rule.partition("=")
         name, _, count = target.partition("@")
-        if name not in FAULT_POINTS or action not in _ACTIONS or not (count or "1").isdigit():
+        if name not in _ALL or action not in _ACTIONS or not (count or "1").isdigit():
             raise OptionError(
                 option=rule,
                 where=ENVIRONMENT_NAME,
                 reason=f"expected POINT[@COUNT]=ACTION with an action of {', '.join(_ACTIONS)} and a point of "
-                + ", ".join(FAULT_POINTS),
+                + ", ".join(_ALL),
             )
         rules.append((name, int(count or "1"), action))
     return rules

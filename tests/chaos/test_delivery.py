@@ -18,6 +18,7 @@ import psycopg
 import pytest
 from tests.real.kafka.logs import produce, until
 
+import directkafka as dk
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java
 
@@ -38,13 +39,14 @@ class Setting:
     folder: Path
 
     @contextmanager
-    def running(self, example: str, *, crash: str = "") -> Iterator[subprocess.Popen[str]]:
+    def running(self, example: str, *, crash: str = "", faults: str = "") -> Iterator[subprocess.Popen[str]]:
         """The example's process, from the moment on when its context has started."""
         environment = {
             **os.environ, "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder),
-            "CRASH": crash, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
+            "CRASH": crash, "DIRECTKAFKA_FAULTS": faults,
+            "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
         }  # fmt: skip
-        with (self.folder / f"{example}{'-crash' if crash else ''}.log").open("w") as log:
+        with (self.folder / f"{example}{'-crash' if crash or faults else ''}.log").open("w") as log:
             process = subprocess.Popen(
                 [sys.executable, "-W", "ignore", str(EXAMPLES / f"{example}.py")],
                 env=environment, stdout=subprocess.PIPE, stderr=log, text=True, start_new_session=True,
@@ -67,6 +69,11 @@ class Setting:
         with psycopg.connect(self.dsn) as connection:
             return connection.execute(statement).fetchall()  # type: ignore[arg-type]
 
+    def committed(self, group: str) -> dict[int, int]:
+        """The offsets of the group, by partition."""
+        with dk.Cluster({"bootstrap.servers": self.kafka}) as cluster:
+            return {one.partition: offset for one, offset in cluster.committed(group).items()}
+
     def output(self) -> Counter[tuple[int, int]]:
         """How often each record is in the table."""
         return Counter(self.query("SELECT partition, kafka_offset FROM output"))  # type: ignore[arg-type]
@@ -74,9 +81,9 @@ class Setting:
     def wait(self, condition: Callable[[], Any], what: str) -> None:
         until(condition, what, WAIT_S)
 
-    def crash(self, example: str, where: str, *words: str) -> None:
+    def crash(self, example: str, where: str, *words: str, faults: str = "") -> None:
         """Start the example, give it words, and wait until it has died."""
-        with self.running(example, crash=where) as process:
+        with self.running(example, crash=where, faults=faults) as process:
             self.produce(*words)
             assert process.wait(WAIT_S) == -signal.SIGKILL
 
@@ -129,6 +136,43 @@ def test_at_least_once_from_the_smallest_offset_doubles_records_and_loses_none(s
     found = setting.output()
     assert found.keys() == ALL
     assert max(found.values()) > 1
+
+
+def test_at_least_once_by_a_group_doubles_records_and_loses_none(setting: Setting) -> None:
+    setting.crash("at_least_once_group", "after a partition", *WORDS)
+    with setting.running("at_least_once_group"):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    found = setting.output()
+    assert found.keys() == ALL
+    assert max(found.values()) > 1
+
+
+@pytest.mark.parametrize(
+    ("example", "faults"),
+    [
+        ("at_least_once_checkpoint", "stream.planned@3=kill"),
+        ("at_least_once_group", "stream.planned@3=kill"),
+        ("at_least_once_group", "stream.done@2=kill"),
+        ("at_least_once_group", "stream.committed@2=kill"),
+    ],
+)
+def test_a_stream_killed_between_two_steps_repeats_what_is_not_committed_and_nothing_else(
+    setting: Setting, example: str, faults: str
+) -> None:
+    with setting.running(example, faults=faults) as process:
+        setting.produce(*WORDS[:50])
+        setting.wait(lambda: setting.output() or process.poll() is not None, "a first batch")
+        setting.produce(*WORDS[50:])
+        assert process.wait(WAIT_S) == -signal.SIGKILL
+    committed = setting.committed("delivery-" + setting.topic)
+    with setting.running(example):
+        setting.produce(*MORE)
+        setting.wait(lambda: setting.output().keys() >= ALL, "all records")
+    found = setting.output()
+    assert found.keys() == ALL
+    again = {place for place, count in found.items() if count > 1}
+    assert all(offset >= committed.get(partition, 0) for partition, offset in again)
 
 
 def test_idempotent_writes_under_a_checkpoint_are_exactly_once(setting: Setting) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import directkafka
 from directkafka.errors import DirectKafkaError
-from directkafka.faults import FAULT_POINTS
+from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
 from directkafka.kafka import decode, fetch
 from directkafka.pipeline import session, spec
 from directkafka.sinks import copy_rows
@@ -98,6 +98,15 @@ def test_the_crash_table_names_a_test_for_each_row() -> None:
     for point, test in used.items():
         text = (ROOT / named[test]).read_text()
         assert point in text or "for point in FAULT_POINTS" in text
+
+
+def test_the_table_of_streams_has_a_row_for_each_of_their_fault_points_and_names_its_test() -> None:
+    table = section("A batch of a direct stream")
+    assert first_cells(table) == list(STREAM_FAULT_POINTS)
+    [(file, name)] = re.findall(r"`(tests/chaos/\w+\.py)`,\s+`(\w+)`", table)
+    text = (ROOT / file).read_text()
+    assert f"def {name}(" in text
+    assert [point for point in STREAM_FAULT_POINTS if f"{point}@" not in text] == []
 
 
 CRASH_POINTS = section("Crash points of the exactly-once systems")

@@ -11,7 +11,7 @@ import pytest
 
 from directkafka import faults
 from directkafka.errors import OptionError
-from directkafka.faults import FAULT_POINTS, InjectedFaultError, reach
+from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS, InjectedFaultError, reach
 
 POINT = "commit.begun"
 
@@ -32,7 +32,7 @@ def arm(monkeypatch: pytest.MonkeyPatch, rules: str, *, once: Path | None = None
 def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch) -> None:
     def fired() -> list[str]:
         found = []
-        for point in FAULT_POINTS:
+        for point in (*FAULT_POINTS, *STREAM_FAULT_POINTS):
             try:
                 reach(point)
             except InjectedFaultError:
@@ -90,6 +90,7 @@ def test_points_are_listed_in_the_order_of_the_commit_protocol() -> None:
     steps = [int(text.partition(".")[0]) for text in FAULT_POINTS.values()]
     assert steps == sorted(steps)
     assert set(steps) == {1, 2, 3, 4, 5}
+    assert [int(text[0]) for text in STREAM_FAULT_POINTS.values()] == [1, 3, 4]
 
 
 def run(action: str) -> subprocess.Popen[bytes]:

@@ -1,5 +1,12 @@
 """The driver's part of a direct stream: from the time of a batch to its RDD.
 
+A batch goes through four steps; the points between them are fault points:
+
+1. **Plan**: Spark asks for the RDD of a time, and the ranges are decided (``stream.planned``).
+2. **Run**: Spark writes its checkpoint, if there is one, and runs the outputs.
+3. **Done**: Spark says that all of them have succeeded (``stream.done``).
+4. **Commit**: what ``commit_async`` has queued goes to the group, in order (``stream.committed``).
+
 Spark calls the planner once for each output of each batch, pickles it with every checkpoint, and calls the pickled
 copies after a restart. So three things hold:
 
@@ -27,6 +34,7 @@ from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
 from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.faults import reach
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
 from directkafka.options import SourceOptions
 from directkafka.planning.direct import DirectBatch, added_partitions, check_planned, plan_direct, start_positions
@@ -242,6 +250,7 @@ class DirectPlanner:
             # Records that came before a partition was noticed are left out where the reset says latest.
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
+        reach("stream.planned")
         # Warns where retention is about to overtake.
         self.cluster().tell(_unread(state, pending))
         if self.jvm is not None:

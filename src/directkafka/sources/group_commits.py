@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from directkafka.errors import DirectKafkaError
+from directkafka.faults import reach
 from directkafka.offsets import TopicPartition
 from directkafka.stream_errors import OffsetsNotCommittedError
 
@@ -108,7 +109,9 @@ class GroupCommits:
                 if not self._is_done(first.batch_ms):
                     time.sleep(_LOOK_S)
                     continue
+                reach("stream.done")
                 self._commit(first.offsets)
+                reach("stream.committed")
             except DirectKafkaError as failure:
                 error = failure
             except Exception as failure:  # noqa: BLE001 - Spark's or the system's; the next commit may succeed
