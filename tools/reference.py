@@ -127,17 +127,18 @@ def stream_settings() -> Iterator[str]:
     """What a direct stream and an RDD read beside the client's settings."""
     from directkafka.options.consumer import consumer_specs
     from directkafka.options.rates import rate_specs
+    from directkafka.options.read_policy import read_specs
 
     yield "# Settings of direct streams and RDDs"
     yield _filled(
         "For `dk.create_rdd` and `dk.create_direct_stream`. Their `kafka_params` are [the client's](options.md), "
-        "without the prefix `kafka.`, and those of the first list; rates are set in Spark's configuration, before the "
-        "context is made."
+        "without the prefix `kafka.`, and those of the first list; the others are set in Spark's configuration, before "
+        "the context is made."
     )
     yield "## In `kafka_params`"
     yield from (_option(spec, "") for spec in consumer_specs())
     yield "## In Spark's configuration"
-    yield from (_option(spec, "") for spec in rate_specs())
+    yield from (_option(spec, "") for spec in (*rate_specs(), *read_specs()))
 
 
 def sink_options() -> Iterator[str]:

@@ -198,6 +198,7 @@ class DirectPlanner:
                         client=given.client,
                         group_id=given.group_id,
                         columns=RECORD_FIELDS,
+                        poll_timeout_ms=self.plan.poll_timeout_ms,
                     )
                 )
             return self._cluster

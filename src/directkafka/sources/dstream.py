@@ -23,7 +23,7 @@ from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.group_commits import CommitCallback, Queued
 from directkafka.sources.guarded_stream import GuardedStream
 from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
-from directkafka.sources.rdd import check_handlers, is_strict
+from directkafka.sources.rdd import check_handlers, read_policy
 from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
 
 __all__ = ["DirectStream", "create_direct_stream"]
@@ -111,13 +111,17 @@ def create_direct_stream(
     if waiting_batches_max is not None and waiting_batches_max < 1:
         raise OptionError(option="waiting_batches_max", reason=f"expected a number from 1, found {waiting_batches_max}")
     sc = ssc.sparkContext
+    policy = read_policy(sc)
     plan = StreamPlan(
         stream_id=uuid.uuid4().hex,
         options=ConsumerOptions.read(consumer_strategy),
         rates=rate_policy(sc),
         partition_config=per_partition_config,
         location=location_strategy or PreferConsistent(),
-        read=ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc)),
+        read=ReadRecords(
+            message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps
+        ),
+        poll_timeout_ms=policy.poll_timeout_ms,
         interval_ms=ssc._jssc.ssc().graph().batchDuration().milliseconds(),
         waiting_batches_max=waiting_batches_max,
         program=Program.running(),

@@ -20,6 +20,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
+from directkafka.options.read_policy import ReadPolicy
 from directkafka.planning.explicit import check_overlaps, losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, PreferConsistent, place
@@ -39,9 +40,9 @@ __all__ = [
     "check_handlers",
     "create_rdd",
     "forget_ranges",
-    "is_strict",
     "located",
     "offset_ranges",
+    "read_policy",
     "remember_ranges",
 ]
 
@@ -49,8 +50,6 @@ log = logging.getLogger("directkafka.source")
 
 #: What a record of the direct API has.
 RECORD_FIELDS = (*RECORD_COLUMNS, HEADERS)
-
-_ALLOW_GAPS = "spark.streaming.kafka.allowNonConsecutiveOffsets"
 
 #: What a few records may take in a fetch, at least and for each.
 _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
@@ -192,8 +191,10 @@ def create_rdd(
             cluster.view(partitions),
             look_again=lambda: cluster.view(partitions),
         )
-    tasks = [_led(task_of(one, view, cluster.options, columns=RECORD_FIELDS), leaders or {}) for one in ranges]
-    read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=is_strict(sc))
+    policy = read_policy(sc)
+    fields = {"columns": RECORD_FIELDS, "poll_timeout_ms": policy.poll_timeout_ms}
+    tasks = [_led(task_of(one, view, cluster.options, **fields), leaders or {}) for one in ranges]
+    read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
     return KafkaRDD(sc, tasks, read, located(sc, tasks, location_strategy or PreferConsistent(), view))
 
 
@@ -237,9 +238,9 @@ def forget_ranges(key: RDDKey) -> None:
     _RANGES_OF_JVM_RDDS.pop(key, None)
 
 
-def is_strict(sc: SparkContext) -> bool:
-    """Whether the program says that its ranges have no gaps."""
-    return (sc.getConf().get(_ALLOW_GAPS) or "").lower() == "false"
+def read_policy(sc: SparkContext) -> ReadPolicy:
+    """What the context's settings say about reads."""
+    return ReadPolicy.from_spark_conf(dict(sc.getConf().getAll()))
 
 
 def located(

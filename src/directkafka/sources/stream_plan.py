@@ -80,6 +80,7 @@ class StreamPlan:
         rates, partition_config: how fast.
         location: where tasks run if they may choose.
         read: what tasks make of records.
+        poll_timeout_ms: longest time without progress of a task, in milliseconds.
         interval_ms: between two batches.
         waiting_batches_max: when so many batches wait or run, the next one is empty; None for no bound.
         program: what made the stream.
@@ -91,6 +92,7 @@ class StreamPlan:
     partition_config: PerPartitionConfig | None
     location: LocationStrategy
     read: ReadRecords
+    poll_timeout_ms: int
     interval_ms: int
     waiting_batches_max: int | None
     program: Program

@@ -16,6 +16,7 @@ from tests.real.kafka.proxy import KafkaProxy, advertise
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
+from directkafka.options.read_policy import ReadPolicy
 from directkafka.sources import rdd as rdd_module
 from directkafka.stream_errors import NonConsecutiveOffsetsError
 
@@ -39,7 +40,7 @@ def params(servers: str) -> dict[str, object]:
 @pytest.fixture
 def strict(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the program had set allowNonConsecutiveOffsets to false; a running context's settings stand."""
-    monkeypatch.setattr(rdd_module, "is_strict", lambda sc: True)
+    monkeypatch.setattr(rdd_module, "read_policy", lambda sc: ReadPolicy(may_have_gaps=False))
 
 
 def whole(topic: str, count: int = 50, partitions: int = 2) -> list[OffsetRange]:
