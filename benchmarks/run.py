@@ -35,6 +35,8 @@ GROUPS = (
     "streams",
     "partitions",
     "lengths",
+    "rdds",
+    "dstreams",
     "writes",
     "postgres",
     "appends",
@@ -125,6 +127,8 @@ def _measures(
         "streams": lambda: streams.micro_batches(spark(), servers, repeat=repeat),
         "partitions": lambda: growth.partitions(spark(), servers, **counted),
         "lengths": lambda: growth.lengths(spark(), servers, longest=arguments.longest, repeat=repeat),
+        "rdds": lambda: import_module("direct").rdds(spark(), servers, **counted),
+        "dstreams": lambda: import_module("direct").dstreams(spark(), servers),
         "writes": lambda: writes.writes(spark(), servers, **counted),
         **_sinks(spark, database, servers, rows),
     }

@@ -7,12 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import forget_connections, produce
+from tests.real.sources.dstreams import INTERVAL_S
 from tests.real.sources.queries import Output
 
 import directkafka
+from directkafka.options.rates import RatePolicy
+from directkafka.sources import dstream as dstream_module
 from directkafka.testing import KafkaBroker
 
 QUICK = {
@@ -86,3 +91,26 @@ def hundred(servers: str, create_topic: Callable[..., str]) -> str:
 def with_defaults(servers: str, options: dict[str, object]) -> dict[str, str]:
     named = {name.replace("__", "."): str(value) for name, value in options.items()}
     return {"kafka.bootstrap.servers": servers, **QUICK, **named}
+
+
+@pytest.fixture
+def sc(spark: SparkSession) -> SparkContext:
+    return spark.sparkContext
+
+
+@pytest.fixture
+def context(sc: SparkContext) -> Iterator[StreamingContext]:
+    """A context that is stopped at the end, whatever the test did with it."""
+    found = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+    yield found
+    found.stop(stopSparkContext=False)
+
+
+@pytest.fixture
+def rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """``rates(rate_max=...)``: as if the program had these settings; a running context's own stand."""
+
+    def choose(**fields: Any) -> None:
+        monkeypatch.setattr(dstream_module, "rate_policy", lambda sc: RatePolicy(**fields))
+
+    return choose

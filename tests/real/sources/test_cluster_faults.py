@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
+from pyspark.streaming import StreamingContext
 from tests.real.kafka.cluster import heal, partition_of, place_on
 from tests.real.kafka.logs import (
     WAIT_S,
@@ -26,8 +27,10 @@ from tests.real.kafka.logs import (
     start_offset,
     until,
 )
+from tests.real.sources.dstreams import Collected, place, running
 from tests.real.sources.queries import failure_of
 
+import directkafka as dk
 from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -243,3 +246,21 @@ def test_a_batch_read_goes_on_behind_what_retention_took_when_that_is_allowed(
     options = options_of(cluster, flights, failOnDataLoss="false")
     lost_from, lost_until = lost_in(read_batch(session, options, held, partial(expire, cluster, flights)), expected)
     assert 0 < lost_from < lost_until == start_offset(cluster.bootstrap_servers, flights)
+
+
+# Direct streams.
+
+
+@pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")
+def test_a_direct_stream_goes_on_with_the_new_leader(
+    context: StreamingContext, cluster: KafkaBroker, flights: str, rates: Callable[..., None]
+) -> None:
+    """Tasks of batches that were planned before look the new leader up themselves."""
+    rates(rate_max=2_000)
+    params = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(flights, params)).map(place))
+    with running(context):
+        seen.wait_for(1)
+        cluster.kill(partition_of(cluster.bootstrap_servers, flights).leader)
+        found = seen.wait_for(COUNT)
+    assert found == [(flights, 0, offset) for offset in range(COUNT)]

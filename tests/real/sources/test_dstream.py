@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -15,93 +14,25 @@ import pytest
 from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
-from pyspark.sql import SparkSession
-from pyspark.streaming import DStream, StreamingContext
+from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import add_partitions, admin, produce, until
+from tests.real.sources.dstreams import INTERVAL_S, Collected, Place, place, places, running
 from tests.real.sources.test_starts import commit
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
 from directkafka.errors import OptionError
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
-from directkafka.sources import dstream as dstream_module
 from directkafka.sources.dstream import DirectStream
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 
 CreateTopic = Callable[..., str]
-Place = tuple[str, int, int]
-INTERVAL_S = 0.3
-
-
-def place(record: dk.ConsumerRecord) -> Place:
-    return record.topic, record.partition, record.offset
-
-
-def places(topic: str, count: int, *, start: int = 0, partitions: int = 2) -> set[Place]:
-    return {(topic, partition, offset) for partition in range(partitions) for offset in range(start, count)}
-
-
-class Collected:
-    """What a stream's batches had."""
-
-    def __init__(self) -> None:
-        self.ranges: list[tuple[OffsetRange, ...]] = []
-        self.found: list[Any] = []
-
-    def add(self, rdd: RDD[Any]) -> None:
-        ranges, found = dk.offset_ranges(rdd), rdd.collect()
-        self.ranges.append(ranges)
-        self.found += found
-
-    def of(self, stream: DStream[Any]) -> Collected:
-        # Spark counts the arguments of a function's code, and a method's has one more.
-        stream.foreachRDD(lambda rdd: self.add(rdd))  # noqa: PLW0108
-        return self
-
-    def wait_for(self, count: int) -> list[Any]:
-        until(lambda: len(self.found) >= count, f"{count} items, found {len(self.found)}")
-        return self.found
-
-    def not_empty(self) -> list[tuple[OffsetRange, ...]]:
-        return [ranges for ranges in self.ranges if ranges]
-
-
-@pytest.fixture
-def sc(spark: SparkSession) -> SparkContext:
-    return spark.sparkContext
 
 
 @pytest.fixture
 def params(servers: str) -> dict[str, object]:
     return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
-
-
-@pytest.fixture
-def context(sc: SparkContext) -> Iterator[StreamingContext]:
-    """A context that is stopped at the end, whatever the test did with it."""
-    found = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
-    yield found
-    found.stop(stopSparkContext=False)
-
-
-@contextmanager
-def running(context: StreamingContext) -> Iterator[StreamingContext]:
-    context.start()
-    try:
-        yield context
-    finally:
-        context.stop(stopSparkContext=False)
-
-
-@pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """``rates(rate_max=...)``: as if the program had these settings; a running context's own stand."""
-
-    def choose(**fields: Any) -> None:
-        monkeypatch.setattr(dstream_module, "rate_policy", lambda sc: RatePolicy(**fields))
-
-    return choose
 
 
 # Where it starts, and what it reads.
@@ -304,7 +235,40 @@ def test_the_batch_s_records_are_in_spark_s_own_figures(
         until(lambda: 100 in counts, "the batch's 100 records")
 
 
+@pytest.mark.slow
+def test_a_context_that_is_started_twice_reads_each_record_once_and_a_second_one_is_refused(
+    context: StreamingContext, params: dict[str, object], sc: SparkContext, hundred: str
+) -> None:
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    second = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+    Collected().of(dk.create_direct_stream(second, dk.Subscribe(hundred, params)))
+    with running(context):
+        context.start()
+        with pytest.raises(Py4JJavaError, match="Only one StreamingContext may be started"):
+            second.start()
+        found = seen.wait_for(100)
+        until(lambda: len(seen.ranges) >= 4, "further batches")
+    assert Counter(found) == Counter(places(hundred, 50))
+
+
 # How fast.
+
+
+@pytest.mark.slow
+def test_topics_of_very_different_volume_get_their_share_of_each_batch(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
+    rates: Callable[..., None],
+) -> None:  # fmt: skip
+    large, small = create_topic(1), create_topic(1)
+    produce(servers, large, [b"x"] * 3_000)
+    produce(servers, small, [b"y"] * 30)
+    rates(feedback=FeedbackPolicy(), initial_rate=2_000)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place))
+    with running(context):
+        found = seen.wait_for(3_030)
+    assert Counter(found) == Counter(places(large, 3_000, partitions=1) | places(small, 30, partitions=1))
+    # 600 records, shared by lag: the small topic is neither starved nor read first.
+    assert {one.topic: one.count() for one in seen.ranges[0]} == {large: 594, small: 5}
 
 
 @pytest.mark.slow
@@ -376,149 +340,6 @@ def test_batches_that_wait_are_counted_and_bounded_by_choice(
     assert [one for one in sizes[1:] if one] == [10]
     assert sizes[1] == 0
     assert release.is_set()
-
-
-# When it fails.
-
-
-@pytest.mark.slow
-def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_after_it(
-    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
-) -> None:
-    group = "failing-" + hundred
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
-    batches: list[tuple[OffsetRange, ...]] = []
-    answers: list[dk.DirectKafkaError | None] = []
-
-    def write(rdd: RDD[Any]) -> None:
-        ranges = dk.offset_ranges(rdd)
-        batches.append(ranges)
-        stream.commit_async(ranges, lambda _, error: answers.append(error))
-        rdd.foreach(refuse_bad)
-
-    stream.foreachRDD(write)
-    context.start()
-    until(lambda: None in answers, "a first commit")
-    produce(servers, hundred, [b"bad"], partition=1)
-    with pytest.raises(Py4JJavaError, match="LookupError: a bad record at 50"):
-        context.awaitTermination(60)
-    ran = len(batches)
-    produce(servers, hundred, [b"good"] * 10)
-    until(lambda: any(answers), "the commit of the failed batch is refused")
-    context.stop(stopSparkContext=False)
-    assert len(batches) == ran
-    assert any(one.until_offset == 51 for one in batches[-1])
-    with Cluster(params) as cluster:
-        assert cluster.committed(group) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
-
-
-def refuse_bad(record: dk.ConsumerRecord) -> None:
-    if record.value == b"bad":
-        raise LookupError(f"a bad record at {record.offset}")
-
-
-def test_a_batch_that_fails_in_one_output_commits_in_none(
-    context: StreamingContext, params: dict[str, object], hundred: str
-) -> None:
-    group = "two-outputs-" + hundred
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
-    answers: list[dk.DirectKafkaError | None] = []
-    stream.foreachRDD(lambda rdd: stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error)))
-    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
-    context.start()
-    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
-        context.awaitTermination(60)
-    until(lambda: answers, "an answer")
-    assert all("the stream stands still" in str(one) for one in answers)
-    with Cluster(params) as cluster:
-        assert cluster.committed(group) == {}
-
-
-def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_committed(
-    context: StreamingContext, params: dict[str, object], hundred: str
-) -> None:
-    """Spark counts such a batch as done, and it is not among those that wait any more."""
-    group = "first-output-" + hundred
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
-    answers: list[dk.DirectKafkaError | None] = []
-    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
-    stream.filter(lambda one: True).foreachRDD(lambda rdd: queue(stream, rdd, answers))
-    context.start()
-    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
-        context.awaitTermination(60)
-    context.stop(stopSparkContext=False)
-    assert None not in answers
-    with Cluster(params) as cluster:
-        assert cluster.committed(group) == {}
-
-
-def queue(stream: DirectStream, rdd: RDD[Any], answers: list[dk.DirectKafkaError | None]) -> None:
-    stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error))
-
-
-@pytest.mark.slow
-def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_failed(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
-) -> None:
-    rates(rate_max=10)
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
-    sums: list[int] = []
-    asked: list[int] = []
-    check = stream._planner.check
-
-    def noted(ms: int) -> None:
-        asked.append(ms)
-        check(ms)
-
-    stream._planner.check = noted  # type: ignore[method-assign]
-
-    def fail_second(rdd: RDD[Any]) -> None:
-        sums.append(rdd.count())
-        if len(sums) == 2:
-            until(lambda: stream.waiting_batches() >= 3, "batches queue up")
-            asked.clear()
-            raise LookupError("the second batch")
-
-    stream.map(lambda one: (one.partition, 1)).reduceByKey(lambda one, two: one + two).foreachRDD(fail_second)
-    context.start()
-    with pytest.raises(Py4JJavaError, match="the second batch"):
-        context.awaitTermination(60)
-    until(lambda: len(asked) >= 12, "those that were queued are run, and more are planned")
-    context.stop(stopSparkContext=False)
-    assert len(sums) == 2, "nothing ran behind the batch that failed"
-
-
-@pytest.mark.slow
-def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_could_not_make(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
-) -> None:
-    """Its ranges are planned by then; the next batch would begin behind them."""
-    rates(rate_max=10)
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
-    found = Collected().of(stream)
-    calls: list[int] = []
-
-    def fail_first(rdd: RDD[Any]) -> RDD[Any]:
-        calls.append(1)
-        if len(calls) == 1:
-            raise LookupError("the first call")
-        return rdd
-
-    stream.transform(lambda rdd: fail_first(rdd)).foreachRDD(lambda rdd: None)  # noqa: PLW0108
-    planner, tries = stream._planner, list[int]()
-    plan = planner._rdd
-
-    def noted(ms: int, sc: SparkContext) -> Any:
-        tries.append(ms)
-        return plan(ms, sc)
-
-    planner._rdd = noted  # type: ignore[method-assign]
-    context.start()
-    with pytest.raises(Py4JJavaError, match="the first call"):
-        context.awaitTermination(60)
-    until(lambda: len(tries) >= 12, "Spark asks for the next batches")
-    context.stop(stopSparkContext=False)
-    assert found.found == [], "nothing behind the batch that Spark has dropped"
 
 
 # Offsets in the group.

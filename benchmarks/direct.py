@@ -1,0 +1,176 @@
+"""The direct API: RDDs of ranges beside what a Python user can write without it, and a stream of small batches."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, Producer, TopicPartition
+from figures import Figure, alternately, console, ratio, told
+from publish import RECORD_BYTES, publish
+
+import directkafka as dk
+
+__all__ = ["dstreams", "rdds"]
+
+_PARTITIONS = 2
+_CONSUMED_AT_ONCE = 10_000
+
+_INTERVAL_S = 0.5
+_BATCH_RECORDS = 1_000
+_SUSTAINED_S = 300
+#: What is left out at the start, while code is compiled and connections are made, in batches.
+_FIRST = 20
+
+
+def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]:
+    """The sum of all values' lengths: by Arrow batches, and record by record."""
+    topic = "rdd-lz4"
+    console.print(f"publishing {records:,} records of {RECORD_BYTES} bytes, lz4")
+    publish(servers, topic, records, codec="lz4", partitions=_PARTITIONS)
+    sc, params = spark.sparkContext, {"bootstrap.servers": servers}
+    with dk.Cluster(params) as cluster:
+        ranges = cluster.offset_ranges(topic)
+    expected = records * RECORD_BYTES
+
+    def by_batch() -> None:
+        sums = dk.create_rdd(sc, params, ranges, arrow_handler=_value_bytes_of_batch)
+        assert sums.sum() == expected
+
+    def by_record() -> None:
+        lengths = dk.create_rdd(sc, params, ranges, message_handler=_value_bytes)
+        assert lengths.sum() == expected
+
+    def consumed() -> None:
+        given = [(servers, one.topic, one.partition, one.from_offset, one.until_offset) for one in ranges]
+        assert sc.parallelize(given, len(given)).mapPartitions(_consumed_bytes).sum() == expected
+
+    seconds = alternately({"arrow_handler": by_batch, "message_handler": by_record, "consume()": consumed}, repeat)
+    return [
+        ratio(
+            f"RDD, {side}, beside consume() in mapPartitions",
+            seconds,
+            over="consume()",
+            side=side,
+            required=required,
+            records=records,
+        )
+        for side, required in (("arrow_handler", 4.0), ("message_handler", 1.5))
+    ]
+
+
+def _value_bytes_of_batch(batch: Any) -> Iterable[int]:
+    return [pc.sum(pc.binary_length(batch.column("value"))).as_py()]
+
+
+def _value_bytes(record: dk.ConsumerRecord) -> int:
+    return len(record.value or b"")
+
+
+def _consumed_bytes(given: Iterable[tuple[str, str, int, int, int]]) -> Iterator[int]:
+    """The best that can be written in Python without us: many messages a call, and nothing kept of them."""
+    for servers, topic, partition, start, end in given:
+        consumer = Consumer(
+            {
+                "bootstrap.servers": servers,
+                "group.id": "benchmark",
+                "enable.auto.commit": False,
+                "queued.max.messages.kbytes": 256 * 1024,
+                "fetch.message.max.bytes": 8 * 1024 * 1024,
+                "check.crcs": True,
+            }
+        )
+        consumer.assign([TopicPartition(topic, partition, start)])
+        left = end - start
+        while left:
+            messages = consumer.consume(min(left, _CONSUMED_AT_ONCE), timeout=30)
+            assert messages, "no message within 30 s"
+            left -= len(messages)
+            yield sum(len(one.value() or b"") for one in messages)
+        consumer.close()
+
+
+def dstreams(spark: Any, servers: str, *, seconds: int = _SUSTAINED_S) -> list[Figure]:
+    """Batches of 1,000 records each half second: how long from a batch's time to its end, and whether they queue."""
+    from pyspark.streaming import StreamingContext
+    from pyspark.streaming.listener import StreamingListener
+
+    topic = "dstream"
+    publish(servers, topic, _BATCH_RECORDS, codec="lz4", partitions=_PARTITIONS)
+    console.print(f"a stream with {_BATCH_RECORDS:,} records each {_INTERVAL_S:g} s, for {seconds} s")
+    batches: list[tuple[int, int]] = []
+
+    class Delays(StreamingListener):
+        def onBatchCompleted(self, batchCompleted: Any) -> None:  # noqa: N802, N803 - Spark's names
+            info = batchCompleted.batchInfo()
+            batches.append((info.numRecords(), info.totalDelay()))
+
+    context = StreamingContext(spark.sparkContext, _INTERVAL_S)  # type: ignore[arg-type]
+    context.addStreamingListener(Delays())
+    stream = dk.create_direct_stream(context, dk.Subscribe(topic, {"bootstrap.servers": servers}))
+    found: list[int] = []
+    waiting: list[int] = []
+
+    def write(rdd: Any) -> None:
+        found.append(rdd.map(_value_bytes).sum())
+        waiting.append(stream.waiting_batches())
+
+    stream.foreachRDD(write)
+    context.start()
+    stopping = threading.Event()
+    feeding = threading.Thread(target=_feed, args=(servers, topic, stopping), daemon=True)
+    feeding.start()
+    time.sleep(seconds)
+    stopping.set()
+    feeding.join()
+    context.stop(stopSparkContext=False, stopGraceFully=True)
+    delays = [delay for _, delay in batches[_FIRST:]]
+    sizes = [size for size, _ in batches[_FIRST:-2]]
+    detail = (
+        f"{len(delays)} batches of {statistics.median(sizes):.0f} records in the middle, delay in the middle "
+        f"{statistics.median(delays):.0f} ms, of the slowest {max(delays)} ms"
+    )
+    assert sum(found) > 0
+    assert len(delays) > seconds / _INTERVAL_S * 0.9 - _FIRST, f"only {len(delays)} batches in {seconds} s"
+    name = f"DStream, {_BATCH_RECORDS:,} records each {_INTERVAL_S:g} s"
+    late = sum(delay > 1000 * _INTERVAL_S for delay in delays) / len(delays)
+    return [
+        told(
+            Figure(
+                name=f"{name}, total delay, 99 of 100 at most",
+                value=statistics.quantiles(delays, n=100)[98],
+                unit="ms",
+                required=1000 * _INTERVAL_S,
+                at_most=True,
+                detail=detail,
+            )
+        ),
+        told(Figure(name=f"{name}, later than the interval", value=100 * late, unit="%", required=None)),
+        told(
+            Figure(
+                name=f"{name}, batches that wait at the end",
+                value=max(waiting[-20:]),
+                unit="batches",
+                required=1,
+                at_most=True,
+                detail=f"at most {max(waiting[_FIRST:])} at any time",
+            )
+        ),
+    ]
+
+
+def _feed(servers: str, topic: str, stopping: threading.Event) -> None:
+    """As many records each interval, evenly over the partitions."""
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 5})
+    value = b"x" * RECORD_BYTES
+    due = time.monotonic()
+    while not stopping.wait(max(0.0, due - time.monotonic())):
+        for number in range(_BATCH_RECORDS // 10):
+            producer.produce(topic, value, partition=number % _PARTITIONS)
+        producer.poll(0)
+        due += _INTERVAL_S / 10
+    producer.flush(30)

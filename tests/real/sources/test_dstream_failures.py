@@ -1,0 +1,237 @@
+"""Direct streams whose batches fail: what runs and what is committed behind them, which is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark import RDD, SparkContext
+from pyspark.streaming import StreamingContext
+from tests.real.kafka.logs import produce, until
+from tests.real.sources.dstreams import INTERVAL_S, Collected
+
+import directkafka as dk
+from directkafka import Cluster, OffsetRange, TopicPartition
+from directkafka.sources.dstream import DirectStream
+
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
+
+
+@pytest.fixture
+def params(servers: str) -> dict[str, object]:
+    return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+
+
+@pytest.mark.slow
+def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_after_it(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    group = "failing-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    batches: list[tuple[OffsetRange, ...]] = []
+    answers: list[dk.DirectKafkaError | None] = []
+
+    def write(rdd: RDD[Any]) -> None:
+        ranges = dk.offset_ranges(rdd)
+        batches.append(ranges)
+        stream.commit_async(ranges, lambda _, error: answers.append(error))
+        rdd.foreach(refuse_bad)
+
+    stream.foreachRDD(write)
+    context.start()
+    until(lambda: None in answers, "a first commit")
+    produce(servers, hundred, [b"bad"], partition=1)
+    with pytest.raises(Py4JJavaError, match="LookupError: a bad record at 50"):
+        context.awaitTermination(60)
+    ran = len(batches)
+    produce(servers, hundred, [b"good"] * 10)
+    until(lambda: any(answers), "the commit of the failed batch is refused")
+    context.stop(stopSparkContext=False)
+    assert len(batches) == ran
+    assert any(one.until_offset == 51 for one in batches[-1])
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
+
+
+def refuse_bad(record: dk.ConsumerRecord) -> None:
+    if record.value == b"bad":
+        raise LookupError(f"a bad record at {record.offset}")
+
+
+def test_a_batch_that_fails_in_one_output_commits_in_none(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    group = "two-outputs-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    answers: list[dk.DirectKafkaError | None] = []
+    stream.foreachRDD(lambda rdd: stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error)))
+    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
+    context.start()
+    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        context.awaitTermination(60)
+    until(lambda: answers, "an answer")
+    assert all("the stream stands still" in str(one) for one in answers)
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {}
+
+
+def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_committed(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    """Spark counts such a batch as done, and it is not among those that wait any more."""
+    group = "first-output-" + hundred
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
+    answers: list[dk.DirectKafkaError | None] = []
+    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
+    stream.filter(lambda one: True).foreachRDD(lambda rdd: queue(stream, rdd, answers))
+    context.start()
+    with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
+        context.awaitTermination(60)
+    context.stop(stopSparkContext=False)
+    assert None not in answers
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {}
+
+
+def queue(stream: DirectStream, rdd: RDD[Any], answers: list[dk.DirectKafkaError | None]) -> None:
+    stream.commit_async(dk.offset_ranges(rdd), lambda _, error: answers.append(error))
+
+
+@pytest.mark.slow
+def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_failed(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    rates(rate_max=10)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    sums: list[int] = []
+    asked: list[int] = []
+    check = stream._planner.check
+
+    def noted(ms: int) -> None:
+        asked.append(ms)
+        check(ms)
+
+    stream._planner.check = noted  # type: ignore[method-assign]
+
+    def fail_second(rdd: RDD[Any]) -> None:
+        sums.append(rdd.count())
+        if len(sums) == 2:
+            until(lambda: stream.waiting_batches() >= 3, "batches queue up")
+            asked.clear()
+            raise LookupError("the second batch")
+
+    stream.map(lambda one: (one.partition, 1)).reduceByKey(lambda one, two: one + two).foreachRDD(fail_second)
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the second batch"):
+        context.awaitTermination(60)
+    until(lambda: len(asked) >= 12, "those that were queued are run, and more are planned")
+    context.stop(stopSparkContext=False)
+    assert len(sums) == 2, "nothing ran behind the batch that failed"
+
+
+@pytest.mark.slow
+def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_could_not_make(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    """Its ranges are planned by then; the next batch would begin behind them."""
+    rates(rate_max=10)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    found = Collected().of(stream)
+    calls: list[int] = []
+
+    def fail_first(rdd: RDD[Any]) -> RDD[Any]:
+        calls.append(1)
+        if len(calls) == 1:
+            raise LookupError("the first call")
+        return rdd
+
+    stream.transform(lambda rdd: fail_first(rdd)).foreachRDD(lambda rdd: None)  # noqa: PLW0108
+    planner, tries = stream._planner, list[int]()
+    plan = planner._rdd
+
+    def noted(ms: int, sc: SparkContext) -> Any:
+        tries.append(ms)
+        return plan(ms, sc)
+
+    planner._rdd = noted  # type: ignore[method-assign]
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the first call"):
+        context.awaitTermination(60)
+    until(lambda: len(tries) >= 12, "Spark asks for the next batches")
+    context.stop(stopSparkContext=False)
+    assert found.found == [], "nothing behind the batch that Spark has dropped"
+
+
+@pytest.mark.slow
+def test_windows_state_and_two_streams_in_one_stand_still_too(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None], tmp_path: Path
+) -> None:
+    rates(rate_max=10)
+    context.checkpoint(str(tmp_path))
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    other = dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(partition_of)
+    failed: list[datetime] = []
+    called: dict[str, list[datetime]] = {}
+    asked: list[int] = []
+    check = stream._planner.check
+
+    def noted(ms: int) -> None:
+        asked.append(ms)
+        check(ms)
+
+    stream._planner.check = noted  # type: ignore[method-assign]
+
+    def fail_third(when: datetime, rdd: RDD[Any]) -> None:
+        called.setdefault("first", []).append(when)
+        if len(called["first"]) == 3:
+            until(lambda: stream.waiting_batches() >= 3, "batches queue up")
+            asked.clear()
+            failed.append(when)
+            raise LookupError("the third batch")
+
+    stream.foreachRDD(fail_third)
+    pairs = stream.map(partition_of)
+    length = 2 * INTERVAL_S
+    made = {
+        "window": pairs.window(length),  # type: ignore[arg-type]
+        "count by window": pairs.countByWindow(length, INTERVAL_S),  # type: ignore[arg-type]
+        "state": pairs.updateStateByKey(lambda new, old: sum(new) + (old or 0)).map(lambda one: one),
+        "union": other.union(pairs),
+        "join": other.join(pairs).filter(lambda one: True),
+    }
+    for name, one in made.items():
+        one.foreachRDD(lambda when, rdd, name=name: called.setdefault(name, []).append(when))
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the third batch"):
+        context.awaitTermination(120)
+    until(lambda: len(asked) >= 30, "those that were queued are run, and more are planned")
+    context.stop(stopSparkContext=False)
+    assert called.keys() == {"first", *made}
+    assert [name for name, times in called.items() if name != "first" and max(times) >= failed[0]] == []
+
+
+def partition_of(record: dk.ConsumerRecord) -> tuple[int, int]:
+    return record.partition, 1
+
+
+def test_a_message_handler_that_raises_fails_its_batch_and_offsets_stay(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    group = "handler-" + hundred
+    strategy = dk.Subscribe(hundred, params | {"group.id": group})
+    stream = dk.create_direct_stream(context, strategy, message_handler=refuse)
+    stream.foreachRDD(lambda rdd: (stream.commit_async(dk.offset_ranges(rdd)), rdd.count()))
+    context.start()
+    with pytest.raises(Py4JJavaError, match="LookupError: no carrier at 0"):
+        context.awaitTermination(60)
+    context.stop(stopSparkContext=False)
+    with Cluster(params) as cluster:
+        assert cluster.committed(group) == {}
+
+
+def refuse(record: dk.ConsumerRecord) -> None:
+    raise LookupError(f"no carrier at {record.offset}")
