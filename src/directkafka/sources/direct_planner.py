@@ -253,7 +253,7 @@ class DirectPlanner:
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         reach("stream.planned")
         # Warns where retention is about to overtake.
-        self.cluster().tell(_unread(state, pending))
+        self.cluster().tell(_unread(state, {ms, *pending}))
         if self.jvm is not None:
             # Batches that wait are asked for again after a crash, however long ago they were planned.
             oldest_ms = min((ms - self.jvm.remembered_ms(), *pending))
@@ -284,10 +284,10 @@ class DirectPlanner:
         )
 
 
-def _unread(state: StreamState, pending: Iterable[int]) -> dict[TopicPartition, int]:
+def _unread(state: StreamState, unfinished: Iterable[int]) -> dict[TopicPartition, int]:
     """The first offset of each partition that no finished batch has read."""
-    offsets = {one: here.start for one, here in state.progress.items()}
-    for one in chain.from_iterable(state.ranges.get(ms, ()) for ms in pending):
+    offsets = {one: here.end for one, here in state.progress.items()}
+    for one in chain.from_iterable(state.ranges.get(ms, ()) for ms in unfinished):
         offsets[one.topic_partition] = min(one.from_offset, offsets[one.topic_partition])
     return offsets
 

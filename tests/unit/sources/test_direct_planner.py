@@ -1,0 +1,301 @@
+"""What a direct stream plans, with a cluster and a scheduler that the test scripts; the RDDs are a real Spark's."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+import pytest
+from tests.unit.planning.views import T0, T1, seen, view
+
+from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
+from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.consumer import ConsumerOptions, Subscribe
+from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.planning.placement import PreferConsistent
+from directkafka.planning.rates import BatchTimes
+from directkafka.sources import direct_planner, second_look
+from directkafka.sources.direct_planner import DirectPlanner, batch_ms, planner_of
+from directkafka.sources.range_tasks import ReadRecords
+from directkafka.sources.stream_plan import Program, StreamPlan, StreamState
+from directkafka.stream_errors import BatchFailedError
+from directkafka.view import ClusterView, PartitionView
+
+INTERVAL_MS = 1_000
+KEPT_MS = 5_000
+
+
+class Cluster:
+    """Answers with what the test says the cluster has."""
+
+    def __init__(self) -> None:
+        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.told: list[dict[TopicPartition, int]] = []
+        self.looks = 0
+
+    def view(self, **_: bool) -> ClusterView:
+        self.looks += 1
+        return view(dict(self.partitions))
+
+    def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
+        return {}
+
+    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        self.told.append(dict(ends))
+
+    def tasks(self, ranges: Collection[OffsetRange], _: ClusterView) -> tuple[OffsetRange, ...]:
+        return tuple(ranges)
+
+    def close(self) -> None:
+        pass
+
+
+class Scheduler:
+    """Spark's, as far as the planner asks it."""
+
+    def __init__(self) -> None:
+        self.waiting: set[int] = set()
+
+    def pending(self) -> set[int]:
+        return set(self.waiting)
+
+    def remembered_ms(self) -> int:
+        return KEPT_MS
+
+    def report(self, *_: object) -> None:
+        pass
+
+
+class Ranges:
+    """In place of an RDD: its ranges."""
+
+    def __init__(self, _: object, tasks: tuple[OffsetRange, ...], *__: object) -> None:
+        self.offset_ranges = tasks
+
+
+class Tick:
+    ctx = None
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+@pytest.fixture
+def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DirectPlanner]]:
+    """``make(offsets=..., **fields of the plan)``: a planner over the cluster."""
+    monkeypatch.setattr(direct_planner, "KafkaRDD", Ranges)
+    monkeypatch.setattr(direct_planner, "located", lambda *_: ())
+    monkeypatch.setattr(direct_planner, "remember_ranges", lambda rdd: ("app", 1))
+    monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
+    made: list[str] = []
+
+    def planner(offsets: Mapping[TopicPartition, int] | None = None, **fields: Any) -> DirectPlanner:
+        params = {"bootstrap.servers": "h:1", "auto.offset.reset": "earliest"}
+        values: dict[str, Any] = {
+            "stream_id": f"stream {len(made)}",
+            "options": ConsumerOptions.read(Subscribe("t", params, offsets)),
+            "rates": RatePolicy(),
+            "partition_config": None,
+            "location": PreferConsistent(),
+            "read": ReadRecords(),
+            "poll_timeout_ms": 1_000,
+            "interval_ms": INTERVAL_MS,
+            "waiting_batches_max": None,
+            "program": Program.running(),
+            **fields,
+        }
+        one = DirectPlanner(StreamPlan(**values), StreamState())
+        made.append(values["stream_id"])
+        monkeypatch.setattr(one, "_cluster", cluster)
+        return one
+
+    yield planner
+    for name in made:
+        direct_planner._planners.pop(name, None)
+
+
+def at(seconds: int) -> datetime:
+    return datetime.fromtimestamp(1_700_000_000 + seconds)
+
+
+def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
+    return planner(at(seconds), Tick()).offset_ranges  # type: ignore[arg-type]
+
+
+def with_scheduler(planner: DirectPlanner) -> Scheduler:
+    scheduler = Scheduler()
+    planner.jvm = scheduler  # type: ignore[assignment]
+    planner.outcomes.listen(0)
+    return scheduler
+
+
+def test_a_time_has_its_ranges_once_whatever_has_come_since(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    first = ranges_at(planner, 1)
+    cluster.partitions = {T0: seen(0, 25)}
+    assert ranges_at(planner, 1) == first == (OffsetRange("t", 0, 0, 10),)
+    assert ranges_at(planner, 2) == (OffsetRange("t", 0, 10, 25),)
+    # Asked for again after another one, as a window does.
+    assert ranges_at(planner, 1) == first
+
+
+def test_a_copy_from_a_checkpoint_gives_batches_their_ranges_again_and_goes_on_behind_them(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner = make()
+    cluster.partitions = {T0: seen(0, 10)}
+    with_scheduler(planner)
+    assert ranges_at(planner, 1) == (OffsetRange("t", 0, 0, 10),)
+    copy = pickle.loads(pickle.dumps(planner))
+    assert copy is not planner, "the first one has run"
+    assert planner_of(planner.plan.stream_id) is copy
+    monkeypatch.setattr(copy, "_cluster", cluster)
+    with_scheduler(copy)
+    cluster.partitions = {T0: seen(0, 25)}
+    assert ranges_at(copy, 1) == (OffsetRange("t", 0, 0, 10),)
+    assert ranges_at(copy, 2) == (OffsetRange("t", 0, 10, 25),)
+    # A stream that has not run has one planner, however many copies there are.
+    fresh = make()
+    assert pickle.loads(pickle.dumps(fresh)) is fresh
+
+
+def test_a_batch_that_runs_again_over_a_topic_that_was_made_again_is_a_loss(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    copy = pickle.loads(pickle.dumps(planner))
+    monkeypatch.setattr(copy, "_cluster", cluster)
+    cluster.partitions = {T0: seen(0, 10, topic_id="id-2")}
+    with pytest.raises(DataLossError, match="TOPIC_RECREATED"):
+        ranges_at(copy, 1)
+
+
+def test_nothing_is_planned_behind_a_batch_that_failed(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    planner.fail(batch_ms(at(1)), "no such column")
+    with pytest.raises(BatchFailedError, match="no such column"):
+        ranges_at(planner, 2)
+
+
+def test_a_stream_that_cannot_plan_stops_the_others_that_have_planned_the_same_batch(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    """Spark drops the batch of all of them."""
+    one, other = make(), make()
+    with_scheduler(one), with_scheduler(other)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(one, 1), ranges_at(other, 1)
+    ranges_at(one, 2)
+    cluster.partitions = {T0: seen(0, 5)}
+    with pytest.raises(DataLossError):
+        ranges_at(other, 2)
+    cluster.partitions = {T0: seen(0, 20)}
+    with pytest.raises(BatchFailedError, match="another stream could not plan it: "):
+        ranges_at(one, 3)
+
+
+def test_a_queue_that_is_full_makes_an_empty_batch_and_the_records_come_later(
+    make: Callable[..., DirectPlanner], cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    planner = make(waiting_batches_max=2)
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    scheduler.waiting = {batch_ms(at(1)), batch_ms(at(0))}
+    cluster.partitions = {T0: seen(0, 25)}
+    with caplog.at_level(logging.WARNING, "directkafka"):
+        assert ranges_at(planner, 2) == ()
+    assert "2 batches wait" in caplog.text
+    scheduler.waiting = set()
+    assert ranges_at(planner, 3) == (OffsetRange("t", 0, 10, 25),)
+
+
+def test_retention_is_held_against_what_no_finished_batch_has_read(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10), T1: seen(0, 3)}
+    ranges_at(planner, 1)
+    scheduler.waiting = {batch_ms(at(1))}
+    cluster.partitions = {T0: seen(0, 25), T1: seen(0, 3)}
+    ranges_at(planner, 2)
+    scheduler.waiting = set()
+    ranges_at(planner, 3)
+    assert cluster.told == [{T0: 0, T1: 0}, {T0: 0, T1: 0}, {T0: 25, T1: 3}]
+
+
+def test_ranges_are_kept_for_as_long_as_spark_may_ask_or_the_batch_waits(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    scheduler.waiting = {batch_ms(at(1))}
+    ranges_at(planner, 1 + 2 * KEPT_MS // 1000)
+    assert ranges_at(planner, 1) == (OffsetRange("t", 0, 0, 10),)
+    scheduler.waiting = set()
+    ranges_at(planner, 1 + 4 * KEPT_MS // 1000)
+    with pytest.raises(EnvironmentFaultError, match="its ranges are forgotten"):
+        ranges_at(planner, 1)
+
+
+def test_offsets_belong_to_the_youngest_batch_that_reads_up_to_them(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    with_scheduler(planner)
+    for second, latest in ((1, 10), (2, 25)):
+        cluster.partitions = {T0: seen(0, latest), T1: seen(0, 4)}
+        ranges_at(planner, second)
+    assert planner.batch_of({T0: 10}) == batch_ms(at(1))
+    assert planner.batch_of({T0: 11}) == batch_ms(at(2))
+    assert planner.batch_of({T0: 10, T1: 4}) == batch_ms(at(1))
+    assert planner.batch_of({T0: 26}) is None
+    assert planner.batch_of({}) is None
+
+
+def test_the_rate_follows_what_batches_could_process(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:
+    planner = make(rates=RatePolicy(feedback=FeedbackPolicy(), initial_rate=100))
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10_000)}
+    assert ranges_at(planner, 1) == (OffsetRange("t", 0, 0, 100),)
+    # 100 records in half a second: 200 a second, twice, and nothing waits.
+    for second in (1, 2):
+        ended_ms = batch_ms(at(second)) + 500
+        planner.observe(
+            batch_ms(at(second)), BatchTimes(ended_ms=ended_ms, records=0, processing_ms=500, scheduling_ms=0)
+        )
+        [one] = ranges_at(planner, second + 1)
+    assert one.count() == 200
+
+
+def test_offsets_for_partitions_that_are_not_there_are_told_with_the_first_batch(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make(offsets={T1: 5})
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    with pytest.raises(OptionError, match="names partitions that are not there: t-1"):
+        ranges_at(planner, 1)
+
+
+def test_a_stream_of_another_process_is_told_where_to_use_it() -> None:
+    with pytest.raises(OptionError, match="use it on the driver, in foreachRDD"):
+        planner_of("no such stream")
