@@ -4,6 +4,9 @@
    full or not at all.
 2. A restart reads the names: each partition goes on where its last file ends. A batch that was interrupted is cut
    anew, after the files that it had finished.
+
+For one driver at a time: two would cut the same records into different files. A pipeline into ``dk.ParquetSink`` fences
+the older one, and writes plain text too.
 """
 
 from __future__ import annotations
