@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import re
+import uuid
 from collections.abc import Iterable, Iterator
 
 from pyspark import RDD
@@ -29,7 +30,7 @@ def save(one: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[
     if not one.count():
         return
     path = OUTPUT / f"{one.topic}-{one.partition:05}-{one.from_offset:020}-{one.until_offset:020}.txt"
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    temporary = path.with_suffix(f".{uuid.uuid4().hex}.tmp")
     with temporary.open("wb") as file:
         file.writelines((record.value or b"") + b"\n" for record in records)
         file.flush()

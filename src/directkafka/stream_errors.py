@@ -100,5 +100,5 @@ class RecordCountError(RowCountError):
     template = (
         "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
         "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
-        "records (KafkaRDD.record_counts)."
+        "records (dk.record_counts(rdd))."
     )

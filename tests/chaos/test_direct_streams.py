@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import psycopg
@@ -47,34 +47,78 @@ def running(program: Path, arguments: list[str], log: Path, faults: str = "") ->
             process.stdout.close()
 
 
-@pytest.mark.parametrize("faults", ["", "stream.planned@4=kill"], ids=["between batches", "stream.planned"])
-def test_a_state_goes_on_from_the_checkpoint_and_a_changed_program_is_told(
-    kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path, faults: str
-) -> None:
-    servers, topic = kafka_broker.bootstrap_servers, create_topic(2)
-    with psycopg.connect(database) as connection:
-        connection.execute("CREATE TABLE totals (word text PRIMARY KEY, count bigint)")
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM.read_text())
-    arguments = [servers, topic, database, str(tmp_path)]
+class World:
+    """A topic, a database, and a program with a checkpoint."""
 
-    def totals() -> Counter[str]:
+    def __init__(self, servers: str, topic: str, database: str, folder: Path) -> None:
+        self._servers, self._topic, self._database, self._folder = servers, topic, database, folder
+        self.program = folder / "program.py"
+        self.program.write_text(PROGRAM.read_text())
         with psycopg.connect(database) as connection:
+            connection.execute("CREATE TABLE totals (word text PRIMARY KEY, count bigint)")
+            connection.execute("CREATE TABLE sums (what text PRIMARY KEY, count bigint)")
+            connection.execute("INSERT INTO sums VALUES ('seen', 0), ('in windows', 0)")
+
+    def log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def running(self, name: str, faults: str = "") -> AbstractContextManager[subprocess.Popen[str]]:
+        arguments = [self._servers, self._topic, self._database, str(self._folder)]
+        return running(self.program, arguments, self.log(name), faults)
+
+    def fail(self, is_asked: bool) -> None:
+        file = self._folder / "fail"
+        file.touch() if is_asked else file.unlink()
+
+    def send(self, words: list[str]) -> None:
+        for number in range(2):
+            produce(self._servers, self._topic, [one.encode() for one in words[number::2]], partition=number)
+
+    def totals(self) -> Counter[str]:
+        with psycopg.connect(self._database) as connection:
             return Counter(dict(connection.execute("SELECT word, count FROM totals").fetchall()))
 
-    def send(words: list[str]) -> None:
-        for partition in range(2):
-            produce(servers, topic, [one.encode() for one in words[partition::2]], partition=partition)
+    def sums(self) -> dict[str, int]:
+        with psycopg.connect(self._database) as connection:
+            return dict(connection.execute("SELECT what, count FROM sums").fetchall())
 
-    with running(program, arguments, tmp_path / "first.log", faults) as process:
-        send(WORDS)
+    def wait_for(self, words: list[str]) -> None:
+        """Until the state has each of them once, and the other streams have had them."""
+        until(lambda: self.totals() == Counter(words), "all words, each once", WAIT_S)
+        until(lambda: self.sums()["seen"] >= len(words) <= self.sums()["in windows"] / 2, "the other streams", WAIT_S)
+
+
+@pytest.fixture
+def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path) -> World:
+    return World(kafka_broker.bootstrap_servers, create_topic(2), database, tmp_path)
+
+
+@pytest.mark.parametrize("faults", ["", "stream.planned@4=kill"], ids=["between batches", "stream.planned"])
+def test_a_state_goes_on_from_the_checkpoint_and_a_changed_program_is_told(world: World, faults: str) -> None:
+    with world.running("first", faults) as process:
+        world.send(WORDS)
         if faults:
             assert process.wait(WAIT_S) == -signal.SIGKILL
         else:
-            until(lambda: totals() == Counter(WORDS), "the first words", WAIT_S)
-    program.write_text(PROGRAM.read_text() + "\n# Another version.\n")
-    with running(program, arguments, tmp_path / "second.log"):
-        send(MORE)
-        until(lambda: totals() == Counter(WORDS + MORE), "all words, each once", WAIT_S)
-    said = (tmp_path / "second.log").read_text()
+            world.wait_for(WORDS)
+    world.program.write_text(PROGRAM.read_text() + "\n# Another version.\n")
+    with world.running("second"):
+        world.send(MORE)
+        world.wait_for(WORDS + MORE)
+    said = world.log("second").read_text()
     assert "this stream comes from a checkpoint that another version of the program made" in said
+
+
+def test_a_batch_that_spark_dropped_is_done_by_the_next_start(world: World) -> None:
+    """Spark writes checkpoints behind it, in which it would be over."""
+    world.fail(True)
+    with world.running("first") as process:
+        world.send(WORDS)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "failed\n"
+        until(lambda: world.log("first").read_text().count("Error generating jobs") >= 5, "further batches", WAIT_S)
+    assert world.totals() == Counter()
+    world.fail(False)
+    with world.running("second"):
+        world.send(MORE)
+        world.wait_for(WORDS + MORE)

@@ -1,13 +1,15 @@
 """How the batches of a direct stream ended, as far as it is known. Read and written by several threads.
 
 Spark tells it by events, on a thread of its own and some milliseconds late; outputs that are guarded tell a failure
-themselves, before the next batch can begin. So a batch is done when Spark has said that all of its outputs succeeded,
-and no batch before it waits or runs: then none of those can fail any more. That a batch is not among those that wait or
-run says nothing by itself: one whose last output succeeded is not there either, whatever became of the others.
+themselves, before the next batch can begin. So a batch is done when Spark has said of it, or of a later one, that all
+outputs succeeded, and neither it nor one before it waits or runs: then none of those can fail any more. That a batch is
+not among those that wait or run says nothing by itself: one whose last output succeeded is not there either, whatever
+became of the others. (Of a time that only a window has asked for, no event ever comes; a later one's must do.)
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
@@ -23,6 +25,8 @@ class BatchOutcomes:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._succeeded: set[int] = set()
+        #: Batches of which an output was called.
+        self._begun: set[int] = set()
         #: Time and cause of the first batch that has failed.
         self._failed: tuple[int, str] | None = None
         #: From this batch on all is heard; None while nobody listens.
@@ -33,6 +37,26 @@ class BatchOutcomes:
         with self._lock:
             if self._heard_from_ms is None:
                 self._heard_from_ms = from_ms
+
+    def listen_no_more(self) -> None:
+        """The context has stopped: what has left its queue has ended, and its event may not come any more."""
+        with self._lock:
+            self._heard_from_ms = sys.maxsize
+
+    def begin(self, batch_ms: int) -> None:
+        """An output of a batch is about to run.
+
+        Raises:
+            BatchFailedError: it or one before it has failed.
+        """
+        self.check(batch_ms)
+        with self._lock:
+            self._begun.add(batch_ms)
+
+    def was_dropped(self, batch_ms: int) -> bool:
+        """Whether a batch that is neither waiting nor running has never run either, as far as outputs tell it."""
+        with self._lock:
+            return bool(self._begun) and batch_ms not in self._begun | self._succeeded
 
     def succeed(self, batch_ms: int) -> None:
         """All outputs of a batch have succeeded."""
@@ -69,13 +93,16 @@ class BatchOutcomes:
         with self._lock:
             heard_from_ms = self._heard_from_ms
             # What ended before anybody listened has left the queue, and no guarded output has failed.
-            is_told = heard_from_ms is not None and (batch_ms in self._succeeded or batch_ms < heard_from_ms)
+            is_told = heard_from_ms is not None and (
+                batch_ms < heard_from_ms or any(one >= batch_ms for one in self._succeeded)
+            )
         return is_told and all(one > batch_ms for one in pending())
 
     def forget(self, before_ms: int) -> None:
         """Drop what is known of batches that are older."""
         with self._lock:
             self._succeeded = {one for one in self._succeeded if one >= before_ms}
+            self._begun = {one for one in self._begun if one >= before_ms}
 
 
 def shown_time(batch_ms: int) -> str:

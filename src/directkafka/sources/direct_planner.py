@@ -21,14 +21,15 @@ from __future__ import annotations
 
 import functools
 import logging
-import math
+import os
 import sys
 import threading
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
-from typing import Any
+from typing import Any, Final
 
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
@@ -46,11 +47,17 @@ from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
 from directkafka.sources.streaming_jvm import StreamingJVM
+from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 
 __all__ = ["DirectPlanner", "batch_ms", "planner_of"]
 
 log = logging.getLogger("directkafka.source")
+
+#: How long events of batches that have ended are waited for when the context has stopped, in seconds.
+_EVENTS_S: Final = 1.0
+
+_LOOK_S: Final = 0.02
 
 #: The streams of this process, by their identifier.
 _planners: dict[str, DirectPlanner] = {}
@@ -67,13 +74,17 @@ class DirectPlanner:
     def __init__(self, plan: StreamPlan, state: StreamState) -> None:
         self.plan = plan
         self.jvm: StreamingJVM | None = None
-        self.has_run = False
+        self.has_run = self.has_ended = False
         self._state = state
         self._lock = threading.RLock()
         self._cluster: SourceCluster | None = None
         self._rdds: dict[int, KafkaRDD] = {}
         #: The RDDs whose ranges can be asked for, by their batches.
-        self._remembered: dict[int, RDDKey] = {}
+        self._remembered: dict[int, list[RDDKey]] = {}
+        #: Batches before this time will not be asked for again.
+        self._oldest_ms = 0
+        #: The batch that was planned last, and when, in milliseconds since 1970.
+        self._newest: tuple[int, float] | None = None
         self.outcomes = BatchOutcomes()
         self.commits = GroupCommits(self._commit, self._is_done)
         _planners[plan.stream_id] = self
@@ -90,27 +101,29 @@ class DirectPlanner:
             OptionError: offsets are given for partitions that are not there.
             DataLossError: records that should be read are gone.
         """
+        ms = batch_ms(when)
+        if self.jvm is None:
+            # A context that comes from a checkpoint is known once it has started. (Not asked of the JVM, which
+            # holds a lock while it starts, and makes the first batches before it has.)
+            context: Any = StreamingContext._activeContext
+            if context is not None and context.sparkContext is tick.ctx:
+                self.bind(context, from_ms=ms + self.plan.interval_ms)
         with self._lock:
-            ms, self.has_run = batch_ms(when), True
-            if self.jvm is None:
-                # A context that comes from a checkpoint is known once it has started. (Not asked of the JVM, which
-                # holds a lock while it starts, and makes the first batches before it has.)
-                context: Any = StreamingContext._activeContext
-                if context is not None:
-                    self.bind(context, from_ms=ms + self.plan.interval_ms)
+            self.has_run = True
             if ms not in self._rdds:
                 try:
                     self._rdds = {ms: self._rdd(ms, tick.ctx)}
                 except BaseException as error:
-                    self._fail_others(ms, error)
+                    self._fail_all(ms, f"{type(error).__name__}: {error}")
                     raise
             return self._rdds[ms]
 
-    def _fail_others(self, ms: int, error: BaseException) -> None:
-        """Spark drops the whole batch now: other streams that have planned it would go on behind it."""
+    def _fail_all(self, ms: int, cause: str) -> None:
+        """Spark drops the whole batch now: streams that have planned it would go on behind it."""
+        self.fail(ms, cause)
         for other in list(_planners.values()):
             if other is not self and ms in other._state.ranges:
-                other.fail(ms, f"another stream could not plan it: {type(error).__name__}: {error}")
+                other.fail(ms, f"another stream could not plan it: {cause}")
 
     def bind(self, context: StreamingContext, *, from_ms: int = 0) -> None:
         """Use this context's scheduler, and write down what is queued when it stops.
@@ -118,7 +131,15 @@ class DirectPlanner:
         Args:
             context: the stream's.
             from_ms: the first batch of which all events will be heard.
+
+        Raises:
+            EnvironmentFaultError: Python's threads are not the JVM's.
         """
+        if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+            raise EnvironmentFaultError(
+                what="PYSPARK_PIN_THREAD is false, and a batch would wait for ever for the lock under which it is made",
+                remedy="Do not set it: each thread of Python has one of the JVM then, which is Spark's default.",
+            )
         self.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
         self.outcomes.listen(from_ms)
         stop = context.stop
@@ -128,12 +149,21 @@ class DirectPlanner:
             try:
                 stop(*args, **options)
             finally:
-                self.commits.close()
-                self._forget_rdds(math.inf)
-                if self._cluster is not None:
-                    self._cluster.close()
+                self._end()
 
         context.stop = stop_and_flush  # type: ignore[method-assign]
+
+    def _end(self) -> None:
+        """The context has stopped: commit what can be committed, and let go of everything."""
+        self.commits.flush(_EVENTS_S)
+        self.outcomes.listen_no_more()
+        self.has_ended = True
+        self.commits.close()
+        self._forget_rdds(sys.maxsize)
+        if self._cluster is not None:
+            self._cluster.close()
+        if _planners.get(self.plan.stream_id) is self:
+            del _planners[self.plan.stream_id]
 
     def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the youngest batch that reads up to one of these offsets, or past it; None when none does."""
@@ -146,13 +176,13 @@ class DirectPlanner:
             ]
         return max(found, default=None)
 
-    def check(self, ms: int) -> None:
-        """See that no batch before this one has failed.
+    def begin(self, ms: int) -> None:
+        """An output of a batch is about to run.
 
         Raises:
-            BatchFailedError: one has.
+            BatchFailedError: that batch or one before it has failed.
         """
-        self.outcomes.check(ms)
+        self.outcomes.begin(ms)
 
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
@@ -167,10 +197,10 @@ class DirectPlanner:
         policy = self.plan.rates.feedback
         if policy is None:
             return
-        with self._lock:
-            state = self._state
-            known = replace(times, records=total_count(state.ranges.get(ms, ())))
-            state.feedback = observe(state.feedback, known, interval_ms=self.plan.interval_ms, policy=policy)
+        # Not under the planner's lock, which is held while Kafka is asked: Spark's events would wait for it.
+        state = self._state
+        known = replace(times, records=total_count(state.ranges.get(ms, ())))
+        state.feedback = observe(state.feedback, known, interval_ms=self.plan.interval_ms, policy=policy)
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         assert self.plan.options.group_id is not None, "commit_async has refused it"
@@ -180,7 +210,10 @@ class DirectPlanner:
         if ms is None:
             self.outcomes.check(sys.maxsize)
             return True
-        return self.outcomes.is_done(ms, self._pending)
+        is_done = self.outcomes.is_done(ms, self._pending)
+        if self.has_ended and not is_done:
+            raise OffsetsNotCommittedError(offsets=f"those of the batch of {shown_time(ms)}")
+        return is_done
 
     def _pending(self) -> set[int]:
         return self.jvm.pending() if self.jvm is not None else set()
@@ -205,12 +238,15 @@ class DirectPlanner:
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
+            # Spark writes checkpoints behind a failure too, and a batch that was dropped is in none: the restart would
+            # begin behind it. Where this raises, the checkpoint before stays the last one.
+            self.outcomes.check(sys.maxsize)
             return _restored, (self.plan, replace(self._state, ranges=dict(self._state.ranges)))
 
     def _rdd(self, ms: int, sc: SparkContext) -> KafkaRDD:
         known = self._state.ranges.get(ms)
         if known is None:
-            self.check(ms)
+            self.outcomes.check(ms)
             view, ranges = self._planned(ms)
         else:
             ranges, cluster = known, self.cluster()
@@ -221,14 +257,21 @@ class DirectPlanner:
             )
         tasks = self.cluster().tasks(ranges, view)
         rdd = KafkaRDD(sc, tasks, self.plan.read, located(sc, tasks, self.plan.location, view))
-        self._remembered[ms] = remember_ranges(rdd)
+        self._remembered.setdefault(ms, []).append(remember_ranges(rdd))
         if self.jvm is not None:
             self.jvm.report(ms, ranges)
         return rdd
 
-    def _forget_rdds(self, before_ms: float) -> None:
+    def _forget(self, before_ms: int) -> None:
+        """Drop what is known of batches that are older."""
+        self._state.forget(before_ms)
+        self.outcomes.forget(before_ms)
+        self._forget_rdds(before_ms)
+
+    def _forget_rdds(self, before_ms: int) -> None:
         for ms in [one for one in self._remembered if one < before_ms]:
-            forget_ranges(self._remembered.pop(ms))
+            for key in self._remembered.pop(ms):
+                forget_ranges(key)
 
     def _planned(self, ms: int) -> tuple[ClusterView, tuple[OffsetRange, ...]]:
         state = self._state
@@ -241,6 +284,15 @@ class DirectPlanner:
         is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)
         pending = self._pending()
+        self._check_submitted(ms, pending)
+        # Warns where retention is about to overtake, and most of all while batches wait.
+        self.cluster().tell(_unread(state, pending))
+        if self.jvm is not None:
+            self._forget(self._oldest_ms)
+            # Batches that wait are asked for again after a crash, however long ago they were planned. What is too old
+            # now is forgotten by the next plan: a checkpoint of a batch that has just ended may still be on its way.
+            self._oldest_ms = min((ms - self.jvm.remembered_ms, *pending))
+        self._newest = ms, time.time() * 1000
         if self.plan.waiting_batches_max is not None and len(pending) >= self.plan.waiting_batches_max:
             log.warning("the batch of %s is empty: %s batches wait", shown_time(ms), self.plan.waiting_batches_max)
             state.ranges[ms] = ()
@@ -252,15 +304,29 @@ class DirectPlanner:
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         reach("stream.planned")
-        # Warns where retention is about to overtake.
-        self.cluster().tell(_unread(state, {ms, *pending}))
-        if self.jvm is not None:
-            # Batches that wait are asked for again after a crash, however long ago they were planned.
-            oldest_ms = min((ms - self.jvm.remembered_ms(), *pending))
-            state.forget(oldest_ms)
-            self.outcomes.forget(oldest_ms)
-            self._forget_rdds(oldest_ms)
         return view, batch.ranges
+
+    def _check_submitted(self, ms: int, pending: Collection[int]) -> None:
+        """See that the batch before has jobs: one that Spark has dropped, since another stream's part of it could not
+        be made, has read nothing, and this one would begin behind it.
+
+        Raises:
+            BatchFailedError: it was dropped.
+        """
+        if self._newest is None:
+            return
+        before_ms, planned_at_ms = self._newest
+        # A window that slides by several intervals has several batches planned at once, of which the last has jobs.
+        if planned_at_ms >= ms or before_ms in pending:
+            return
+        # It may have ended this moment, and Spark's event be on its way.
+        until_s = time.monotonic() + _EVENTS_S
+        while (was_dropped := self.outcomes.was_dropped(before_ms)) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        if not was_dropped:
+            return
+        self.fail(before_ms, "Spark has dropped it: a function that makes its RDDs has failed, see Spark's log")
+        self.outcomes.check(ms)
 
     def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:
         return believed(self._decide, view, look_again=lambda: self.cluster().view(fresh=True))

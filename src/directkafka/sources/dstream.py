@@ -23,7 +23,7 @@ from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.group_commits import CommitCallback, Queued
 from directkafka.sources.guarded_stream import GuardedStream
 from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
-from directkafka.sources.rdd import check_handlers, read_policy
+from directkafka.sources.rdd import check_handlers, check_location, read_policy
 from directkafka.sources.stream_plan import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
 
 __all__ = ["DirectStream", "create_direct_stream"]
@@ -105,6 +105,7 @@ def create_direct_stream(
     Raises:
         OptionError: a setting that is wrong.
     """
+    check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)
     if not ssc._jssc.getState().toString() == "INITIALIZED":
         raise OptionError(option="ssc", reason="has started already: make all streams and their outputs before start()")

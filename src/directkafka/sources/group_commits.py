@@ -62,16 +62,23 @@ class GroupCommits:
         self._queue: list[Queued] = []
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
+        self._is_closed = False
 
     def add(self, queued: Queued) -> None:
         """Commit these offsets when their batch has succeeded."""
         with self._changed:
-            self._queue.append(queued)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="directkafka commits", daemon=True)
-                self._thread.start()
-                atexit.register(self.flush)
-            self._changed.notify_all()
+            if self._is_closed:
+                late = queued
+            else:
+                late = None
+                self._queue.append(queued)
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="directkafka commits", daemon=True)
+                    self._thread.start()
+                    atexit.register(self.flush)
+                self._changed.notify_all()
+        if late is not None:
+            _answer(late, OffsetsNotCommittedError(offsets=_shown(late.offsets)))
 
     def flush(self, timeout_s: float = FLUSH_S) -> bool:
         """Wait until all that is queued is committed or refused.
@@ -88,12 +95,15 @@ class GroupCommits:
     def close(self, timeout_s: float = FLUSH_S) -> None:
         """Commit what can be committed, and answer the rest with an error: their batches will not end any more.
 
+        Whatever is added from now on is answered so at once.
+
         Args:
             timeout_s: how long batches are waited for, in seconds.
         """
         self.flush(timeout_s)
         with self._changed:
             left, self._queue = self._queue, []
+            self._is_closed = True
             self._changed.notify_all()
         atexit.unregister(self.flush)
         for queued in left:
@@ -102,7 +112,9 @@ class GroupCommits:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._queue)
+                self._changed.wait_for(lambda: self._queue or self._is_closed)
+                if self._is_closed:
+                    return
                 first = self._queue[0]
             error: DirectKafkaError | None = None
             try:

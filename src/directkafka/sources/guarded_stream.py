@@ -39,7 +39,7 @@ class _Guarded(DStream[Any]):
 
         def guarded(when: datetime, rdd: RDD[Any]) -> None:
             for planner in planners:
-                planner.check(batch_ms(when))
+                planner.begin(batch_ms(when))
             made(when, rdd)
 
         super().foreachRDD(guarded)

@@ -38,11 +38,13 @@ __all__ = [
     "RECORD_FIELDS",
     "KafkaRDD",
     "check_handlers",
+    "check_location",
     "create_rdd",
     "forget_ranges",
     "located",
     "offset_ranges",
     "read_policy",
+    "record_counts",
     "remember_ranges",
 ]
 
@@ -57,8 +59,8 @@ _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
 #: An RDD of the JVM: the application's id, and the RDD's number, which begins anew in each application.
 RDDKey = tuple[str, int]
 
-#: Ranges of RDDs that only the JVM still knows, by its number of the RDD that holds them.
-_RANGES_OF_JVM_RDDS: dict[RDDKey, tuple[OffsetRange, ...]] = {}
+#: RDDs that only the JVM still knows, by its number of the RDD that holds their ranges.
+_REMEMBERED: dict[RDDKey, KafkaRDD] = {}
 
 
 class KafkaRDD(PipelinedRDD[Any, Any]):
@@ -181,6 +183,7 @@ def create_rdd(
         TopicNotFoundError: a topic that is not there.
     """
     _check_context(sc)
+    check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)
     ranges = list(offset_ranges)
     check_overlaps(ranges, option="offset_ranges")
@@ -207,18 +210,36 @@ def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
     Raises:
         OptionError: the RDD is not, or not any more, partitioned as Kafka is.
     """
+    return _origin(rdd).offset_ranges
+
+
+def record_counts(rdd: RDD[Any]) -> tuple[int, ...]:
+    """How many records each range of an RDD has: its offsets less the gaps that compaction and transactions leave.
+
+    They are read and counted on executors, once more; no record becomes a Python object.
+
+    Args:
+        rdd: of :func:`create_rdd` or of a direct stream, or what is made of it partition by partition.
+
+    Raises:
+        OptionError: the RDD is not, or not any more, partitioned as Kafka is.
+    """
+    return _origin(rdd).record_counts()
+
+
+def _origin(rdd: RDD[Any]) -> KafkaRDD:
     while isinstance(rdd, PipelinedRDD):
         if isinstance(rdd, KafkaRDD):
-            return rdd.offset_ranges
+            return rdd
         rdd = rdd.prev
     application, lineage = str(rdd.ctx.applicationId), rdd._jrdd.rdd()
-    while (application, lineage.id()) not in _RANGES_OF_JVM_RDDS:
+    while (application, lineage.id()) not in _REMEMBERED:
         parents = lineage.dependencies()
         names = [parents.apply(number).getClass().getSimpleName() for number in range(parents.size())]
         if names != ["OneToOneDependency"]:
             raise OptionError(option="rdd", reason=_why_lost(lineage, names))
         lineage = parents.apply(0).rdd()
-    return _RANGES_OF_JVM_RDDS[application, lineage.id()]
+    return _REMEMBERED[application, lineage.id()]
 
 
 def remember_ranges(rdd: KafkaRDD) -> RDDKey:
@@ -229,13 +250,13 @@ def remember_ranges(rdd: KafkaRDD) -> RDDKey:
         follow, so that the RDD of ranges is the only one which the lineage is sure to have.
     """
     key = (str(rdd.ctx.applicationId), rdd.prev.id())
-    _RANGES_OF_JVM_RDDS[key] = rdd.offset_ranges
+    _REMEMBERED[key] = rdd
     return key
 
 
 def forget_ranges(key: RDDKey) -> None:
     """This RDD is not used any more."""
-    _RANGES_OF_JVM_RDDS.pop(key, None)
+    _REMEMBERED.pop(key, None)
 
 
 def read_policy(sc: SparkContext) -> ReadPolicy:
@@ -256,6 +277,17 @@ def located(
             type(strategy).__name__,
         )
     return placement.locations
+
+
+def check_location(strategy: object) -> None:
+    """Refuse what is no location strategy, as ``PreferBrokers`` without its parentheses.
+
+    Raises:
+        OptionError: says what it is.
+    """
+    if strategy is not None and not isinstance(strategy, LocationStrategy):
+        reason = f"expected PreferConsistent(), PreferBrokers() or PreferFixed(hosts), found {strategy!r}"
+        raise OptionError(option="location_strategy", reason=reason)
 
 
 def check_handlers(message_handler: object, arrow_handler: object) -> None:

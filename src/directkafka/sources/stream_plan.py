@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import hashlib
 import logging
 import sys
@@ -148,6 +149,6 @@ def tick_folder() -> Path:
 
     (``queueStream`` gives RDDs as well, but cannot be restored.)
     """
-    folder = Path(tempfile.gettempdir(), "directkafka-ticks")
-    folder.mkdir(exist_ok=True)
+    folder = Path(tempfile.gettempdir(), f"directkafka-ticks-{getpass.getuser()}")
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder

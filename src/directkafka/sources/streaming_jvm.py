@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JError
@@ -55,7 +56,7 @@ class StreamingJVM:
         jvm: Any = sc._jvm
         self._jvm = jvm
         self._jssc = jssc
-        self._stream_id: int = jssc.getNewInputStreamId()
+        self._stream_id = _new_stream_id(jssc)
         wrapped = jvm.PythonStreamingListenerWrapper(_Listener(observer))
         jssc.addStreamingListener(jvm.JavaStreamingListenerWrapper(wrapped))
 
@@ -64,8 +65,12 @@ class StreamingJVM:
         times = self._jssc.scheduler().getPendingTimes()
         return {times.apply(number).milliseconds() for number in range(times.size())}
 
+    @cached_property
     def remembered_ms(self) -> int:
-        """For how long batches may be asked for again, in milliseconds: twice what Spark's windows need."""
+        """For how long batches may be asked for again, in milliseconds: twice what Spark's windows need.
+
+        It is fixed when the context starts.
+        """
         streams = self._jssc.graph().getInputStreams()
         kept = [one.rememberDuration() for one in streams]
         return 2 * max((one.milliseconds() for one in kept if one is not None), default=0) + 60_000
@@ -104,9 +109,18 @@ class _Listener(StreamingListener):
             scheduling_ms=info.schedulingDelay(),
         )
         batch_ms = info.batchTime().milliseconds()
-        self._observer.observe(batch_ms, times)
         if not _has_failed(info):
             self._observer.succeed(batch_ms)
+        self._observer.observe(batch_ms, times)
+
+
+def _new_stream_id(jssc: JavaObject) -> int:
+    """A number that no input stream has. (A context that comes from a checkpoint counts from 0 again, and Spark refuses
+    every batch in which two streams report under one number.)"""
+    taken = {one.id() for one in jssc.graph().getInputStreams()}
+    while (number := jssc.getNewInputStreamId()) in taken:
+        pass
+    return int(number)
 
 
 def _has_failed(info: Any) -> bool:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.pq import TransactionStatus
+from psycopg.rows import tuple_row
 
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
@@ -100,7 +101,7 @@ class OffsetStore:
                 stream has not met yet says where it starts, as an empty range of a new partition does in a stream.
             rows: how many records were counted while they were processed; None when nobody counted.
             records: how many the ranges have, where that is known to be less than their offsets (compacted and
-                transactional topics; :meth:`KafkaRDD.record_counts`).
+                transactional topics; :func:`directkafka.record_counts`).
 
         Raises:
             StoredOffsetError: a partition stands elsewhere, or nowhere: then it was never preloaded.
@@ -162,7 +163,8 @@ class OffsetStore:
 
 
 def _execute(connection: psycopg.Connection[Any], block: str, **values: object) -> psycopg.Cursor[Any]:
-    return connection.execute(_SQL[block], values)
+    # The caller's connection may make something else of rows than tuples.
+    return connection.cursor(row_factory=tuple_row).execute(_SQL[block], values)
 
 
 def _one(connection: psycopg.Connection[Any], block: str) -> bool:

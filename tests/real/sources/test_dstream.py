@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import add_partitions, admin, produce, until
+from tests.real.kafka.logs import add_partitions, admin, produce, transactional, until
 from tests.real.sources.dstreams import INTERVAL_S, Collected, Place, place, places, running
 from tests.real.sources.test_starts import commit
 
@@ -251,6 +252,30 @@ def test_a_context_that_is_started_twice_reads_each_record_once_and_a_second_one
     assert Counter(found) == Counter(places(hundred, 50))
 
 
+@pytest.mark.slow
+def test_the_records_of_ranges_with_gaps_are_counted_in_an_output(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(1)
+    producer = transactional(servers, topic)
+    for number in range(3):
+        producer.begin_transaction()
+        produce_in(producer, topic, number + 1)
+        producer.commit_transaction(30)
+    stream = dk.create_direct_stream(context, dk.Subscribe(topic, params))
+    counted: list[tuple[int, tuple[int, ...]]] = []
+    stream.map(place).foreachRDD(lambda rdd: counted.append((rdd.count(), dk.record_counts(rdd))))
+    with running(context):
+        until(lambda: counted, "a batch")
+    assert counted[0] == (6, (6,)), "of 9 offsets"
+
+
+def produce_in(producer: Producer, topic: str, count: int) -> None:
+    for _ in range(count):
+        producer.produce(topic, b"x", partition=0)
+    producer.flush(30)
+
+
 # How fast.
 
 
@@ -345,24 +370,48 @@ def test_batches_that_wait_are_counted_and_bounded_by_choice(
 # Offsets in the group.
 
 
-def test_offsets_are_committed_without_waiting_for_the_next_batch_and_flushed_at_stop(
-    context: StreamingContext, params: dict[str, object], hundred: str
+def test_offsets_are_committed_before_the_next_batch_is_due(
+    sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:
-    group = "prompt-" + hundred
-    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
-    told: list[tuple[dict[TopicPartition, int], Any]] = []
+    context = StreamingContext(sc, 5)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": "prompt-" + hundred}))
+    batches: list[datetime] = []
+    told: list[tuple[dict[TopicPartition, int], Any, int]] = []
 
     def write(when: datetime, rdd: RDD[Any]) -> None:
-        stream.commit_async(dk.offset_ranges(rdd), lambda offsets, error: told.append((offsets, error)))
+        batches.append(when)
+        stream.commit_async(dk.offset_ranges(rdd), lambda offsets, error: told.append((offsets, error, len(batches))))
+
+    stream.foreachRDD(write)
+    with running(context):
+        until(lambda: told, "a commit")
+    assert told[0] == ({TopicPartition(hundred, one): 50 for one in (0, 1)}, None, 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("gracefully", [True, False])
+def test_what_is_queued_is_committed_when_the_context_stops(
+    sc: SparkContext, params: dict[str, object], hundred: str, gracefully: bool
+) -> None:
+    """The batch ends while Spark stops, and so its event may not come any more."""
+    context = StreamingContext(sc, 5)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": "flushed-" + hundred}))
+    begun, stopping = threading.Event(), threading.Event()
+    told: list[Any] = []
+
+    def write(rdd: RDD[Any]) -> None:
+        stream.commit_async(dk.offset_ranges(rdd), lambda _, error: told.append(error))
+        begun.set()
+        stopping.wait(60)
 
     stream.foreachRDD(write)
     context.start()
-    until(stream.waiting_batches, "a batch")
-    context.stop(stopSparkContext=False, stopGraceFully=True)
-    expected = {TopicPartition(hundred, one): 50 for one in (0, 1)}
-    assert told[0] == (expected, None)
+    assert begun.wait(60)
+    threading.Timer(0.5, stopping.set).start()
+    context.stop(stopSparkContext=False, stopGraceFully=gracefully)
+    assert told == [None]
     with Cluster(params) as cluster:
-        assert cluster.committed(group) == expected
+        assert cluster.committed("flushed-" + hundred) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
 
 
 @pytest.mark.slow
@@ -402,6 +451,8 @@ def test_wrong_settings_are_told_before_anything_starts(
     ):
         with pytest.raises(OptionError, match=said):
             dk.create_direct_stream(context, strategy)
+    with pytest.raises(OptionError, match="expected PreferConsistent"):
+        dk.create_direct_stream(context, dk.Subscribe(hundred, params), dk.PreferBrokers)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="from 1, found 0"):
         dk.create_direct_stream(context, dk.Subscribe(hundred, params), waiting_batches_max=0)
 

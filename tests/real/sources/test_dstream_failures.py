@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,19 @@ def params(servers: str) -> dict[str, object]:
     return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
 
 
+def plans_of(stream: DirectStream) -> list[int]:
+    """The times for which Spark asks the stream, as it asks."""
+    planner, times = stream._planner, list[int]()
+    plan = planner._rdd
+
+    def noted(ms: int, sc: SparkContext) -> Any:
+        times.append(ms)
+        return plan(ms, sc)
+
+    planner._rdd = noted  # type: ignore[method-assign]
+    return times
+
+
 @pytest.mark.slow
 def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_after_it(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str
@@ -42,6 +56,7 @@ def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_
         rdd.foreach(refuse_bad)
 
     stream.foreachRDD(write)
+    tries = plans_of(stream)
     context.start()
     until(lambda: None in answers, "a first commit")
     produce(servers, hundred, [b"bad"], partition=1)
@@ -50,6 +65,8 @@ def test_an_executor_s_exception_reaches_the_caller_and_nothing_runs_or_commits_
     ran = len(batches)
     produce(servers, hundred, [b"good"] * 10)
     until(lambda: any(answers), "the commit of the failed batch is refused")
+    tried = len(tries)
+    until(lambda: len(tries) >= tried + 5, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
     assert len(batches) == ran
     assert any(one.until_offset == 51 for one in batches[-1])
@@ -86,12 +103,23 @@ def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_com
     group = "first-output-" + hundred
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": group}))
     answers: list[dk.DirectKafkaError | None] = []
-    stream.map(lambda one: 1 // 0).foreachRDD(lambda rdd: rdd.count())
-    stream.filter(lambda one: True).foreachRDD(lambda rdd: queue(stream, rdd, answers))
+    queued = threading.Event()
+    failing = stream.map(lambda one: 1 // 0)
+    # A stream of Spark's own, whose outputs tell a failure by Spark's event only; that comes late here.
+    context.union(failing, failing).foreachRDD(lambda rdd: rdd.count())
+    stream.foreachRDD(lambda rdd: (queue(stream, rdd, answers), queued.set()))
+    fail = stream._planner.fail
+
+    def fail_late(ms: int, cause: str) -> None:
+        queued.wait(60)
+        fail(ms, cause)
+
+    stream._planner.fail = fail_late  # type: ignore[method-assign]
     context.start()
     with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
         context.awaitTermination(60)
     context.stop(stopSparkContext=False)
+    assert answers, "the second output has run"
     assert None not in answers
     with Cluster(params) as cluster:
         assert cluster.committed(group) == {}
@@ -109,13 +137,13 @@ def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_fail
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     sums: list[int] = []
     asked: list[int] = []
-    check = stream._planner.check
+    begin = stream._planner.begin
 
     def noted(ms: int) -> None:
         asked.append(ms)
-        check(ms)
+        begin(ms)
 
-    stream._planner.check = noted  # type: ignore[method-assign]
+    stream._planner.begin = noted  # type: ignore[method-assign]
 
     def fail_second(rdd: RDD[Any]) -> None:
         sums.append(rdd.count())
@@ -150,14 +178,7 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
         return rdd
 
     stream.transform(lambda rdd: fail_first(rdd)).foreachRDD(lambda rdd: None)  # noqa: PLW0108
-    planner, tries = stream._planner, list[int]()
-    plan = planner._rdd
-
-    def noted(ms: int, sc: SparkContext) -> Any:
-        tries.append(ms)
-        return plan(ms, sc)
-
-    planner._rdd = noted  # type: ignore[method-assign]
+    tries = plans_of(stream)
     context.start()
     with pytest.raises(Py4JJavaError, match="the first call"):
         context.awaitTermination(60)
@@ -177,13 +198,13 @@ def test_windows_state_and_two_streams_in_one_stand_still_too(
     failed: list[datetime] = []
     called: dict[str, list[datetime]] = {}
     asked: list[int] = []
-    check = stream._planner.check
+    begin = stream._planner.begin
 
     def noted(ms: int) -> None:
         asked.append(ms)
-        check(ms)
+        begin(ms)
 
-    stream._planner.check = noted  # type: ignore[method-assign]
+    stream._planner.begin = noted  # type: ignore[method-assign]
 
     def fail_third(when: datetime, rdd: RDD[Any]) -> None:
         called.setdefault("first", []).append(when)

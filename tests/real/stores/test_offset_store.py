@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import threading
+from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row, scalar_row
 
 import directkafka as dk
 from directkafka import OffsetRange, OffsetStore, TopicPartition
@@ -175,6 +177,17 @@ def test_an_added_partition_begins_with_its_empty_range_and_goes_on(started: Off
 def test_an_empty_range_of_a_partition_that_stands_elsewhere_is_refused(started: OffsetStore, database: str) -> None:
     with psycopg.connect(database) as connection, pytest.raises(StoredOffsetError, match="flights-1 at 100"):
         started.advance(connection, [OffsetRange("flights", 1, 7, 7)])
+
+
+@pytest.mark.parametrize("factory", [dict_row, scalar_row])
+def test_a_connection_that_makes_something_else_of_rows_does_as_well(
+    started: OffsetStore, database: str, factory: Any
+) -> None:
+    with psycopg.connect(database, row_factory=factory) as connection:
+        started.advance(connection, [OffsetRange("flights", 0, 0, 5)])
+    assert started.load()[FIRST] == 5
+    with psycopg.connect(database, row_factory=factory) as connection, pytest.raises(StoredOffsetError, match="0 at 5"):
+        started.advance(connection, [OffsetRange("flights", 0, 0, 5)])
 
 
 def test_ranges_of_one_partition_are_one_if_they_adjoin(started: OffsetStore, database: str) -> None:

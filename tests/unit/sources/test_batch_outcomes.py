@@ -22,6 +22,29 @@ def test_a_batch_is_done_once_spark_says_that_it_succeeded(outcomes: BatchOutcom
     assert outcomes.is_done(1_000, lambda: {2_000})
 
 
+def test_a_time_that_only_a_window_has_asked_for_is_done_with_a_later_batch(outcomes: BatchOutcomes) -> None:
+    outcomes.succeed(2_000)
+    assert outcomes.is_done(1_000, set)
+
+
+def test_when_the_context_has_stopped_what_has_left_its_queue_has_ended(outcomes: BatchOutcomes) -> None:
+    outcomes.listen_no_more()
+    assert outcomes.is_done(1_000, set)
+    assert not outcomes.is_done(2_000, lambda: {2_000})
+    outcomes.fail(2_000, "no such column")
+    with pytest.raises(BatchFailedError):
+        outcomes.is_done(2_000, set)
+
+
+def test_a_batch_none_of_whose_outputs_was_called_was_dropped(outcomes: BatchOutcomes) -> None:
+    assert not outcomes.was_dropped(1_000), "no output tells"
+    outcomes.begin(1_000)
+    assert not outcomes.was_dropped(1_000)
+    assert outcomes.was_dropped(2_000)
+    outcomes.succeed(2_000)
+    assert not outcomes.was_dropped(2_000)
+
+
 def test_a_batch_before_it_that_still_runs_may_fail(outcomes: BatchOutcomes) -> None:
     outcomes.succeed(2_000)
     assert not outcomes.is_done(2_000, lambda: {1_000})
@@ -58,8 +81,10 @@ def test_what_ended_before_anybody_listened_is_done_when_it_has_left_the_queue()
 
 
 def test_old_batches_are_forgotten(outcomes: BatchOutcomes) -> None:
+    outcomes.begin(1_000)
     outcomes.succeed(1_000)
-    outcomes.succeed(2_000)
+    outcomes.begin(2_000)
     outcomes.forget(2_000)
     assert not outcomes.is_done(1_000, set)
-    assert outcomes.is_done(2_000, set)
+    assert outcomes.was_dropped(1_000)
+    assert not outcomes.was_dropped(2_000)

@@ -62,8 +62,7 @@ class Scheduler:
     def pending(self) -> set[int]:
         return set(self.waiting)
 
-    def remembered_ms(self) -> int:
-        return KEPT_MS
+    remembered_ms = KEPT_MS
 
     def report(self, *_: object) -> None:
         pass
@@ -120,7 +119,8 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
 
 def at(seconds: int) -> datetime:
-    return datetime.fromtimestamp(1_700_000_000 + seconds)
+    """A time to come: batches are planned before the next one is due."""
+    return datetime.fromtimestamp(2_000_000_000 + seconds)
 
 
 def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
@@ -209,6 +209,57 @@ def test_a_stream_that_cannot_plan_stops_the_others_that_have_planned_the_same_b
         ranges_at(one, 3)
 
 
+def test_a_batch_that_cannot_be_made_once_it_is_planned_fails(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Spark drops it, and the next one would begin behind it."""
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    with monkeypatch.context() as broken:
+        broken.setattr(cluster, "tasks", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            ranges_at(planner, 1)
+    with pytest.raises(BatchFailedError, match="ZeroDivisionError"):
+        ranges_at(planner, 2)
+
+
+def test_a_batch_that_spark_has_dropped_is_noticed_by_the_next_one(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(direct_planner, "_EVENTS_S", 0.1)
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    planner.begin(batch_ms(at(1)))
+    ranges_at(planner, 2)
+    scheduler.waiting = {batch_ms(at(2))}
+    ranges_at(planner, 3)
+    scheduler.waiting = set()
+    with pytest.raises(BatchFailedError, match="Spark has dropped it"):
+        ranges_at(planner, 4)
+
+
+def test_no_checkpoint_is_written_behind_a_failure(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    pickle.dumps(planner)
+    planner.fail(batch_ms(at(1)), "no such column")
+    with pytest.raises(BatchFailedError):
+        pickle.dumps(planner)
+
+
+def test_threads_that_are_not_the_jvm_s_are_refused(
+    make: Callable[..., DirectPlanner], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
+    with pytest.raises(EnvironmentFaultError, match="PYSPARK_PIN_THREAD"):
+        make().bind(None)  # type: ignore[arg-type]
+
+
 def test_a_queue_that_is_full_makes_an_empty_batch_and_the_records_come_later(
     make: Callable[..., DirectPlanner], cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -237,7 +288,7 @@ def test_retention_is_held_against_what_no_finished_batch_has_read(
     ranges_at(planner, 2)
     scheduler.waiting = set()
     ranges_at(planner, 3)
-    assert cluster.told == [{T0: 0, T1: 0}, {T0: 0, T1: 0}, {T0: 25, T1: 3}]
+    assert cluster.told == [{}, {T0: 0, T1: 0}, {T0: 25, T1: 3}]
 
 
 def test_ranges_are_kept_for_as_long_as_spark_may_ask_or_the_batch_waits(
@@ -251,7 +302,10 @@ def test_ranges_are_kept_for_as_long_as_spark_may_ask_or_the_batch_waits(
     ranges_at(planner, 1 + 2 * KEPT_MS // 1000)
     assert ranges_at(planner, 1) == (OffsetRange("t", 0, 0, 10),)
     scheduler.waiting = set()
+    # The next plan finds it too old, and the one after it forgets it.
     ranges_at(planner, 1 + 4 * KEPT_MS // 1000)
+    assert ranges_at(planner, 1) == (OffsetRange("t", 0, 0, 10),)
+    ranges_at(planner, 1 + 5 * KEPT_MS // 1000)
     with pytest.raises(EnvironmentFaultError, match="its ranges are forgotten"):
         ranges_at(planner, 1)
 
