@@ -93,7 +93,7 @@ def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database:
     return World(kafka_broker.bootstrap_servers, create_topic(2), database, tmp_path)
 
 
-@pytest.mark.parametrize("faults", ["", "stream.planned@4=kill"], ids=["between batches", "stream.planned"])
+@pytest.mark.parametrize("faults", ["", "stream.planned@8=kill"], ids=["between batches", "stream.planned"])
 def test_a_state_goes_on_from_the_checkpoint_and_a_changed_program_is_told(world: World, faults: str) -> None:
     with world.running("first", faults) as process:
         world.send(WORDS)
