@@ -112,6 +112,8 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         "ssl.ca.location",
         "ssl.certificate.location",
         "ssl.key.location",
+        # Of Kafka's old Scala client.
+        "refresh.leader.backoff.ms",
         # Ours.
         "sasl.oauthbearer.token.callback",
     }

@@ -12,7 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import produce, until
+from tests.real.kafka.logs import delete_records, produce, until
 from tests.real.sources.dstreams import INTERVAL_S, Collected
 
 import directkafka as dk
@@ -237,6 +237,27 @@ def test_windows_state_and_two_streams_in_one_stand_still_too(
 
 def partition_of(record: dk.ConsumerRecord) -> tuple[int, int]:
     return record.partition, 1
+
+
+@pytest.mark.slow
+def test_records_that_retention_has_taken_before_they_were_read_stop_the_stream_with_their_range(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str, rates: Callable[..., None]
+) -> None:
+    rates(rate_max=10)
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    counts: list[int] = []
+
+    def count_and_delete(rdd: RDD[Any]) -> None:
+        counts.append(rdd.count())
+        if len(counts) == 1:
+            delete_records(servers, hundred, 40, partition=1)
+
+    stream.foreachRDD(count_and_delete)
+    context.start()
+    # Told by the next plan, or by a task of a batch that was planned before.
+    with pytest.raises(Py4JJavaError, match=r", partition 1, offsets \[\d+, \d+\): the log starts at (offset )?40"):
+        context.awaitTermination(60)
+    context.stop(stopSparkContext=False)
 
 
 def test_a_message_handler_that_raises_fails_its_batch_and_offsets_stay(

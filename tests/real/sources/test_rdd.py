@@ -101,6 +101,43 @@ def test_a_task_may_look_up_its_range_in_foreach_partition(
     assert seen.value == 2
 
 
+class Connection:
+    """Of a kind that closes when its block ends, and takes nothing from then on."""
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_open = False
+
+    def write(self, record: ConsumerRecord) -> int:
+        assert self.is_open, "the connection is closed"
+        return record.offset
+
+
+def write_too_late(_: int, records: Iterable[ConsumerRecord]) -> Iterable[int]:
+    with Connection() as connection:
+        return map(connection.write, records)
+
+
+def write_in_time(_: int, records: Iterable[ConsumerRecord]) -> Iterable[int]:
+    with Connection() as connection:
+        return [connection.write(one) for one in records]
+
+
+def test_the_trap_of_an_iterator_that_is_read_when_the_connection_is_closed(
+    sc: SparkContext, params: dict[str, object], hundred: str
+) -> None:
+    rdd = dk.create_rdd(sc, params, whole(hundred))
+    trapped = rdd.mapPartitionsWithIndex(write_too_late)  # nothing has run yet, and so nothing has failed
+    with pytest.raises(Exception, match="the connection is closed"):
+        trapped.count()
+    assert rdd.mapPartitionsWithIndex(write_in_time).count() == 100
+
+
 def test_computing_it_again_gives_the_same_records_whatever_has_come_since(
     sc: SparkContext, params: dict[str, object], servers: str, hundred: str
 ) -> None:
