@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow.compute as pc
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
+from consumed import consumed
 from figures import Figure, alternately, console, ratio, told
 from publish import RECORD_BYTES, publish
 
@@ -18,7 +19,6 @@ import directkafka as dk
 __all__ = ["dstreams", "rdds"]
 
 _PARTITIONS = 2
-_CONSUMED_AT_ONCE = 10_000
 
 _INTERVAL_S = 0.5
 _BATCH_RECORDS = 1_000
@@ -45,11 +45,11 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
         lengths = dk.create_rdd(sc, params, ranges, message_handler=_value_bytes)
         assert lengths.sum() == expected
 
-    def consumed() -> None:
+    def by_consume() -> None:
         given = [(servers, one.topic, one.partition, one.from_offset, one.until_offset) for one in ranges]
         assert sc.parallelize(given, len(given)).mapPartitions(_consumed_bytes).sum() == expected
 
-    seconds = alternately({"arrow_handler": by_batch, "message_handler": by_record, "consume()": consumed}, repeat)
+    seconds = alternately({"arrow_handler": by_batch, "message_handler": by_record, "consume()": by_consume}, repeat)
     return [
         ratio(
             f"RDD, {side}, beside consume() in mapPartitions",
@@ -74,24 +74,8 @@ def _value_bytes(record: dk.ConsumerRecord) -> int:
 def _consumed_bytes(given: Iterable[tuple[str, str, int, int, int]]) -> Iterator[int]:
     """The best that can be written in Python without us: many messages a call, and nothing kept of them."""
     for servers, topic, partition, start, end in given:
-        consumer = Consumer(
-            {
-                "bootstrap.servers": servers,
-                "group.id": "benchmark",
-                "enable.auto.commit": False,
-                "queued.max.messages.kbytes": 256 * 1024,
-                "fetch.message.max.bytes": 8 * 1024 * 1024,
-                "check.crcs": True,
-            }
-        )
-        consumer.assign([TopicPartition(topic, partition, start)])
-        left = end - start
-        while left:
-            messages = consumer.consume(min(left, _CONSUMED_AT_ONCE), timeout=30)
-            assert messages, "no message within 30 s"
-            left -= len(messages)
+        for messages in consumed(servers, topic, partition, start, end):
             yield sum(len(one.value() or b"") for one in messages)
-        consumer.close()
 
 
 def dstreams(spark: Any, servers: str, *, seconds: int = _SUSTAINED_S) -> list[Figure]:

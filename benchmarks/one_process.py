@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 
 import pyarrow as pa
-from confluent_kafka import Consumer, TopicPartition
+from consumed import consumed
 from figures import Figure, alternately, console, ratio, told
 from publish import RECORD_BYTES, publish
 
@@ -17,8 +17,6 @@ from directkafka.kafka.reader import read_range
 from directkafka.sources.source_cluster import task_of
 
 __all__ = ["one_process"]
-
-_CONSUMED_AT_ONCE = 10_000
 
 
 def one_process(servers: str, *, records: int, repeat: int) -> list[Figure]:
@@ -67,22 +65,7 @@ def _task(servers: str, topic: str, until_offset: int | None = None) -> RangeTas
 
 def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
     """The fastest that a Python user of confluent-kafka can write: many messages a call, a column at a time."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": servers,
-            "group.id": "benchmark",
-            "enable.auto.commit": False,
-            "queued.max.messages.kbytes": 256 * 1024,
-            "fetch.message.max.bytes": 8 * 1024 * 1024,
-            "check.crcs": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    left = count
-    while left:
-        messages = consumer.consume(min(left, _CONSUMED_AT_ONCE), timeout=30)
-        assert messages, "no message within 30 s"
-        left -= len(messages)
+    for messages in consumed(servers, topic, 0, 0, count):
         columns = {
             "key": pa.array([one.key() for one in messages], pa.binary()),
             "value": pa.array([one.value() for one in messages], pa.binary()),
@@ -93,4 +76,3 @@ def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
             "timestampType": pa.array([one.timestamp()[0] - 1 for one in messages], pa.int32()),
         }
         yield pa.RecordBatch.from_pydict(columns, schema=schema(include_headers=False))
-    consumer.close()

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
+from tests.real.kafka.compacted import TOPIC, compacted_topic
 from tests.real.kafka.logs import (
     WAIT_S,
     consume,
@@ -25,7 +26,6 @@ from tests.real.kafka.logs import (
     until,
     within,
 )
-from tests.vectors.capture import overwritten_keys
 
 from directkafka.errors import DataLossError, FetchTimeoutError
 from directkafka.kafka import exchange, fetch, partition_link
@@ -132,19 +132,13 @@ def test_a_range_that_ends_with_markers_is_read_to_its_end(
 
 @pytest.mark.slow
 def test_the_gaps_of_a_compacted_topic_are_no_loss(requests: list[int]) -> None:
-    with KafkaBroker(config={"log.cleaner.backoff.ms": 100, "log.cleaner.enable": "true"}) as broker:
-        servers = broker.bootstrap_servers
-        config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
-        create_topic_again(servers, "compacted", config=config)
-        overwritten_keys(servers, "compacted")
-        end = end_offset(servers, "compacted")
-        until(lambda: len(consume(servers, "compacted")) < end / 2, "the cleaner did not run")
-        expected = consume(servers, "compacted")
-        task = task_for(options(servers), "compacted", 0, end)
+    with compacted_topic() as (servers, end):
+        expected = consume(servers, TOPIC)
+        task = task_for(options(servers), TOPIC, 0, end)
         assert read(task) == expected
         gap = next(one for one in range(end) if one not in offsets_of(expected))
         requests.clear()
-        assert read(replace(task, range=OffsetRange("compacted", 0, gap, gap + 1))) == []
+        assert read(replace(task, range=OffsetRange(TOPIC, 0, gap, gap + 1))) == []
         assert requests == [gap]
 
 

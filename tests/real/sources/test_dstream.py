@@ -234,6 +234,7 @@ def test_the_batch_s_records_are_in_spark_s_own_figures(
     Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)))
     with running(context):
         until(lambda: 100 in counts, "the batch's 100 records")
+    assert sum(counts) == 100, "each record is counted once"
 
 
 @pytest.mark.slow

@@ -10,17 +10,14 @@ import pyarrow as pa
 import pytest
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
+from tests.real.kafka.compacted import TOPIC, compacted_topic
 from tests.real.kafka.logs import (
     consume,
-    create_topic_again,
     delete_records,
-    end_offset,
     host_and_port,
     produce,
-    until,
 )
 from tests.real.kafka.proxy import KafkaProxy, advertise
-from tests.vectors.capture import overwritten_keys
 
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
@@ -28,7 +25,6 @@ from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
 from directkafka.options.read_policy import ReadPolicy
 from directkafka.sources import rdd as rdd_module
 from directkafka.stream_errors import NonConsecutiveOffsetsError
-from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
 
@@ -258,15 +254,9 @@ def test_a_program_that_says_there_are_no_gaps_is_believed_in_counts_and_held_to
 
 @pytest.mark.slow
 def test_the_gaps_of_a_compacted_topic_are_no_loss_and_counts_know_them(sc: SparkContext) -> None:
-    with KafkaBroker(config={"log.cleaner.backoff.ms": 100, "log.cleaner.enable": "true"}) as broker:
-        servers = broker.bootstrap_servers
-        config = {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "100"}
-        create_topic_again(servers, "compacted", config=config)
-        overwritten_keys(servers, "compacted")
-        end = end_offset(servers, "compacted")
-        until(lambda: len(consume(servers, "compacted")) < end / 2, "the cleaner did not run")
-        expected = [row[0] for row in consume(servers, "compacted")]
-        rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, [OffsetRange("compacted", 0, 0, end)])
+    with compacted_topic() as (servers, end):
+        expected = [row[0] for row in consume(servers, TOPIC)]
+        rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, [OffsetRange(TOPIC, 0, 0, end)])
         assert rdd.map(lambda one: one.offset).collect() == expected
         assert (rdd.count(), rdd.record_counts()) == (len(expected), (len(expected),))
         assert rdd.count() < rdd.offset_ranges[0].count()
