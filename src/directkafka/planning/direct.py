@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Exact, OffsetRange, PartitionProgress, Position, Positions, TopicPartition
@@ -18,7 +19,16 @@ from directkafka.planning.rates import PartitionRates, rated_ends
 from directkafka.planning.starts import Found
 from directkafka.view import ClusterView
 
-__all__ = ["DirectBatch", "Progress", "added_partitions", "check_planned", "plan_direct", "start_positions"]
+__all__ = [
+    "DirectBatch",
+    "Progress",
+    "added_partitions",
+    "check_planned",
+    "plan_direct",
+    "reads_up_to",
+    "start_positions",
+    "unread",
+]
 
 Progress = Mapping[TopicPartition, PartitionProgress]
 
@@ -123,6 +133,24 @@ def check_planned(progress: Progress, ranges: Iterable[OffsetRange], view: Clust
         view,
         PlanPolicy(),
     )
+
+
+def unread(progress: Progress, unfinished: Iterable[Iterable[OffsetRange]]) -> dict[TopicPartition, int]:
+    """The first offset of each partition that no finished batch has read.
+
+    Args:
+        progress: where the stream is.
+        unfinished: the ranges of each batch that waits or runs.
+    """
+    offsets = {one: here.end for one, here in progress.items()}
+    for one in chain.from_iterable(unfinished):
+        offsets[one.topic_partition] = min(one.from_offset, offsets[one.topic_partition])
+    return offsets
+
+
+def reads_up_to(one: OffsetRange, end: int) -> bool:
+    """Whether an end lies in a range; that of an empty range is where it is."""
+    return one.from_offset < end <= one.until_offset or one.from_offset == end == one.until_offset
 
 
 def _no_start(one: TopicPartition) -> OptionError:

@@ -70,11 +70,11 @@ class Placement:
     """Which executors ranges prefer.
 
     Attributes:
-        locations: Spark's text by range, in the ranges' order; None for no preference.
+        locations: Spark's text by range, in the ranges' order; empty where there is no preference.
         hosts_without_executors: hosts that a strategy asked for, and that have none.
     """
 
-    locations: tuple[str | None, ...]
+    locations: tuple[str, ...] = ()
     hosts_without_executors: tuple[str, ...] = ()
 
 
@@ -97,7 +97,7 @@ def place(
     """
     there = sorted(executors)
     if not there:
-        return Placement((None,) * len(ranges))
+        return Placement()
     wanted = _wanted_hosts(strategy, leader_hosts)
     on_host = {host: [one for one in there if one.host == host] for host in set(wanted.values())}
     locations = []

@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime
+from typing import Final
 
 from directkafka.stream_errors import BatchFailedError
 
-__all__ = ["BatchOutcomes", "shown_time"]
+__all__ = ["BatchOutcomes", "batch_ms", "shown_time"]
+
+#: How long Spark may take to report that it has dropped a batch, in seconds; a matter of microseconds.
+_REPORT_S: Final = 1.0
 
 
 class BatchOutcomes:
@@ -24,9 +29,9 @@ class BatchOutcomes:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        #: When batches were planned that have not succeeded yet, in seconds of the monotonic clock.
+        self._planned: dict[int, float] = {}
         self._succeeded: set[int] = set()
-        #: Batches of which an output was called.
-        self._begun: set[int] = set()
         #: Time and cause of the first batch that has failed.
         self._failed: tuple[int, str] | None = None
         #: From this batch on all is heard; None while nobody listens.
@@ -43,25 +48,43 @@ class BatchOutcomes:
         with self._lock:
             self._heard_from_ms = sys.maxsize
 
-    def begin(self, batch_ms: int) -> None:
-        """An output of a batch is about to run.
+    def plan(self, batch_ms: int) -> None:
+        """The ranges of a batch are decided."""
+        with self._lock:
+            self._planned[batch_ms] = time.monotonic()
 
-        Raises:
-            BatchFailedError: it or one before it has failed.
+    def doubtful(self, pending: Collection[int]) -> list[int]:
+        """Batches that neither wait nor run, and of which nobody has said how they ended: they have succeeded this
+        moment, or Spark has dropped them, or they are times that only a window has asked for.
+
+        Args:
+            pending: which batches wait or run.
         """
-        self.check(batch_ms)
         with self._lock:
-            self._begun.add(batch_ms)
+            return sorted(self._planned.keys() - pending)
 
-    def was_dropped(self, batch_ms: int) -> bool:
-        """Whether a batch that is neither waiting nor running has never run either, as far as outputs tell it."""
+    def trust(self, pending: Collection[int]) -> None:
+        """Spark has reported no error until now: what was planned a while ago, and does not wait or run, was not
+        dropped.
+
+        Args:
+            pending: which batches wait or run.
+        """
         with self._lock:
-            return bool(self._begun) and batch_ms not in self._begun | self._succeeded
+            until_s = time.monotonic() - _REPORT_S
+            for one in [one for one, at_s in self._planned.items() if at_s < until_s and one not in pending]:
+                del self._planned[one]
+
+    @property
+    def has_failure(self) -> bool:
+        """Whether a batch is known to have failed."""
+        return self._failed is not None
 
     def succeed(self, batch_ms: int) -> None:
         """All outputs of a batch have succeeded."""
         with self._lock:
             self._succeeded.add(batch_ms)
+            self._planned.pop(batch_ms, None)
 
     def fail(self, batch_ms: int, cause: str) -> None:
         """An output of a batch has failed."""
@@ -102,7 +125,11 @@ class BatchOutcomes:
         """Drop what is known of batches that are older."""
         with self._lock:
             self._succeeded = {one for one in self._succeeded if one >= before_ms}
-            self._begun = {one for one in self._begun if one >= before_ms}
+
+
+def batch_ms(when: datetime) -> int:
+    """A batch's time as Spark has it, in milliseconds since 1970; right also in the hour that a clock goes back."""
+    return round(when.timestamp() * 1000)
 
 
 def shown_time(batch_ms: int) -> str:

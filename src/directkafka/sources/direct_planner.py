@@ -21,46 +21,58 @@ from __future__ import annotations
 
 import functools
 import logging
-import os
+import pickle
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from itertools import chain
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.faults import reach
-from directkafka.offsets import OffsetRange, Positions, TopicPartition, total_count
-from directkafka.options import SourceOptions
-from directkafka.planning.direct import DirectBatch, added_partitions, check_planned, plan_direct, start_positions
+from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.planning.direct import (
+    check_planned,
+    reads_up_to,
+    unread,
+)
 from directkafka.planning.rates import BatchTimes, observe
-from directkafka.sources.batch_outcomes import BatchOutcomes, shown_time
+from directkafka.sources.batch_outcomes import BatchOutcomes, batch_ms, shown_time
 from directkafka.sources.group_commits import GroupCommits
-from directkafka.sources.rdd import RECORD_FIELDS, KafkaRDD, RDDKey, forget_ranges, located, remember_ranges
+from directkafka.sources.next_batch import next_batch
+from directkafka.sources.rdd import (
+    KafkaRDD,
+    RDDKey,
+    forget_ranges,
+    located,
+    remember_ranges,
+    tell_missing_hosts,
+)
 from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
-from directkafka.sources.stream_plan import StreamPlan, StreamState, rates_of, tick_folder
+from directkafka.sources.stream_plan import StreamPlan, StreamState, tick_folder
 from directkafka.sources.streaming_jvm import StreamingJVM
 from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 
-__all__ = ["DirectPlanner", "batch_ms", "planner_of"]
+__all__ = ["DirectPlanner", "planner_of"]
 
 log = logging.getLogger("directkafka.source")
 
-#: How long events of batches that have ended are waited for when the context has stopped, in seconds.
+#: How long events of batches that have ended are waited for, in seconds: when the context has stopped, and when there
+#: is an error and it must be found out whose.
 _EVENTS_S: Final = 1.0
 
 _LOOK_S: Final = 0.02
 
-#: The streams of this process, by their identifier.
-_planners: dict[str, DirectPlanner] = {}
+#: The streams of this process that are in use, by their identifier.
+_planners: WeakValueDictionary[str, DirectPlanner] = WeakValueDictionary()
 
 
 class DirectPlanner:
@@ -77,14 +89,20 @@ class DirectPlanner:
         self.has_run = self.has_ended = False
         self._state = state
         self._lock = threading.RLock()
+        self._binding = threading.Lock()
+        #: One to plan and one to commit: a coordinator that hangs is no reason to plan late.
         self._cluster: SourceCluster | None = None
+        self._group: SourceCluster | None = None
         self._rdds: dict[int, KafkaRDD] = {}
         #: The RDDs whose ranges can be asked for, by their batches.
         self._remembered: dict[int, list[RDDKey]] = {}
         #: Batches before this time will not be asked for again.
         self._oldest_ms = 0
-        #: The batch that was planned last, and when, in milliseconds since 1970.
-        self._newest: tuple[int, float] | None = None
+        self._hosts_missing: tuple[str, ...] = ()
+        self._is_full = False
+        #: The state as it was pickled last, and how often it had changed by then.
+        self._pickled: tuple[int, bytes] | None = None
+        self._changes = 0
         self.outcomes = BatchOutcomes()
         self.commits = GroupCommits(self._commit, self._is_done)
         _planners[plan.stream_id] = self
@@ -102,12 +120,7 @@ class DirectPlanner:
             DataLossError: records that should be read are gone.
         """
         ms = batch_ms(when)
-        if self.jvm is None:
-            # A context that comes from a checkpoint is known once it has started. (Not asked of the JVM, which
-            # holds a lock while it starts, and makes the first batches before it has.)
-            context: Any = StreamingContext._activeContext
-            if context is not None and context.sparkContext is tick.ctx:
-                self.bind(context, from_ms=ms + self.plan.interval_ms)
+        self._bind_restored()
         with self._lock:
             self.has_run = True
             if ms not in self._rdds:
@@ -125,56 +138,67 @@ class DirectPlanner:
             if other is not self and ms in other._state.ranges:
                 other.fail(ms, f"another stream could not plan it: {cause}")
 
-    def bind(self, context: StreamingContext, *, from_ms: int = 0) -> None:
+    def bind(self, context: StreamingContext) -> None:
         """Use this context's scheduler, and write down what is queued when it stops.
-
-        Args:
-            context: the stream's.
-            from_ms: the first batch of which all events will be heard.
 
         Raises:
             EnvironmentFaultError: Python's threads are not the JVM's.
         """
-        if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
-            raise EnvironmentFaultError(
-                what="PYSPARK_PIN_THREAD is false, and a batch would wait for ever for the lock under which it is made",
-                remedy="Do not set it: each thread of Python has one of the JVM then, which is Spark's default.",
-            )
         self.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
-        self.outcomes.listen(from_ms)
+        # Of batches that are planned already, as those that a restored context begins with, events may be missed.
+        self.outcomes.listen(max(self._state.ranges, default=-1) + 1)
         stop = context.stop
 
         @functools.wraps(stop)
         def stop_and_flush(*args: Any, **options: Any) -> None:
+            # Outputs of a SparkContext that has stopped are passed over, and seem to have succeeded.
+            has_spark = context.sparkContext._jsc is not None
             try:
                 stop(*args, **options)
             finally:
-                self._end()
+                self._end(is_whole=has_spark)
 
         context.stop = stop_and_flush  # type: ignore[method-assign]
 
-    def _end(self) -> None:
-        """The context has stopped: commit what can be committed, and let go of everything."""
+    def _bind_restored(self) -> None:
+        """Use the context that comes from a checkpoint: it is known once it has started.
+
+        (Not asked of the JVM, which holds a lock while it starts, and makes the first batches before it has.) The
+        thread that plans and the one that commits both try, and neither waits for the other: making the RDDs of a
+        batch holds a lock of the JVM that binding needs too.
+        """
+        context: Any = StreamingContext._activeContext
+        if self.jvm is not None or context is None or not self._binding.acquire(blocking=False):
+            return
+        try:
+            if self.jvm is None:
+                self.bind(context)
+        finally:
+            self._binding.release()
+
+    def _end(self, *, is_whole: bool) -> None:
+        """The context has stopped: commit what can be committed, and let go of everything.
+
+        Args:
+            is_whole: whether what has left Spark's queue has run.
+        """
         self.commits.flush(_EVENTS_S)
-        self.outcomes.listen_no_more()
+        if is_whole:
+            self.outcomes.listen_no_more()
         self.has_ended = True
         self.commits.close()
         self._forget_rdds(sys.maxsize)
-        if self._cluster is not None:
-            self._cluster.close()
-        if _planners.get(self.plan.stream_id) is self:
-            del _planners[self.plan.stream_id]
+        for one in (self._cluster, self._group):
+            if one is not None:
+                one.close()
 
     def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the youngest batch that reads up to one of these offsets, or past it; None when none does."""
-        with self._lock:
-            found = [
-                ms
-                for ms, ranges in self._state.ranges.items()
-                for one in ranges
-                if _reads_up_to(one, ends.get(one.topic_partition, -1))
-            ]
-        return max(found, default=None)
+        # Not under the planner's lock, which is held while Kafka is asked.
+        for ms, ranges in reversed(list(self._state.ranges.items())):
+            if any(reads_up_to(one, ends.get(one.topic_partition, -1)) for one in ranges):
+                return ms
+        return None
 
     def begin(self, ms: int) -> None:
         """An output of a batch is about to run.
@@ -182,7 +206,24 @@ class DirectPlanner:
         Raises:
             BatchFailedError: that batch or one before it has failed.
         """
-        self.outcomes.begin(ms)
+        self._hear_errors()
+        self.outcomes.check(ms)
+
+    def _hear_errors(self) -> None:
+        """Take an error that Spark has reported for the failure of a batch.
+
+        An output that is not guarded has failed, or a function that makes RDDs, whereupon Spark drops the batch. It
+        does not say which batch: the first of which it is not known that it went well.
+        """
+        if self.jvm is None or self.outcomes.has_failure or (cause := self.jvm.error()) is None:
+            return
+        pending = self.jvm.pending()
+        until_s = time.monotonic() + _EVENTS_S
+        # One that has ended this moment has succeeded, once Spark's event has come.
+        while (suspects := self.outcomes.doubtful(pending)) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        nobody = max(self._state.ranges, default=0) + 1
+        self.fail(min(suspects or pending, default=nobody), f"Spark has reported: {cause}")
 
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
@@ -201,16 +242,25 @@ class DirectPlanner:
         state = self._state
         known = replace(times, records=total_count(state.ranges.get(ms, ())))
         state.feedback = observe(state.feedback, known, interval_ms=self.plan.interval_ms, policy=policy)
+        self._changes += 1
 
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         assert self.plan.options.group_id is not None, "commit_async has refused it"
-        self.cluster().commit(self.plan.options.group_id, offsets)
+        if self._group is None:
+            self._group = SourceCluster(self.plan.source_options())
+        self._group.commit(self.plan.options.group_id, offsets)
 
     def _is_done(self, ms: int | None) -> bool:
+        self._bind_restored()
         if ms is None:
+            self._hear_errors()
             self.outcomes.check(sys.maxsize)
             return True
         is_done = self.outcomes.is_done(ms, self._pending)
+        if is_done:
+            # What Spark has dropped before this batch was reported before this batch could succeed.
+            self._hear_errors()
+            self.outcomes.check(ms)
         if self.has_ended and not is_done:
             raise OffsetsNotCommittedError(offsets=f"those of the batch of {shown_time(ms)}")
         return is_done
@@ -219,34 +269,27 @@ class DirectPlanner:
         return self.jvm.pending() if self.jvm is not None else set()
 
     def cluster(self) -> SourceCluster:
-        """The connections, made when they are first needed."""
+        """The connections of the plan, made when they are first needed."""
         with self._lock:
             if self._cluster is None:
-                given = self.plan.options
-                self._cluster = SourceCluster(
-                    SourceOptions(
-                        strategy=given.strategy,
-                        starting=Positions(),
-                        ending=None,
-                        client=given.client,
-                        group_id=given.group_id,
-                        columns=RECORD_FIELDS,
-                        poll_timeout_ms=self.plan.poll_timeout_ms,
-                    )
-                )
+                self._cluster = SourceCluster(self.plan.source_options())
             return self._cluster
 
     def __reduce__(self) -> tuple[Any, ...]:
         with self._lock:
             # Spark writes checkpoints behind a failure too, and a batch that was dropped is in none: the restart would
             # begin behind it. Where this raises, the checkpoint before stays the last one.
+            self._hear_errors()
             self.outcomes.check(sys.maxsize)
-            return _restored, (self.plan, replace(self._state, ranges=dict(self._state.ranges)))
+            # Spark pickles it for each output, and again when the batch is done.
+            changes = self._changes
+            if self._pickled is None or self._pickled[0] != changes:
+                self._pickled = changes, pickle.dumps(self._state, pickle.HIGHEST_PROTOCOL)
+            return _restored, (self.plan, self._pickled[1])
 
     def _rdd(self, ms: int, sc: SparkContext) -> KafkaRDD:
         known = self._state.ranges.get(ms)
         if known is None:
-            self.outcomes.check(ms)
             view, ranges = self._planned(ms)
         else:
             ranges, cluster = known, self.cluster()
@@ -256,7 +299,11 @@ class DirectPlanner:
                 look_again=lambda: cluster.view(must_exist=True, fresh=True),
             )
         tasks = self.cluster().tasks(ranges, view)
-        rdd = KafkaRDD(sc, tasks, self.plan.read, located(sc, tasks, self.plan.location, view))
+        placement = located(sc, tasks, self.plan.location, view)
+        if placement.hosts_without_executors != self._hosts_missing:
+            tell_missing_hosts(placement, self.plan.location)
+            self._hosts_missing = placement.hosts_without_executors
+        rdd = KafkaRDD(sc, tasks, self.plan.read, placement.locations)
         self._remembered.setdefault(ms, []).append(remember_ranges(rdd))
         if self.jvm is not None:
             self.jvm.report(ms, ranges)
@@ -266,7 +313,6 @@ class DirectPlanner:
         """Drop what is known of batches that are older."""
         self._state.forget(before_ms)
         self.outcomes.forget(before_ms)
-        self._forget_rdds(before_ms)
 
     def _forget_rdds(self, before_ms: int) -> None:
         for ms in [one for one in self._remembered if one < before_ms]:
@@ -275,6 +321,10 @@ class DirectPlanner:
 
     def _planned(self, ms: int) -> tuple[ClusterView, tuple[OffsetRange, ...]]:
         state = self._state
+        if ms < max(state.ranges, default=ms) and ms >= state.forgotten_ms:
+            # A window asks for a time before which another one has had its records: they are in a later batch.
+            state.ranges[ms] = ()
+            return self.cluster().view(), ()
         if state.ranges and ms <= max(state.ranges):
             raise EnvironmentFaultError(
                 what=f"Spark asks for the batch of {shown_time(ms)} again, and its ranges are forgotten",
@@ -283,21 +333,26 @@ class DirectPlanner:
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)
+        # Behind the question to Kafka: by now Spark has said what has become of the batch before.
+        self._hear_errors()
+        self.outcomes.check(ms)
         pending = self._pending()
-        self._check_submitted(ms, pending)
+        self.outcomes.trust(pending)
         # Warns where retention is about to overtake, and most of all while batches wait.
-        self.cluster().tell(_unread(state, pending))
+        self.cluster().tell(unread(state.progress, (state.ranges.get(one, ()) for one in pending)))
         if self.jvm is not None:
             self._forget(self._oldest_ms)
             # Batches that wait are asked for again after a crash, however long ago they were planned. What is too old
             # now is forgotten by the next plan: a checkpoint of a batch that has just ended may still be on its way.
             self._oldest_ms = min((ms - self.jvm.remembered_ms, *pending))
-        self._newest = ms, time.time() * 1000
-        if self.plan.waiting_batches_max is not None and len(pending) >= self.plan.waiting_batches_max:
-            log.warning("the batch of %s is empty: %s batches wait", shown_time(ms), self.plan.waiting_batches_max)
+            # Outputs ask for the ranges of an RDD while its batch is pending.
+            self._forget_rdds(min((ms, *pending)))
+        self.outcomes.plan(ms)
+        self._changes += 1
+        if self._must_wait(ms, len(pending)):
             state.ranges[ms] = ()
             return view, ()
-        view, batch = self._decided(view)
+        view, batch = next_batch(self.plan, state, self.cluster(), view)
         if batch.added and not is_first:
             starts = ", ".join(f"{one} at {batch.start_of(one)}" for one in batch.added)
             # Records that came before a partition was noticed are left out where the reset says latest.
@@ -306,61 +361,16 @@ class DirectPlanner:
         reach("stream.planned")
         return view, batch.ranges
 
-    def _check_submitted(self, ms: int, pending: Collection[int]) -> None:
-        """See that the batch before has jobs: one that Spark has dropped, since another stream's part of it could not
-        be made, has read nothing, and this one would begin behind it.
-
-        Raises:
-            BatchFailedError: it was dropped.
-        """
-        if self._newest is None:
-            return
-        before_ms, planned_at_ms = self._newest
-        # A window that slides by several intervals has several batches planned at once, of which the last has jobs.
-        if planned_at_ms >= ms or before_ms in pending:
-            return
-        # It may have ended this moment, and Spark's event be on its way.
-        until_s = time.monotonic() + _EVENTS_S
-        while (was_dropped := self.outcomes.was_dropped(before_ms)) and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
-        if not was_dropped:
-            return
-        self.fail(before_ms, "Spark has dropped it: a function that makes its RDDs has failed, see Spark's log")
-        self.outcomes.check(ms)
-
-    def _decided(self, view: ClusterView) -> tuple[ClusterView, DirectBatch]:
-        return believed(self._decide, view, look_again=lambda: self.cluster().view(fresh=True))
-
-    def _decide(self, view: ClusterView) -> DirectBatch:
-        given, state = self.plan, self._state
-        if not state.ranges and (strange := given.options.offsets.keys() - view.partitions.keys()):
-            shown = ", ".join(map(str, sorted(strange)))
-            raise OptionError(option="offsets", reason=f"names partitions that are not there: {shown}")
-        starts = start_positions(given.options, added_partitions(state.progress, view))
-        new = replace(view, partitions={one: view.partitions[one] for one in starts.partitions})
-        return plan_direct(
-            state.progress,
-            view,
-            starts=starts,
-            found=self.cluster().lookups(starts, new),
-            rates=given.rates,
-            interval_ms=given.interval_ms,
-            rate=state.feedback.rate,
-            partition_rates=rates_of(given.partition_config, view.partitions),
-        )
-
-
-def _unread(state: StreamState, unfinished: Iterable[int]) -> dict[TopicPartition, int]:
-    """The first offset of each partition that no finished batch has read."""
-    offsets = {one: here.end for one, here in state.progress.items()}
-    for one in chain.from_iterable(state.ranges.get(ms, ()) for ms in unfinished):
-        offsets[one.topic_partition] = min(one.from_offset, offsets[one.topic_partition])
-    return offsets
-
-
-def _reads_up_to(one: OffsetRange, end: int) -> bool:
-    """Whether an end lies in a range; that of an empty range is where it is."""
-    return one.from_offset < end <= one.until_offset or one.from_offset == end == one.until_offset
+    def _must_wait(self, ms: int, waiting: int) -> bool:
+        """Whether so many batches wait that this one is empty; said when it begins and when it ends."""
+        most = self.plan.waiting_batches_max
+        is_full = most is not None and waiting >= most
+        if is_full and not self._is_full:
+            log.warning("batches are empty from %s on: %s batches wait", shown_time(ms), waiting)
+        elif self._is_full and not is_full:
+            log.warning("batches have records again from %s on: %s batches wait", shown_time(ms), waiting)
+        self._is_full = is_full
+        return is_full
 
 
 def planner_of(stream_id: str) -> DirectPlanner:
@@ -375,16 +385,12 @@ def planner_of(stream_id: str) -> DirectPlanner:
     return planner
 
 
-def batch_ms(when: datetime) -> int:
-    """A batch's time as Spark has it, in milliseconds since 1970; right also in the hour that a clock goes back."""
-    return round(when.timestamp() * 1000)
-
-
-def _restored(plan: StreamPlan, state: StreamState) -> DirectPlanner:
+def _restored(plan: StreamPlan, pickled: bytes) -> DirectPlanner:
     """What unpickling a planner gives."""
     known = _planners.get(plan.stream_id)
     if known is not None and not known.has_run:
         return known
+    state: StreamState = pickle.loads(pickled)
     plan.program.warn_if_changed()
     # Spark looks there each interval, and a machine that was started anew may have emptied its temporary folder.
     tick_folder()

@@ -45,11 +45,11 @@ class DirectStream(GuardedStream):
         Raises:
             OptionError: the stream has no ``group.id``.
         """
-        commit(self._planner.plan.stream_id, offset_ranges, callback)
+        commit(self._planner, offset_ranges, callback)
 
     def waiting_batches(self) -> int:
         """How many batches wait or run: more than one means that batches take longer than the interval."""
-        return waiting_batches(self._planner.plan.stream_id)
+        return waiting_batches(self._planner)
 
     @property
     def _planner(self) -> DirectPlanner:
@@ -67,10 +67,10 @@ class _Committer:
         self._stream_id = stream_id
 
     def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
-        commit(self._stream_id, offset_ranges, callback)
+        commit(planner_of(self._stream_id), offset_ranges, callback)
 
     def waiting_batches(self) -> int:
-        return waiting_batches(self._stream_id)
+        return waiting_batches(planner_of(self._stream_id))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _Committer, (self._stream_id,)
@@ -132,10 +132,9 @@ def create_direct_stream(
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), (planner,))
 
 
-def waiting_batches(stream_id: str) -> int:
+def waiting_batches(planner: DirectPlanner) -> int:
     """See :meth:`DirectStream.waiting_batches`."""
-    jvm = planner_of(stream_id).jvm
-    return len(jvm.pending()) if jvm is not None else 0
+    return len(planner.jvm.pending()) if planner.jvm is not None else 0
 
 
 def rate_policy(sc: SparkContext) -> RatePolicy:
@@ -143,9 +142,8 @@ def rate_policy(sc: SparkContext) -> RatePolicy:
     return RatePolicy.from_spark_conf(dict(sc.getConf().getAll()))
 
 
-def commit(stream_id: str, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None) -> None:
+def commit(planner: DirectPlanner, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None) -> None:
     """Queue offsets of a stream; see :meth:`DirectStream.commit_async`."""
-    planner = planner_of(stream_id)
     if planner.plan.options.group_id is None:
         raise OptionError(option="group.id", reason="is needed in kafka_params for offsets to be committed")
     ends: dict[Any, int] = {}

@@ -50,7 +50,7 @@ class Queued:
 
 
 class GroupCommits:
-    """Commits offsets in the order in which they were queued.
+    """Commits offsets in the order in which they were queued; what can be committed at once goes together.
 
     Args:
         commit: sends offsets to the group.
@@ -115,26 +115,50 @@ class GroupCommits:
                 self._changed.wait_for(lambda: self._queue or self._is_closed)
                 if self._is_closed:
                     return
-                first = self._queue[0]
+                first, *others = self._queue
+            together = [first]
             error: DirectKafkaError | None = None
             try:
                 if not self._is_done(first.batch_ms):
                     time.sleep(_LOOK_S)
                     continue
+                together += self._done_of(others)
                 reach("stream.done")
-                self._commit(first.offsets)
+                self._commit(_furthest(together))
                 reach("stream.committed")
             except DirectKafkaError as failure:
                 error = failure
             except Exception as failure:  # noqa: BLE001 - Spark's or the system's; the next commit may succeed
-                error = OffsetsNotCommittedError(offsets=_shown(first.offsets), cause=f"{failure!r}")
+                error = OffsetsNotCommittedError(offsets=_shown(_furthest(together)), cause=f"{failure!r}")
             with self._changed:
                 if not self._queue or self._queue[0] is not first:
                     continue  # answered by close()
-                self._queue.pop(0)
-            _answer(first, error)
+                del self._queue[: len(together)]
+            for queued in together:
+                _answer(queued, error)
             with self._changed:
                 self._changed.notify_all()
+
+    def _done_of(self, others: list[Queued]) -> list[Queued]:
+        """What may be committed with the first one: in one request, and never backwards where batches run side by side
+        (``spark.streaming.concurrentJobs``) and a later one has queued its offsets first."""
+        done = []
+        for queued in others:
+            try:
+                if not self._is_done(queued.batch_ms):
+                    break
+            except Exception:  # noqa: BLE001 - said when it is the first one
+                break
+            done.append(queued)
+        return done
+
+
+def _furthest(together: list[Queued]) -> dict[TopicPartition, int]:
+    offsets: dict[TopicPartition, int] = {}
+    for queued in together:
+        for one, offset in queued.offsets.items():
+            offsets[one] = max(offset, offsets.get(one, 0))
+    return offsets
 
 
 def _answer(queued: Queued, error: DirectKafkaError | None) -> None:

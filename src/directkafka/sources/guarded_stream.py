@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.streaming.dstream import DStream, TransformedDStream
 
-from directkafka.sources.direct_planner import DirectPlanner, batch_ms
+from directkafka.sources.batch_outcomes import batch_ms
+from directkafka.sources.direct_planner import DirectPlanner, planner_of
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -35,11 +36,11 @@ class _Guarded(DStream[Any]):
 
     def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
         """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
-        planners, made = self._planners, _failing(self._planners, _with_time(func, rdds=1))
+        streams, made = _names(self._planners), _failing(self._planners, _with_time(func, rdds=1))
 
         def guarded(when: datetime, rdd: RDD[Any]) -> None:
-            for planner in planners:
-                planner.begin(batch_ms(when))
+            for stream_id in streams:
+                planner_of(stream_id).begin(batch_ms(when))
             made(when, rdd)
 
         super().foreachRDD(guarded)
@@ -124,16 +125,22 @@ def _failing(planners: Planners, func: Callable[..., Any]) -> Callable[..., Any]
 
     (Spark's event says it too, and later.)
     """
+    streams = _names(planners)
 
     def guarded(when: datetime, *rdds: RDD[Any]) -> Any:
         try:
             return func(when, *rdds)
         except BaseException as error:
-            for planner in planners:
-                planner.fail(batch_ms(when), f"{type(error).__name__}: {error}")
+            for stream_id in streams:
+                planner_of(stream_id).fail(batch_ms(when), f"{type(error).__name__}: {error}")
             raise
 
     return guarded
+
+
+def _names(planners: Planners) -> tuple[str, ...]:
+    """What functions keep of planners: a checkpoint has each function, and a planner with all its ranges is large."""
+    return tuple(one.plan.stream_id for one in planners)
 
 
 def _with_time(func: Callable[..., Any], *, rdds: int) -> Callable[..., Any]:

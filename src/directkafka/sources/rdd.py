@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
-from pyspark.serializers import CPickleSerializer
 
 from directkafka.errors import OptionError
 from directkafka.kafka.range_task import RangeTask
@@ -23,7 +22,7 @@ from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 from directkafka.options.read_policy import ReadPolicy
 from directkafka.planning.explicit import check_overlaps, losses_of_ranges
 from directkafka.planning.loss import raise_for
-from directkafka.planning.placement import LocationStrategy, PreferConsistent, place
+from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
 from directkafka.sources.cluster import Cluster
 from directkafka.sources.executors import executors, placed_rdd
 from directkafka.sources.range_tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
@@ -46,6 +45,7 @@ __all__ = [
     "read_policy",
     "record_counts",
     "remember_ranges",
+    "tell_missing_hosts",
 ]
 
 log = logging.getLogger("directkafka.source")
@@ -70,17 +70,16 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         sc: where it lives.
         tasks: the ranges, in the order of the RDD's partitions.
         read: what a task makes of its range.
-        locations: where each task prefers to run, as Spark writes it.
+        locations: where each task prefers to run, as Spark writes it; empty for anywhere.
 
     Attributes:
         offset_ranges: range ``i`` is partition ``i``.
     """
 
     def __init__(
-        self, sc: SparkContext, tasks: Sequence[RangeTask], read: ReadRecords, locations: Sequence[str | None] = ()
+        self, sc: SparkContext, tasks: Sequence[RangeTask], read: ReadRecords, locations: Sequence[str] = ()
     ) -> None:
-        ranges = RDD[RangeTask](placed_rdd(sc, tasks, locations or [None] * len(tasks)), sc, CPickleSerializer())
-        super().__init__(ranges, read)
+        super().__init__(placed_rdd(sc, tasks, locations), read)
         self._tasks, self._read, self._locations = tuple(tasks), read, tuple(locations)
         self.offset_ranges = tuple(task.range for task in tasks)
 
@@ -139,9 +138,9 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         """Whether Spark keeps the items: then they are not read from Kafka again, and an action fills the cache."""
         return self.is_cached or self.is_checkpointed
 
-    def _locations_of(self, tasks: Sequence[RangeTask]) -> list[str | None]:
-        by_range = dict(zip(self.offset_ranges, self._locations, strict=False))
-        return [by_range.get(task.range) for task in tasks]
+    def _locations_of(self, tasks: Sequence[RangeTask]) -> list[str]:
+        by_range = dict(zip(self.offset_ranges, self._locations, strict=bool(self._locations)))
+        return [by_range[task.range] for task in tasks] if by_range else []
 
 
 def _first(count: int, items: Iterable[Any]) -> Iterator[Any]:
@@ -198,7 +197,10 @@ def create_rdd(
     fields = {"columns": RECORD_FIELDS, "poll_timeout_ms": policy.poll_timeout_ms}
     tasks = [_led(task_of(one, view, cluster.options, **fields), leaders or {}) for one in ranges]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
-    return KafkaRDD(sc, tasks, read, located(sc, tasks, location_strategy or PreferConsistent(), view))
+    strategy = location_strategy or PreferConsistent()
+    placement = located(sc, tasks, strategy, view)
+    tell_missing_hosts(placement, strategy)
+    return KafkaRDD(sc, tasks, read, placement.locations)
 
 
 def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
@@ -264,19 +266,20 @@ def read_policy(sc: SparkContext) -> ReadPolicy:
     return ReadPolicy.from_spark_conf(dict(sc.getConf().getAll()))
 
 
-def located(
-    sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, view: ClusterView
-) -> tuple[str | None, ...]:
-    """Where each task prefers to run; a host without executors is told, and its tasks run anywhere."""
+def located(sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, view: ClusterView) -> Placement:
+    """Where each task prefers to run, if anywhere."""
     leader_hosts = {one: seen.leader_host for one, seen in view.partitions.items()}
-    placement = place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
+    return place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
+
+
+def tell_missing_hosts(placement: Placement, strategy: LocationStrategy) -> None:
+    """Say which hosts a strategy asks for that have no executors: their tasks run anywhere."""
     if placement.hosts_without_executors:
         log.warning(
             "no executor on %s, which %s asks for: those partitions are read anywhere",
             ", ".join(placement.hosts_without_executors),
             type(strategy).__name__,
         )
-    return placement.locations
 
 
 def check_location(strategy: object) -> None:

@@ -10,15 +10,18 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from directkafka.errors import OptionError
-from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.options import SourceOptions
 from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates
 from directkafka.sources.range_tasks import ReadRecords
+from directkafka.sources.rdd import RECORD_FIELDS
 
 __all__ = ["PerPartitionConfig", "Program", "StreamPlan", "StreamState", "rates_of", "tick_folder"]
 
@@ -98,6 +101,18 @@ class StreamPlan:
     waiting_batches_max: int | None
     program: Program
 
+    def source_options(self) -> SourceOptions:
+        """What its connections need to know."""
+        return SourceOptions(
+            strategy=self.options.strategy,
+            starting=Positions(),
+            ending=None,
+            client=self.options.client,
+            group_id=self.options.group_id,
+            columns=RECORD_FIELDS,
+            poll_timeout_ms=self.poll_timeout_ms,
+        )
+
 
 @dataclass(kw_only=True)
 class StreamState:
@@ -107,16 +122,36 @@ class StreamState:
         progress: of every partition that it has ever read.
         ranges: of each batch that Spark may ask for again, by its time in milliseconds since 1970.
         feedback: what the rate controller remembers.
+        forgotten_ms: the ranges of batches before this time are not known any more.
     """
 
     progress: Progress = field(default_factory=dict)
     ranges: dict[int, tuple[OffsetRange, ...]] = field(default_factory=dict)
     feedback: Feedback = field(default_factory=Feedback)
+    forgotten_ms: int = 0
 
     def forget(self, before_ms: int) -> None:
         """Drop the ranges of batches that are older."""
+        self.forgotten_ms = max(before_ms, self.forgotten_ms)
         for ms in [one for one in self.ranges if one < before_ms]:
             del self.ranges[ms]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A checkpoint has those of minutes. Tuples of plain values take a twentieth of the time that ranges do.
+        ranges = {ms: [_plain(one) for one in batch] for ms, batch in self.ranges.items()}
+        return _state, (self.progress, ranges, self.feedback, self.forgotten_ms)
+
+
+def _plain(one: OffsetRange) -> tuple[str, int, int, int]:
+    return one.topic, one.partition, one.from_offset, one.until_offset
+
+
+def _state(
+    progress: Progress, plain: Mapping[int, Iterable[tuple[str, int, int, int]]], feedback: Feedback, forgotten_ms: int
+) -> StreamState:
+    """What unpickling a state gives."""
+    ranges = {ms: tuple(OffsetRange(*one) for one in batch) for ms, batch in plain.items()}
+    return StreamState(progress=progress, ranges=ranges, feedback=feedback, forgotten_ms=forgotten_ms)
 
 
 def rates_of(config: PerPartitionConfig | None, partitions: Mapping[TopicPartition, object]) -> PartitionRates:

@@ -8,14 +8,16 @@ and plain methods in the JVM.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
 from pyspark.streaming.listener import StreamingListener
 
+from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.planning.rates import BatchTimes
 
@@ -50,20 +52,39 @@ class StreamingJVM:
         sc: the SparkContext.
         jssc: Scala's StreamingContext.
         observer: told of every batch.
+
+    Raises:
+        EnvironmentFaultError: Python's threads are not the JVM's.
     """
 
     def __init__(self, sc: SparkContext, jssc: JavaObject, observer: BatchObserver) -> None:
+        if os.environ.get("PYSPARK_PIN_THREAD", "true").lower() == "false":
+            raise EnvironmentFaultError(
+                what="PYSPARK_PIN_THREAD is false, and a batch would wait for ever for the lock under which it is made",
+                remedy="Do not set it: each thread of Python has one of the JVM then, which is Spark's default.",
+            )
         jvm: Any = sc._jvm
         self._jvm = jvm
         self._jssc = jssc
         self._stream_id = _new_stream_id(jssc)
+        self._input_info = jvm.org.apache.spark.streaming.scheduler.StreamInputInfo
         wrapped = jvm.PythonStreamingListenerWrapper(_Listener(observer))
         jssc.addStreamingListener(jvm.JavaStreamingListenerWrapper(wrapped))
 
     def pending(self) -> set[int]:
         """The times of batches that wait, run, or have failed, in milliseconds since 1970."""
-        times = self._jssc.scheduler().getPendingTimes()
-        return {times.apply(number).milliseconds() for number in range(times.size())}
+        # One call, however many there are: "1700000000000 ms,1700000001000 ms".
+        times = str(self._jssc.scheduler().getPendingTimes().mkString(","))
+        return {int(one.split()[0]) for one in times.split(",") if one}
+
+    def error(self) -> str | None:
+        """What Spark would tell ``awaitTermination``: the first error of an output, or of what makes RDDs."""
+        try:
+            self._jssc.awaitTerminationOrTimeout(0)
+        except Py4JJavaError as error:
+            lines = str(error.java_exception).strip().splitlines()
+            return " ... ".join(dict.fromkeys([lines[0], lines[-1]])) if lines else "an error without words"
+        return None
 
     @cached_property
     def remembered_ms(self) -> int:
@@ -80,8 +101,7 @@ class StreamingJVM:
         described = "\n".join(f"{one.topic_partition}: [{one.from_offset}, {one.until_offset})" for one in ranges)
         try:
             metadata = self._jvm.PythonUtils.toScalaMap({"Description": described})
-            scheduler = self._jvm.org.apache.spark.streaming.scheduler
-            info = scheduler.StreamInputInfo(self._stream_id, total_count(ranges), metadata)
+            info = self._input_info(self._stream_id, total_count(ranges), metadata)
             self._jssc.scheduler().inputInfoTracker().reportInfo(self._jvm.Time(ms), info)
         except Py4JError as error:
             log.debug("Spark's streaming page does not show this batch: %s", error)

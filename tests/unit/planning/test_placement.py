@@ -52,4 +52,4 @@ def test_a_host_of_a_partition_that_is_not_read_is_not_told() -> None:
 
 
 def test_without_executors_there_is_no_preference() -> None:
-    assert place(RANGES, PreferBrokers(), [], LEADERS).locations == (None,) * len(RANGES)
+    assert place(RANGES, PreferBrokers(), [], LEADERS).locations == ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from directkafka.sources import batch_outcomes
 from directkafka.sources.batch_outcomes import BatchOutcomes
 from directkafka.stream_errors import BatchFailedError
 
@@ -36,13 +37,18 @@ def test_when_the_context_has_stopped_what_has_left_its_queue_has_ended(outcomes
         outcomes.is_done(2_000, set)
 
 
-def test_a_batch_none_of_whose_outputs_was_called_was_dropped(outcomes: BatchOutcomes) -> None:
-    assert not outcomes.was_dropped(1_000), "no output tells"
-    outcomes.begin(1_000)
-    assert not outcomes.was_dropped(1_000)
-    assert outcomes.was_dropped(2_000)
-    outcomes.succeed(2_000)
-    assert not outcomes.was_dropped(2_000)
+def test_a_batch_that_neither_waits_nor_has_succeeded_is_doubtful(
+    outcomes: BatchOutcomes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one in (1_000, 2_000, 3_000):
+        outcomes.plan(one)
+    outcomes.succeed(1_000)
+    assert outcomes.doubtful({3_000}) == [2_000]
+    outcomes.trust({3_000})
+    assert outcomes.doubtful({3_000}) == [2_000], "its error may be on its way"
+    monkeypatch.setattr(batch_outcomes, "_REPORT_S", 0.0)
+    outcomes.trust({3_000})
+    assert outcomes.doubtful(set()) == [3_000], "what waits is not trusted before it has ended"
 
 
 def test_a_batch_before_it_that_still_runs_may_fail(outcomes: BatchOutcomes) -> None:
@@ -81,10 +87,7 @@ def test_what_ended_before_anybody_listened_is_done_when_it_has_left_the_queue()
 
 
 def test_old_batches_are_forgotten(outcomes: BatchOutcomes) -> None:
-    outcomes.begin(1_000)
     outcomes.succeed(1_000)
-    outcomes.begin(2_000)
+    assert outcomes.is_done(1_000, set)
     outcomes.forget(2_000)
     assert not outcomes.is_done(1_000, set)
-    assert outcomes.was_dropped(1_000)
-    assert not outcomes.was_dropped(2_000)

@@ -15,12 +15,14 @@ from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.consumer import ConsumerOptions, Subscribe
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
-from directkafka.planning.placement import PreferConsistent
+from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
 from directkafka.sources import direct_planner, second_look
-from directkafka.sources.direct_planner import DirectPlanner, batch_ms, planner_of
+from directkafka.sources.batch_outcomes import batch_ms, shown_time
+from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.range_tasks import ReadRecords
 from directkafka.sources.stream_plan import Program, StreamPlan, StreamState
+from directkafka.sources.streaming_jvm import StreamingJVM
 from directkafka.stream_errors import BatchFailedError
 from directkafka.view import ClusterView, PartitionView
 
@@ -58,6 +60,10 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.waiting: set[int] = set()
+        self.reported: str | None = None
+
+    def error(self) -> str | None:
+        return self.reported
 
     def pending(self) -> set[int]:
         return set(self.waiting)
@@ -88,7 +94,8 @@ def cluster() -> Cluster:
 def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DirectPlanner]]:
     """``make(offsets=..., **fields of the plan)``: a planner over the cluster."""
     monkeypatch.setattr(direct_planner, "KafkaRDD", Ranges)
-    monkeypatch.setattr(direct_planner, "located", lambda *_: ())
+    monkeypatch.setattr(direct_planner, "located", lambda *_: Placement())
+    monkeypatch.setattr(direct_planner, "_EVENTS_S", 0.1)
     monkeypatch.setattr(direct_planner, "remember_ranges", lambda rdd: ("app", 1))
     monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
     made: list[str] = []
@@ -224,21 +231,92 @@ def test_a_batch_that_cannot_be_made_once_it_is_planned_fails(
         ranges_at(planner, 2)
 
 
-def test_a_batch_that_spark_has_dropped_is_noticed_by_the_next_one(
-    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+def test_the_first_batch_that_spark_has_dropped_is_noticed_by_the_next_one(
+    make: Callable[..., DirectPlanner], cluster: Cluster
 ) -> None:
-    monkeypatch.setattr(direct_planner, "_EVENTS_S", 0.1)
     planner = make()
     scheduler = with_scheduler(planner)
     cluster.partitions = {T0: seen(0, 10)}
     ranges_at(planner, 1)
+    scheduler.reported = "no such column"
+    with pytest.raises(BatchFailedError, match=f"{shown_time(batch_ms(at(1)))}.*Spark has reported: no such column"):
+        ranges_at(planner, 2)
+
+
+def test_a_batch_that_spark_has_dropped_takes_no_batch_before_it_along(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1), ranges_at(planner, 2)
+    scheduler.waiting = {batch_ms(at(1))}
+    scheduler.reported = "no such column"
     planner.begin(batch_ms(at(1)))
-    ranges_at(planner, 2)
-    scheduler.waiting = {batch_ms(at(2))}
-    ranges_at(planner, 3)
-    scheduler.waiting = set()
-    with pytest.raises(BatchFailedError, match="Spark has dropped it"):
-        ranges_at(planner, 4)
+    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(2)))):
+        planner.begin(batch_ms(at(2)))
+    with pytest.raises(BatchFailedError, match="no such column"):
+        pickle.dumps(planner)
+
+
+def test_an_error_of_an_output_that_is_not_guarded_is_that_of_the_first_batch_that_waits(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1), ranges_at(planner, 2)
+    planner.succeed(batch_ms(at(1)))
+    # A batch that has failed stays with those that wait.
+    scheduler.waiting, scheduler.reported = {batch_ms(at(2))}, "no such column"
+    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(2)))):
+        ranges_at(planner, 3)
+
+
+def test_a_stream_that_is_restored_plans_before_it_knows_its_scheduler(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    cluster.partitions = {T0: seen(0, 10)}
+    assert [len(ranges_at(planner, second)) for second in (1, 2, 3)] == [1, 0, 0]
+
+
+def test_a_time_that_a_window_asks_for_behind_a_later_one_has_no_records(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    assert ranges_at(planner, 3) == (OffsetRange("t", 0, 0, 10),)
+    cluster.partitions = {T0: seen(0, 25)}
+    assert ranges_at(planner, 2) == ()
+    assert ranges_at(planner, 4) == (OffsetRange("t", 0, 10, 25),)
+
+
+def test_the_state_is_pickled_once_for_all_outputs_and_anew_when_it_has_changed(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make(rates=RatePolicy(feedback=FeedbackPolicy()))
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+
+    def pickled() -> bytes:
+        _, (_, state) = planner.__reduce__()
+        assert isinstance(state, bytes)
+        assert pickled_again() is state
+        return state
+
+    def pickled_again() -> object:
+        return planner.__reduce__()[1][1]
+
+    states = []
+    for second in (1, 2):
+        ranges_at(planner, second)
+        states.append(pickled())
+    times = BatchTimes(ended_ms=1, records=0, processing_ms=500, scheduling_ms=0)
+    planner.observe(batch_ms(at(1)), times)
+    states.append(pickled())
+    assert len(set(states)) == 3
 
 
 def test_no_checkpoint_is_written_behind_a_failure(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:
@@ -257,7 +335,7 @@ def test_threads_that_are_not_the_jvm_s_are_refused(
 ) -> None:
     monkeypatch.setenv("PYSPARK_PIN_THREAD", "false")
     with pytest.raises(EnvironmentFaultError, match="PYSPARK_PIN_THREAD"):
-        make().bind(None)  # type: ignore[arg-type]
+        StreamingJVM(None, None, make())  # type: ignore[arg-type]
 
 
 def test_a_queue_that_is_full_makes_an_empty_batch_and_the_records_come_later(
@@ -271,9 +349,11 @@ def test_a_queue_that_is_full_makes_an_empty_batch_and_the_records_come_later(
     cluster.partitions = {T0: seen(0, 25)}
     with caplog.at_level(logging.WARNING, "directkafka"):
         assert ranges_at(planner, 2) == ()
-    assert "2 batches wait" in caplog.text
-    scheduler.waiting = set()
-    assert ranges_at(planner, 3) == (OffsetRange("t", 0, 10, 25),)
+        assert ranges_at(planner, 3) == ()
+        assert caplog.text.count("2 batches wait") == 1, "said once"
+        scheduler.waiting = set()
+        assert ranges_at(planner, 4) == (OffsetRange("t", 0, 10, 25),)
+    assert "have records again" in caplog.text
 
 
 def test_retention_is_held_against_what_no_finished_batch_has_read(

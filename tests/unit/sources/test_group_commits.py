@@ -59,8 +59,28 @@ def test_offsets_wait_for_their_batch_and_go_in_order(group: Group) -> None:
     assert group.committed == []
     group.done.add(1_000)
     assert group.commits.flush(timeout_s=20)
-    assert group.committed == [10, 20]
+    assert group.committed == [20], "what is done by then goes together"
     assert group.answers == [(10, None), (20, None)]
+
+
+def test_a_batch_that_ends_before_an_older_one_does_not_take_the_group_back(group: Group) -> None:
+    """Two run at once, and the younger one has queued its offsets first; it is done when the older one is."""
+    group.add(20, 2_000)
+    group.add(10, 1_000)
+    group.done = {1_000, 2_000}
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [20]
+    assert group.answers == [(20, None), (10, None)]
+
+
+def test_what_cannot_be_committed_holds_up_nothing_before_it(group: Group) -> None:
+    group.add(10, 1_000)
+    group.add(20, 2_000)
+    group.failed = {2_000}
+    group.done = {1_000}
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [10]
+    assert [type(error) for _, error in group.answers] == [type(None), BatchFailedError]
 
 
 def test_offsets_of_no_batch_go_at_once(group: Group) -> None:
@@ -89,9 +109,9 @@ def test_offsets_of_a_batch_that_failed_are_answered_with_its_error(group: Group
 
 def test_an_error_that_is_not_ours_is_told_and_the_next_commit_goes(group: Group) -> None:
     group.error = OSError("no route to host")
-    group.add(10, None)
-    group.add(20, None)
-    assert group.commits.flush(timeout_s=20)
+    for offset in (10, 20):
+        group.add(offset, None)
+        assert group.commits.flush(timeout_s=20)
     assert group.committed == [20]
     (_, error), (_, nothing) = group.answers
     assert isinstance(error, OffsetsNotCommittedError)
@@ -106,7 +126,8 @@ def test_a_callback_that_raises_stops_nothing(group: Group) -> None:
     group.commits.add(Queued({PLACE: 10}, fail, None))
     group.add(20, None)
     assert group.commits.flush(timeout_s=20)
-    assert group.committed == [10, 20]
+    assert group.committed[-1] == 20
+    assert group.answers == [(20, None)]
 
 
 def test_what_is_left_when_the_context_stops_and_what_comes_later_is_answered_and_the_thread_ends(
