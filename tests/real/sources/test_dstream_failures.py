@@ -12,6 +12,7 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
+from pyspark.streaming.dstream import DStream
 from tests.real.kafka.logs import delete_records, produce, until
 from tests.real.sources.dstreams import INTERVAL_S, Collected
 
@@ -118,16 +119,19 @@ def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_com
     answers: list[dk.DirectKafkaError | None] = []
     queued = threading.Event()
     failing = stream.map(lambda one: 1 // 0)
-    # A stream of Spark's own, whose outputs tell a failure by Spark's event only; that comes late here.
+    # A stream of Spark's own, whose outputs tell a failure by Spark's event and report only; both come late here.
     context.union(failing, failing).foreachRDD(lambda rdd: rdd.count())
     stream.foreachRDD(lambda rdd: (queue(stream, rdd, answers), queued.set()))
-    fail = stream._planner.fail
+    planner, jvm = stream._planner, stream._planner.jvm
+    assert jvm is not None
+    fail, error = planner.fail, jvm.error
 
     def fail_late(ms: int, cause: str) -> None:
         queued.wait(60)
         fail(ms, cause)
 
-    stream._planner.fail = fail_late  # type: ignore[method-assign]
+    planner.fail = fail_late  # type: ignore[method-assign]
+    jvm.error = lambda: error() if queued.is_set() else None  # type: ignore[method-assign]
     context.start()
     with pytest.raises(Py4JJavaError, match="ZeroDivisionError"):
         context.awaitTermination(60)
@@ -169,10 +173,12 @@ def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_fail
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("maker", ["the stream", "the context"])
 def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_could_not_make(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None], maker: str
 ) -> None:
-    """Its ranges are planned by then; the next batch would begin behind them."""
+    """Its ranges are planned by then; the next batch would begin behind them. What the context makes of streams tells
+    nobody but Spark."""
     rates(rate_max=10)
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     found = Collected().of(stream)
@@ -184,7 +190,11 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
             raise LookupError("the first call")
         return rdd
 
-    stream.transform(lambda rdd: fail_first(rdd)).foreachRDD(lambda rdd: None)  # noqa: PLW0108
+    if maker == "the stream":
+        made: DStream[Any] = stream.transform(lambda rdd: fail_first(rdd))  # noqa: PLW0108
+    else:
+        made = context.transform([stream], lambda rdds: fail_first(rdds[0]))
+    made.foreachRDD(lambda rdd: None)
     tries = plans_of(stream)
     context.start()
     with pytest.raises(Py4JJavaError, match="the first call"):
