@@ -10,6 +10,7 @@ Kafka's defaults.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -43,6 +44,8 @@ _ELECTION = frozenset({_LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
 _MISSED_S_MAX = 18.0
 #: As long as Spark's own source waits (``default.api.timeout.ms``).
 _ELECTION_TIMEOUT_MS = 60_000
+
+log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 
@@ -104,6 +107,7 @@ class Metadata:
             stop=tenacity.stop_after_attempt(retries + 1),
             wait=tenacity.wait_fixed(retry_interval_ms / 1000),
             retry=tenacity.retry_if_exception(_worth_another_try),
+            before_sleep=_tell,
             reraise=True,
         )
         self._waiting_for_leaders = self._retrying.copy(stop=self._is_over)
@@ -358,6 +362,13 @@ class Metadata:
         for topic in response.topics:
             for one in topic.partitions:
                 self._raise_for("OffsetCommit", one.error_code, f"group {group}, topic {topic.name}")
+
+
+def _tell(state: tenacity.RetryCallState) -> None:
+    error = state.outcome.exception() if state.outcome is not None else None
+    # Brokers that are not there are waited for long; elections are Kafka's everyday life.
+    level = logging.WARNING if isinstance(error, BrokerUnreachableError) else logging.INFO
+    log.log(level, "asking again in %d ms (try %d): %s", state.upcoming_sleep * 1000, state.attempt_number + 1, error)
 
 
 def _worth_another_try(error: BaseException) -> bool:

@@ -9,6 +9,7 @@ from typing import Final, assert_never
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Earliest, Latest, Position, TopicPartition
+from directkafka.options.arguments import check_type, list_of
 from directkafka.options.client import ClientOptions
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.spec import Given, OptionSpec
@@ -105,6 +106,8 @@ class ConsumerOptions:
         """
         given = Given.read(strategy.kafka_params, where="kafka_params")
         names = (GROUP_ID.name, OFFSET_RESET.name)
+        check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")
+        list_of(TopicPartition, strategy.offsets or {}, option="offsets", wanted="offsets by TopicPartition")
         for one, offset in (strategy.offsets or {}).items():
             if offset < 0:
                 raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {one}")
@@ -151,7 +154,8 @@ def _otherwise(group_id: str | None, reset: str) -> Position | None:
 def _read_strategy(given: ConsumerStrategy) -> Strategy:
     match given:
         case Subscribe(topics):
-            names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+            given_topics = (topics,) if isinstance(topics, str) else topics
+            names = tuple(dict.fromkeys(list_of(str, given_topics, option="topics", wanted="names of topics")))
             if not all(names) or not names:
                 raise OptionError(option="topics", reason="names no topic to subscribe to")
             return TopicNames(names)
@@ -162,7 +166,8 @@ def _read_strategy(given: ConsumerStrategy) -> Strategy:
                 raise OptionError(option="pattern", reason=f"{pattern!r} is no regular expression: {error}") from error
             return TopicPattern(pattern)
         case Assign(partitions):
-            chosen = tuple(dict.fromkeys(partitions))
+            wanted = "a list of TopicPartition"
+            chosen = tuple(dict.fromkeys(list_of(TopicPartition, partitions, option="partitions", wanted=wanted)))
             if not chosen:
                 raise OptionError(option="partitions", reason="names no partition to read")
             return AssignedPartitions(chosen)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
 from directkafka.errors import OptionError
+from directkafka.options.arguments import check_type
 from directkafka.options.durations import duration_ms
 
 __all__ = ["Given", "OptionSpec", "Secret", "option", "read_json", "specs_of"]
@@ -129,8 +130,9 @@ class Given:
         """Lower the names' case and make texts of values such as ``10`` or ``False``.
 
         Raises:
-            OptionError: two names differ in case only.
+            OptionError: what is given has no names, or two names differ in case only.
         """
+        check_type(values, Mapping, option=where or "options", wanted="settings by name")
         texts: dict[str, str] = {}
         for name, value in values.items():
             lowered = name.lower()

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange
+from directkafka.options.arguments import list_of
 from directkafka.planning.loss import Condition, Loss
 from directkafka.view import ClusterView
 
-__all__ = ["check_overlaps", "losses_of_ranges"]
+__all__ = ["checked_ranges", "losses_of_ranges"]
 
 
-def check_overlaps(ranges: Iterable[OffsetRange], *, option: str) -> None:
-    """Refuse ranges that have a record in common.
+def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
+    """The ranges that a program gives; refused are other things, and ranges that have a record in common.
+
+    Args:
+        values: what it gives.
+        option: under which name, for messages.
 
     Raises:
-        OptionError: names the first two that overlap.
+        OptionError: names the type that was found, or the first two that overlap.
     """
+    ranges = list_of(OffsetRange, values, option=option, wanted="a list of OffsetRange")
     in_order = sorted(one for one in ranges if one.count())
     for one, following in pairwise(in_order):
         if one.topic_partition == following.topic_partition and following.from_offset < one.until_offset:
             raise OptionError(option=option, reason=f"{one} and {following} overlap: records would be read twice")
+    return ranges
 
 
 def losses_of_ranges(ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Loss, ...]:

@@ -330,6 +330,7 @@ class DirectPlanner:
                 what=f"Spark asks for the batch of {shown_time(ms)} again, and its ranges are forgotten",
                 remedy="Let the context remember batches for longer: ssc.remember(seconds).",
             )
+        self.outcomes.check(ms)
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)

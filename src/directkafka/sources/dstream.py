@@ -16,7 +16,8 @@ from pyspark.streaming.dstream import TransformedDStream
 
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange
-from directkafka.options.consumer import ConsumerOptions, ConsumerStrategy
+from directkafka.options.arguments import check_type, list_of
+from directkafka.options.consumer import Assign, ConsumerOptions, ConsumerStrategy, Subscribe, SubscribePattern
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
 from directkafka.sources.direct_planner import DirectPlanner, planner_of
@@ -105,12 +106,26 @@ def create_direct_stream(
     Raises:
         OptionError: a setting that is wrong.
     """
+    check_type(ssc, StreamingContext, option="ssc", wanted="a StreamingContext")
+    check_type(
+        consumer_strategy,
+        (Subscribe, SubscribePattern, Assign),
+        option="consumer_strategy",
+        wanted="Subscribe(...), SubscribePattern(...) or Assign(...)",
+    )
     check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)
     if not ssc._jssc.getState().toString() == "INITIALIZED":
         raise OptionError(option="ssc", reason="has started already: make all streams and their outputs before start()")
-    if waiting_batches_max is not None and waiting_batches_max < 1:
-        raise OptionError(option="waiting_batches_max", reason=f"expected a number from 1, found {waiting_batches_max}")
+    if per_partition_config is not None:
+        check_type(
+            per_partition_config, PerPartitionConfig, option="per_partition_config", wanted="a PerPartitionConfig"
+        )
+    if waiting_batches_max is not None:
+        check_type(waiting_batches_max, int, option="waiting_batches_max", wanted="a number from 1")
+        if waiting_batches_max < 1:
+            reason = f"expected a number from 1, found {waiting_batches_max}"
+            raise OptionError(option="waiting_batches_max", reason=reason)
     sc = ssc.sparkContext
     policy = read_policy(sc)
     plan = StreamPlan(
@@ -147,7 +162,7 @@ def commit(planner: DirectPlanner, offset_ranges: Iterable[OffsetRange], callbac
     if planner.plan.options.group_id is None:
         raise OptionError(option="group.id", reason="is needed in kafka_params for offsets to be committed")
     ends: dict[Any, int] = {}
-    for one in offset_ranges:
+    for one in list_of(OffsetRange, offset_ranges, option="offset_ranges", wanted="what offset_ranges(rdd) gives"):
         ends[one.topic_partition] = max(one.until_offset, ends.get(one.topic_partition, 0))
     if ends:
         planner.commits.add(Queued(ends, callback, planner.batch_of(ends)))

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
-from directkafka.planning.explicit import check_overlaps, losses_of_ranges
+from directkafka.planning.explicit import checked_ranges, losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.sources.cluster import Cluster
 from directkafka.sources.columns import record_schema
@@ -48,8 +48,8 @@ def create_dataframe(
         DataLossError: a range that is not, or not as a whole, in its log; names it with the log's own bounds.
         TopicNotFoundError: a topic that is not there.
     """
-    ranges, columns = list(offset_ranges), (*RECORD_COLUMNS, *([HEADERS] if include_headers else []))
-    check_overlaps(ranges, option="offset_ranges")
+    ranges = checked_ranges(offset_ranges, option="offset_ranges")
+    columns = (*RECORD_COLUMNS, *([HEADERS] if include_headers else []))
     with Cluster(kafka_params) as cluster:
         view = cluster.view({one.topic_partition for one in ranges})
     raise_for(losses_of_ranges(ranges, view))

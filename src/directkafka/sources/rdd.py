@@ -18,9 +18,10 @@ from pyspark.core.rdd import PipelinedRDD
 from directkafka.errors import OptionError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.options.arguments import check_type
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 from directkafka.options.read_policy import ReadPolicy
-from directkafka.planning.explicit import check_overlaps, losses_of_ranges
+from directkafka.planning.explicit import checked_ranges, losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
 from directkafka.sources.cluster import Cluster
@@ -184,8 +185,8 @@ def create_rdd(
     _check_context(sc)
     check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)
-    ranges = list(offset_ranges)
-    check_overlaps(ranges, option="offset_ranges")
+    check_type(leaders or {}, Mapping, option="leaders", wanted="host:port by TopicPartition")
+    ranges = checked_ranges(offset_ranges, option="offset_ranges")
     partitions = {one.topic_partition for one in ranges}
     with Cluster(kafka_params) as cluster:
         view, _ = believed(
@@ -230,6 +231,7 @@ def record_counts(rdd: RDD[Any]) -> tuple[int, ...]:
 
 
 def _origin(rdd: RDD[Any]) -> KafkaRDD:
+    check_type(rdd, RDD, option="rdd", wanted="an RDD")
     while isinstance(rdd, PipelinedRDD):
         if isinstance(rdd, KafkaRDD):
             return rdd

@@ -25,6 +25,7 @@ from directkafka import Cluster, OffsetRange, TopicPartition
 from directkafka.errors import OptionError
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
 from directkafka.sources.dstream import DirectStream
+from directkafka.stream_errors import OffsetsNotCommittedError
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 
@@ -413,6 +414,9 @@ def test_what_is_queued_is_committed_when_the_context_stops(
     assert told == [None]
     with Cluster(params) as cluster:
         assert cluster.committed("flushed-" + hundred) == {TopicPartition(hundred, one): 50 for one in (0, 1)}
+    # An output may outlive the context, as one in a thread of the program's own.
+    stream.commit_async([OffsetRange(hundred, 0, 50, 60)], lambda _, error: told.append(error))
+    assert isinstance(told[1], OffsetsNotCommittedError)
 
 
 @pytest.mark.slow
@@ -452,6 +456,26 @@ def test_wrong_settings_are_told_before_anything_starts(
     ):
         with pytest.raises(OptionError, match=said):
             dk.create_direct_stream(context, strategy)
+    place = TopicPartition(hundred, 0)
+    strategies: list[tuple[Any, str]] = [
+        (hundred, "expected Subscribe"),
+        (dk.Subscribe([1], params), "expected names of topics, found int"),  # type: ignore[list-item]
+        (dk.Subscribe(hundred, params, {(hundred, 0): 5}), "by TopicPartition, found tuple"),  # type: ignore[dict-item]
+        (dk.Subscribe(hundred, params, [place]), "by TopicPartition, found list"),  # type: ignore[arg-type]
+        (dk.Assign([(hundred, 0)], params), "list of TopicPartition, found tuple"),  # type: ignore[list-item]
+        (dk.Assign(place, params), "list of TopicPartition, found TopicPartition"),  # type: ignore[arg-type]
+        (dk.Subscribe(hundred, "127.0.0.1:1"), "expected settings by name, found str"),  # type: ignore[arg-type]
+    ]
+    for strategy, said in strategies:
+        with pytest.raises(OptionError, match=said):
+            dk.create_direct_stream(context, strategy)
+    right = dk.Subscribe(hundred, params)
+    with pytest.raises(OptionError, match="expected a StreamingContext, found SparkContext"):
+        dk.create_direct_stream(context.sparkContext, right)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="expected a PerPartitionConfig, found dict"):
+        dk.create_direct_stream(context, right, per_partition_config={place: 5})  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="expected a number from 1, found str"):
+        dk.create_direct_stream(context, right, waiting_batches_max="3")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="expected PreferConsistent"):
         dk.create_direct_stream(context, dk.Subscribe(hundred, params), dk.PreferBrokers)  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="from 1, found 0"):
@@ -470,6 +494,28 @@ def test_without_a_group_nothing_can_be_committed(
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     with pytest.raises(OptionError, match=r"group\.id"):
         stream.commit_async([OffsetRange(hundred, 0, 0, 1)])
+
+
+def test_only_ranges_can_be_committed(context: StreamingContext, params: dict[str, object], hundred: str) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params | {"group.id": "ranges-" + hundred}))
+    wrong: list[Any] = [hundred, [(hundred, 0, 0, 1)], context.sparkContext.parallelize([1])]
+    for one in wrong:
+        with pytest.raises(OptionError, match=r"expected what offset_ranges\(rdd\) gives"):
+            stream.commit_async(one)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["broker", "topic"])
+def test_a_broker_or_a_topic_that_is_not_there_reaches_the_caller(
+    context: StreamingContext, params: dict[str, object], what: str
+) -> None:
+    nobody = {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 300}
+    stream = dk.create_direct_stream(context, dk.Subscribe("no-such-topic", nobody if what == "broker" else params))
+    stream.foreachRDD(lambda rdd: None)
+    context.start()
+    expected = "BrokerUnreachableError.*127.0.0.1:1" if what == "broker" else "TopicNotFoundError.*no-such-topic"
+    with pytest.raises(Py4JJavaError, match=f"(?s){expected}"):
+        context.awaitTermination(60)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -21,7 +22,7 @@ from tests.real.kafka.proxy import KafkaProxy, advertise
 
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
-from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
+from directkafka.errors import BrokerUnreachableError, DataLossError, OptionError, TopicNotFoundError
 from directkafka.options.read_policy import ReadPolicy
 from directkafka.sources import rdd as rdd_module
 from directkafka.stream_errors import NonConsecutiveOffsetsError
@@ -301,6 +302,37 @@ def test_wrong_arguments_are_told_at_once(spark: SparkSession, params: dict[str,
         dk.create_rdd(sc, {}, whole(hundred))
     with pytest.raises(OptionError, match="expected host:port, found 'nowhere'"):
         dk.create_rdd(sc, params, whole(hundred), leaders={TopicPartition(hundred, 0): "nowhere"})
+
+
+def test_what_is_no_range_no_setting_and_no_rdd_is_refused_before_anybody_is_asked(sc: SparkContext) -> None:
+    nobody = {"bootstrap.servers": "127.0.0.1:1"}
+    one = OffsetRange("t", 0, 0, 1)
+    wrong: list[Any] = ["t", one, [("t", 0, 0, 1)], [one, "t"]]
+    for ranges in wrong:
+        with pytest.raises(OptionError, match="expected a list of OffsetRange, found"):
+            dk.create_rdd(sc, nobody, ranges)
+    with pytest.raises(OptionError, match="'kafka_params': expected settings by name, found str"):
+        dk.create_rdd(sc, "127.0.0.1:1", [one])  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="expected host:port by TopicPartition, found str"):
+        dk.create_rdd(sc, nobody, [one], leaders="127.0.0.1:1")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="'rdd': expected an RDD, found str"):
+        dk.offset_ranges("t")  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="'rdd': expected an RDD, found list"):
+        dk.record_counts([1])  # type: ignore[arg-type]
+
+
+def test_a_broker_that_is_not_there_is_told_while_it_is_waited_for_and_then_named(
+    sc: SparkContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    nobody = {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 300}
+    with (
+        caplog.at_level(logging.WARNING, "directkafka"),
+        pytest.raises(BrokerUnreachableError, match=r"127\.0\.0\.1:1"),
+    ):
+        dk.create_rdd(sc, nobody, [OffsetRange("t", 0, 0, 1)])
+    assert [record.getMessage()[:39] for record in caplog.records] == [
+        f"asking again in 1000 ms (try {number}): no K" for number in (2, 3, 4)
+    ]
 
 
 # Ranges of what is made of it, and places.

@@ -20,10 +20,11 @@ from directkafka.planning.rates import BatchTimes
 from directkafka.sources import direct_planner, second_look
 from directkafka.sources.batch_outcomes import batch_ms, shown_time
 from directkafka.sources.direct_planner import DirectPlanner, planner_of
+from directkafka.sources.group_commits import Queued
 from directkafka.sources.range_tasks import ReadRecords
 from directkafka.sources.stream_plan import Program, StreamPlan, StreamState
 from directkafka.sources.streaming_jvm import StreamingJVM
-from directkafka.stream_errors import BatchFailedError
+from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
 from directkafka.view import ClusterView, PartitionView
 
 INTERVAL_MS = 1_000
@@ -317,6 +318,42 @@ def test_the_state_is_pickled_once_for_all_outputs_and_anew_when_it_has_changed(
     planner.observe(batch_ms(at(1)), times)
     states.append(pickled())
     assert len(set(states)) == 3
+
+
+def test_a_restored_stream_commits_before_its_next_batch_is_due(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What runs again after a crash is committed when it is done, not when the next interval ends."""
+    planner, scheduler = make(), Scheduler()
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    assert planner.jvm is None, "the context has not started"
+
+    class Context:
+        sparkContext = _jssc = property(lambda self: self)  # noqa: N815 - Spark's name
+
+        def ssc(self) -> None: ...
+        def stop(self) -> None: ...
+
+    monkeypatch.setattr(direct_planner, "StreamingJVM", lambda *_: scheduler)
+    monkeypatch.setattr(direct_planner.StreamingContext, "_activeContext", Context())
+    assert planner._is_done(batch_ms(at(1)))
+    assert planner.jvm is scheduler  # type: ignore[comparison-overlap]
+    assert not planner._is_done(batch_ms(at(2))), "of later ones, Spark's events are heard"
+
+
+def test_offsets_are_not_committed_when_spark_has_stopped_before_its_streams(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    """Spark passes over the outputs that have not begun by then, and calls the batch done."""
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    told: list[object] = []
+    planner.commits.add(Queued({T0: 10}, lambda _, error: told.append(error), batch_ms(at(1))))
+    planner._end(is_whole=False)
+    assert [type(one) for one in told] == [OffsetsNotCommittedError]
 
 
 def test_no_checkpoint_is_written_behind_a_failure(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:

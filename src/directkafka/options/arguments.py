@@ -1,0 +1,47 @@
+"""Arguments of calls: is each of the type that it is said to be?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from directkafka.errors import OptionError
+
+__all__ = ["check_type", "list_of"]
+
+Item = TypeVar("Item")
+
+
+def check_type(value: object, expected: type | tuple[type, ...], *, option: str, wanted: str) -> None:
+    """Refuse a value of another type.
+
+    Args:
+        value: what the program gives. It is not shown: it may hold a secret.
+        expected: the type, or several.
+        option: the argument's name.
+        wanted: the type in words.
+
+    Raises:
+        OptionError: says what is wanted and which type was found.
+    """
+    if not isinstance(value, expected) or (isinstance(value, bool) and expected is int):
+        raise OptionError(option=option, reason=f"expected {wanted}, found {type(value).__name__}")
+
+
+def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -> list[Item]:
+    """The values as a list; a text, a single value, or a tuple in place of a value is refused.
+
+    Args:
+        expected: the type of each.
+        values: what the program gives, anything that can be gone through.
+        option, wanted: as for :func:`check_type`.
+
+    Raises:
+        OptionError: as :func:`check_type`.
+    """
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise OptionError(option=option, reason=f"expected {wanted}, found {type(values).__name__}")
+    found = list(values)
+    for one in found:
+        check_type(one, expected, option=option, wanted=wanted)
+    return found
