@@ -10,11 +10,9 @@ from collections.abc import Iterable
 
 import psycopg
 from pyspark.streaming import StreamingContext
-from setting import DSN, FOLDER, TOPIC, crash_if_asked, insert, kafka_params, run, streaming_context
+from setting import DSN, TOPIC, checkpoint_folder, crash_if_asked, insert, kafka_params, run, streaming_context
 
 import directkafka as dk
-
-CHECKPOINT = str(FOLDER / "checkpoint")
 
 
 def write(records: Iterable[dk.ConsumerRecord]) -> None:
@@ -34,4 +32,4 @@ def first_start() -> StreamingContext:
 
 
 if __name__ == "__main__":
-    run(StreamingContext.getOrCreate(CHECKPOINT, first_start))
+    run(StreamingContext.getOrCreate(checkpoint_folder(), first_start))

@@ -12,11 +12,20 @@ from collections.abc import Iterable
 
 import psycopg
 from pyspark.streaming import StreamingContext
-from setting import DSN, FOLDER, INSERT, TOPIC, crash_if_asked, insert, kafka_params, run, streaming_context
+from setting import (
+    DSN,
+    INSERT,
+    TOPIC,
+    checkpoint_folder,
+    crash_if_asked,
+    insert,
+    kafka_params,
+    run,
+    streaming_context,
+)
 
 import directkafka as dk
 
-CHECKPOINT = str(FOLDER / "checkpoint")
 KEY = "CREATE UNIQUE INDEX IF NOT EXISTS output_place ON output (partition, kafka_offset)"
 
 
@@ -39,4 +48,4 @@ def first_start() -> StreamingContext:
 if __name__ == "__main__":
     with psycopg.connect(DSN) as connection:
         connection.execute(KEY)
-    run(StreamingContext.getOrCreate(CHECKPOINT, first_start))
+    run(StreamingContext.getOrCreate(checkpoint_folder(), first_start))

@@ -25,9 +25,9 @@ COUNT = """
 def write(rdd: RDD) -> None:
     """Runs on the driver, for each batch."""
     ranges = dk.offset_ranges(rdd)
-    if not any(one.count() for one in ranges):
-        return
-    counts = rdd.map(lambda record: (record.value.decode(), 1)).reduceByKey(add).collect()
+    if not ranges:
+        return  # nothing new; an empty range says where a partition begins
+    counts = rdd.map(lambda record: ((record.value or b"").decode(), 1)).reduceByKey(add).collect()
     with psycopg.connect(DSN) as connection:
         connection.cursor().executemany(COUNT, counts)
         crash_if_asked("before a commit")

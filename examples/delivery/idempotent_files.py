@@ -5,8 +5,8 @@
 2. A restart reads the names: each partition goes on where its last file ends. A batch that was interrupted is cut
    anew, after the files that it had finished.
 
-For one driver at a time: two would cut the same records into different files. A pipeline into ``dk.ParquetSink`` fences
-the older one, and writes plain text too.
+The folder is one that the driver and all executors see. For one driver at a time: two would cut the same records into
+different files. A pipeline into ``dk.ParquetSink`` fences the older one, and writes plain text too.
 """
 
 from __future__ import annotations
@@ -48,12 +48,14 @@ def write(rdd: RDD) -> None:
 
 
 def offsets_of_files() -> dict[dk.TopicPartition, int]:
-    """Where the files end, by partition."""
+    """Where the files end, by partition; each begins where the one before it ends, or records would be missing."""
     ends: dict[dk.TopicPartition, int] = {}
-    for path in OUTPUT.glob("*.txt"):
+    for path in sorted(OUTPUT.glob("*.txt")):
         if found := NAME.fullmatch(path.name):
             place = dk.TopicPartition(found["topic"], int(found["partition"]))
-            ends[place] = max(int(found["end"]), ends.get(place, 0))
+            if ends.get(place, int(found["start"])) != int(found["start"]):
+                raise RuntimeError(f"there is no file with the records between {ends[place]} and {path.name}")
+            ends[place] = int(found["end"])
     return ends
 
 

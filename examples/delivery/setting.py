@@ -36,10 +36,19 @@ def kafka_params(**settings: str) -> dict[str, str]:
 def streaming_context(interval_s: float = 0.5, **settings: str) -> StreamingContext:
     """A context on this machine, one task at a time, so that a crash has one outcome."""
     conf = SparkConf().setMaster("local[1]").setAppName("delivery").set("spark.ui.enabled", "false")
+    # The first batch of a topic would be all of it.
+    conf.set("spark.streaming.kafka.maxRatePerPartition", "10000")
     conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
     for name, value in settings.items():
         conf.set(name.replace("_", "."), value)
     return StreamingContext(SparkContext.getOrCreate(conf), interval_s)
+
+
+def checkpoint_folder() -> str:
+    """For the checkpoint, which holds Kafka's settings, passwords among them."""
+    folder = FOLDER / "checkpoint"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return str(folder)
 
 
 def run(context: StreamingContext) -> None:
@@ -51,7 +60,7 @@ def run(context: StreamingContext) -> None:
 
 def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord], statement: str = INSERT) -> int:
     """Write records in one go, and count them. (A connection for each record would cost more than the record.)"""
-    rows = [(one.partition, one.offset, one.value.decode()) for one in records]
+    rows = [(one.partition, one.offset, one.value and one.value.decode()) for one in records]
     connection.cursor().executemany(statement, rows)
     return len(rows)
 

@@ -20,13 +20,18 @@ TABLE = "CREATE TABLE IF NOT EXISTS documents (kind text, document jsonb NOT NUL
 
 
 def parsed(record: dk.ConsumerRecord) -> tuple[str | None, str]:
-    """Runs on executors. What is no JSON object is kept as it is, for somebody to look at."""
-    text = (record.value or b"null").decode(errors="replace")
+    """Runs on executors. What Postgres would not take as JSON is kept as a text, for somebody to look at."""
+    text = (record.value or b"null").decode(errors="replace").replace("\0", "\ufffd")
     try:
         document = json.loads(text)
-    except ValueError:
+        kept = json.dumps(document, ensure_ascii=False, allow_nan=False)  # jsonb knows neither NaN nor Infinity,
+        if "\\u0000" in kept:
+            raise ValueError("nor this character,")
+        kept.encode()  # nor half a surrogate pair
+    except (ValueError, RecursionError):
         return "invalid", json.dumps(text)
-    return (document.get("kind") if isinstance(document, dict) else None), json.dumps(document)
+    kind = document.get("kind") if isinstance(document, dict) else None
+    return (kind if isinstance(kind, str) else None), kept
 
 
 def save(one: dk.OffsetRange, rows: Iterable[tuple[str | None, str]]) -> Iterator[int]:

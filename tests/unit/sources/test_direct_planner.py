@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from pyspark.streaming import StreamingContext
 from tests.unit.planning.views import T0, T1, seen, view
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
@@ -336,7 +337,7 @@ def test_a_restored_stream_commits_before_its_next_batch_is_due(
         def stop(self) -> None: ...
 
     monkeypatch.setattr(direct_planner, "StreamingJVM", lambda *_: scheduler)
-    monkeypatch.setattr(direct_planner.StreamingContext, "_activeContext", Context())
+    monkeypatch.setattr(StreamingContext, "_activeContext", Context())
     assert planner._is_done(batch_ms(at(1)))
     assert planner.jvm is scheduler  # type: ignore[comparison-overlap]
     assert not planner._is_done(batch_ms(at(2))), "of later ones, Spark's events are heard"
