@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 import statistics
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from itertools import count
 from typing import Any
 
 import pyarrow.compute as pc
@@ -15,10 +17,16 @@ from figures import Figure, alternately, console, ratio, told
 from publish import RECORD_BYTES, publish
 
 import directkafka as dk
+from directkafka.planning.placement import Executor
+from directkafka.sources.executors import placed_rdd
+from directkafka.sources.stream_plan import StreamState
 
-__all__ = ["dstreams", "rdds"]
+__all__ = ["driver_work", "dstreams", "rdds"]
 
 _PARTITIONS = 2
+
+#: Of a cluster with many partitions; and how many batches a checkpoint has, at one each second.
+_EXECUTORS, _KEPT_BATCHES = 20, 180
 
 _INTERVAL_S = 0.5
 _BATCH_RECORDS = 1_000
@@ -60,6 +68,47 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
             records=records,
         )
         for side, required in (("arrow_handler", 4.0), ("message_handler", 1.5))
+    ]
+
+
+def driver_work(spark: Any, *, repeat: int) -> list[Figure]:
+    """What the driver does for each batch, beside asking Kafka and Spark: placing tasks, and pickling its state."""
+    return [
+        figure for partitions in (10, 100, 1_000) for figure in _driver_work(spark.sparkContext, partitions, repeat)
+    ]
+
+
+def _driver_work(sc: Any, partitions: int, repeat: int) -> list[Figure]:
+    locations = [Executor("host", str(number % _EXECUTORS)).location for number in range(partitions)]
+
+    def ranges(start: int) -> tuple[dk.OffsetRange, ...]:
+        return tuple(dk.OffsetRange("topic", one, start, start + 100) for one in range(partitions))
+
+    state = StreamState(ranges={ms: ranges(ms) for ms in range(_KEPT_BATCHES)})
+    pickle.dumps(state)
+    following = count(_KEPT_BATCHES)
+
+    def note() -> None:
+        ms = next(following)
+        state.ranges[ms] = ranges(ms)
+        state.forget(ms - _KEPT_BATCHES)
+        pickle.dumps(state)
+
+    def place() -> None:
+        placed_rdd(sc, ranges(0), locations)
+
+    seconds = alternately({"place": place, "note": note}, repeat)
+    names = {"place": "tasks are placed", "note": f"a state with {_KEPT_BATCHES} batches is pickled"}
+    return [
+        told(
+            Figure(
+                name=f"{what}, {partitions} partitions",
+                value=1000 * statistics.median(seconds[run]),
+                unit="ms",
+                required=None,
+            )
+        )
+        for run, what in names.items()
     ]
 
 

@@ -37,6 +37,7 @@ GROUPS = (
     "lengths",
     "rdds",
     "dstreams",
+    "driver",
     "writes",
     "postgres",
     "appends",
@@ -129,6 +130,7 @@ def _measures(
         "lengths": lambda: growth.lengths(spark(), servers, longest=arguments.longest, repeat=repeat),
         "rdds": lambda: import_module("direct").rdds(spark(), servers, **counted),
         "dstreams": lambda: import_module("direct").dstreams(spark(), servers),
+        "driver": lambda: import_module("direct").driver_work(spark(), repeat=repeat),
         "writes": lambda: writes.writes(spark(), servers, **counted),
         **_sinks(spark, database, servers, rows),
     }

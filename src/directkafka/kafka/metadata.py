@@ -15,7 +15,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 import tenacity
 
@@ -46,8 +46,6 @@ _MISSED_S_MAX = 18.0
 _ELECTION_TIMEOUT_MS = 60_000
 
 log = logging.getLogger(__name__)
-
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,14 +101,14 @@ class Metadata:
         self._is_committed = (isolation_level or client.options.isolation_level) == "read_committed"
         self._retries = retries
         self._election_timeout_s = election_timeout_ms / 1000
-        self._retrying = tenacity.Retrying(
+        self._ask = tenacity.Retrying(
             stop=tenacity.stop_after_attempt(retries + 1),
             wait=tenacity.wait_fixed(retry_interval_ms / 1000),
             retry=tenacity.retry_if_exception(_worth_another_try),
             before_sleep=_tell,
             reraise=True,
         )
-        self._waiting_for_leaders = self._retrying.copy(stop=self._is_over)
+        self._waiting_for_leaders = self._ask.copy(stop=self._is_over)
         self.cluster_id = ""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
@@ -243,9 +241,6 @@ class Metadata:
         """
         self._ask(lambda: self._commit(group, offsets))
 
-    def _ask(self, question: Callable[[], Answer]) -> Answer:
-        return self._retrying(question)
-
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
         if state.attempt_number <= self._retries:
             return False
@@ -352,11 +347,7 @@ class Metadata:
             topics=_by_topic(
                 offsets,
                 "partitions",
-                lambda one: {
-                    "partition_index": one.partition,
-                    "committed_offset": offsets[one],
-                    "committed_metadata": "",
-                },
+                lambda one: dict(partition_index=one.partition, committed_offset=offsets[one], committed_metadata=""),
             ),
         )
         for topic in response.topics:
@@ -365,8 +356,8 @@ class Metadata:
 
 
 def _tell(state: tenacity.RetryCallState) -> None:
-    error = state.outcome.exception() if state.outcome is not None else None
-    # Brokers that are not there are waited for long; elections are Kafka's everyday life.
+    error = state.outcome and state.outcome.exception()
+    # Elections are Kafka's everyday life; brokers that are not there are waited for long.
     level = logging.WARNING if isinstance(error, BrokerUnreachableError) else logging.INFO
     log.log(level, "asking again in %d ms (try %d): %s", state.upcoming_sleep * 1000, state.attempt_number + 1, error)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import pickle
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -59,8 +60,14 @@ def test_a_notebook_s_checkpoint_under_a_program_is_told(
 
 def test_older_batches_are_forgotten() -> None:
     state = StreamState(ranges={ms: (OffsetRange("t", 0, ms, ms + 1),) for ms in (1_000, 2_000, 3_000)})
+    pickle.dumps(state)
     state.forget(2_000)
     assert set(state.ranges) == {2_000, 3_000}
+    state.ranges[4_000] = ()
+    copy = pickle.loads(pickle.dumps(state))
+    assert copy == state
+    assert copy.forgotten_ms == 2_000
+    assert pickle.loads(pickle.dumps(copy)) == state
 
 
 def test_the_folder_of_ticks_is_there_and_empty() -> None:
