@@ -7,6 +7,7 @@ pipeline without Python is varying_json.toml beside this file.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 
 import psycopg
@@ -18,6 +19,8 @@ import directkafka as dk
 STORE = dk.OffsetStore(DSN, "varying-json")
 TABLE = "CREATE TABLE IF NOT EXISTS documents (kind text, document jsonb NOT NULL)"
 
+NUL = re.compile(r"(?<!\\)(\\\\)*\\u0000")  # as JSON writes it; behind a second backslash it is six characters
+
 
 def parsed(record: dk.ConsumerRecord) -> tuple[str | None, str]:
     """Runs on executors. What Postgres would not take as JSON is kept as a text, for somebody to look at."""
@@ -25,7 +28,7 @@ def parsed(record: dk.ConsumerRecord) -> tuple[str | None, str]:
     try:
         document = json.loads(text)
         kept = json.dumps(document, ensure_ascii=False, allow_nan=False)  # jsonb knows neither NaN nor Infinity,
-        if "\\u0000" in kept:
+        if NUL.search(kept):
             raise ValueError("nor this character,")
         kept.encode()  # nor half a surrogate pair
     except (ValueError, RecursionError):

@@ -260,6 +260,7 @@ DOCUMENTS = [
     {"carrier": "BA"},
     "no object",
     {"kind": {"no": "text"}},
+    {"kind": "six characters: \\u0000"},
 ]
 
 #: What Python may take for JSON, and Postgres does not.

@@ -20,7 +20,7 @@ from directkafka.stream_errors import BatchFailedError
 
 __all__ = ["BatchOutcomes", "batch_ms", "shown_time"]
 
-#: How long Spark may take to report that it has dropped a batch, in seconds; a matter of microseconds.
+#: How long Spark may take to report that it has dropped a batch, in seconds; a matter of milliseconds.
 _REPORT_S: Final = 1.0
 
 
@@ -65,15 +65,16 @@ class BatchOutcomes:
 
     def trust(self, pending: Collection[int]) -> None:
         """Spark has reported no error until now: what was planned a while ago, and does not wait or run, was not
-        dropped.
+        dropped. (The batch that was planned last may have taken its time, and fail only now.)
 
         Args:
             pending: which batches wait or run.
         """
         with self._lock:
-            until_s = time.monotonic() - _REPORT_S
-            for one in [one for one, at_s in self._planned.items() if at_s < until_s and one not in pending]:
-                del self._planned[one]
+            until_s, newest = time.monotonic() - _REPORT_S, max(self._planned, default=0)
+            for one in [one for one, at_s in self._planned.items() if at_s < until_s and one != newest]:
+                if one not in pending:
+                    del self._planned[one]
 
     @property
     def has_failure(self) -> bool:

@@ -24,7 +24,6 @@ import logging
 import pickle
 import sys
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -43,7 +42,8 @@ from directkafka.planning.direct import (
     unread,
 )
 from directkafka.planning.rates import BatchTimes, observe
-from directkafka.sources.batch_outcomes import BatchOutcomes, batch_ms, shown_time
+from directkafka.sources.batch_outcomes import batch_ms, shown_time
+from directkafka.sources.batches import EVENTS_S, Batches
 from directkafka.sources.group_commits import GroupCommits
 from directkafka.sources.next_batch import next_batch
 from directkafka.sources.rdd import (
@@ -61,15 +61,12 @@ from directkafka.sources.streaming_jvm import StreamingJVM
 from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 
-__all__ = ["DirectPlanner", "planner_of"]
+__all__ = ["DirectPlanner", "PlannerHandle", "planner_of"]
 
 log = logging.getLogger("directkafka.source")
 
-#: How long events of batches that have ended are waited for, in seconds: when the context has stopped, and when there
-#: is an error and it must be found out whose.
-_EVENTS_S: Final = 1.0
-
-_LOOK_S: Final = 0.02
+#: For how long the ranges of an RDD can be asked for when its batch has ended, in milliseconds.
+_ASKED_MS: Final = 30_000
 
 #: The streams of this process that are in use, by their identifier.
 _planners: WeakValueDictionary[str, DirectPlanner] = WeakValueDictionary()
@@ -85,11 +82,12 @@ class DirectPlanner:
 
     def __init__(self, plan: StreamPlan, state: StreamState) -> None:
         self.plan = plan
-        self.jvm: StreamingJVM | None = None
         self.has_run = self.has_ended = False
         self._state = state
         self._lock = threading.RLock()
         self._binding = threading.Lock()
+        #: Where the stream runs; known with its first batch.
+        self._sc: SparkContext | None = None
         #: One to plan and one to commit: a coordinator that hangs is no reason to plan late.
         self._cluster: SourceCluster | None = None
         self._group: SourceCluster | None = None
@@ -103,8 +101,9 @@ class DirectPlanner:
         #: The state as it was pickled last, and how often it had changed by then.
         self._pickled: tuple[int, bytes] | None = None
         self._changes = 0
-        self.outcomes = BatchOutcomes()
+        self.batches = Batches()
         self.commits = GroupCommits(self._commit, self._is_done)
+        self.handle = PlannerHandle(plan.stream_id, self)
         _planners[plan.stream_id] = self
 
     def __call__(self, when: datetime, tick: RDD[Any]) -> KafkaRDD:
@@ -119,7 +118,7 @@ class DirectPlanner:
             OptionError: offsets are given for partitions that are not there.
             DataLossError: records that should be read are gone.
         """
-        ms = batch_ms(when)
+        ms, self._sc = batch_ms(when), tick.ctx
         self._bind_restored()
         with self._lock:
             self.has_run = True
@@ -144,9 +143,9 @@ class DirectPlanner:
         Raises:
             EnvironmentFaultError: Python's threads are not the JVM's.
         """
-        self.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
+        self.batches.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
         # Of batches that are planned already, as those that a restored context begins with, events may be missed.
-        self.outcomes.listen(max(self._state.ranges, default=-1) + 1)
+        self.batches.outcomes.listen(max(self._state.ranges, default=-1) + 1)
         stop = context.stop
 
         @functools.wraps(stop)
@@ -168,10 +167,11 @@ class DirectPlanner:
         batch holds a lock of the JVM that binding needs too.
         """
         context: Any = StreamingContext._activeContext
-        if self.jvm is not None or context is None or not self._binding.acquire(blocking=False):
+        is_ours = context is not None and context.sparkContext is self._sc
+        if self.batches.jvm is not None or not is_ours or not self._binding.acquire(blocking=False):
             return
         try:
-            if self.jvm is None:
+            if self.batches.jvm is None:
                 self.bind(context)
         finally:
             self._binding.release()
@@ -182,9 +182,9 @@ class DirectPlanner:
         Args:
             is_whole: whether what has left Spark's queue has run.
         """
-        self.commits.flush(_EVENTS_S)
+        self.commits.flush(EVENTS_S)
         if is_whole:
-            self.outcomes.listen_no_more()
+            self.batches.outcomes.listen_no_more()
         self.has_ended = True
         self.commits.close()
         self._forget_rdds(sys.maxsize)
@@ -200,38 +200,13 @@ class DirectPlanner:
                 return ms
         return None
 
-    def begin(self, ms: int) -> None:
-        """An output of a batch is about to run.
-
-        Raises:
-            BatchFailedError: that batch or one before it has failed.
-        """
-        self._hear_errors()
-        self.outcomes.check(ms)
-
-    def _hear_errors(self) -> None:
-        """Take an error that Spark has reported for the failure of a batch.
-
-        An output that is not guarded has failed, or a function that makes RDDs, whereupon Spark drops the batch. It
-        does not say which batch: the first of which it is not known that it went well.
-        """
-        if self.jvm is None or self.outcomes.has_failure or (cause := self.jvm.error()) is None:
-            return
-        pending = self.jvm.pending()
-        until_s = time.monotonic() + _EVENTS_S
-        # One that has ended this moment has succeeded, once Spark's event has come.
-        while (suspects := self.outcomes.doubtful(pending)) and time.monotonic() < until_s:
-            time.sleep(_LOOK_S)
-        nobody = max(self._state.ranges, default=0) + 1
-        self.fail(min(suspects or pending, default=nobody), f"Spark has reported: {cause}")
-
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
-        self.outcomes.fail(ms, cause)
+        self.batches.outcomes.fail(ms, cause)
 
     def succeed(self, ms: int) -> None:
         """All outputs of a batch have succeeded."""
-        self.outcomes.succeed(ms)
+        self.batches.outcomes.succeed(ms)
 
     def observe(self, ms: int, times: BatchTimes) -> None:
         """Tell the rate controller of a batch that is done; how many records it had follows from its ranges."""
@@ -253,20 +228,12 @@ class DirectPlanner:
     def _is_done(self, ms: int | None) -> bool:
         self._bind_restored()
         if ms is None:
-            self._hear_errors()
-            self.outcomes.check(sys.maxsize)
+            self.batches.check()
             return True
-        is_done = self.outcomes.is_done(ms, self._pending)
-        if is_done:
-            # What Spark has dropped before this batch was reported before this batch could succeed.
-            self._hear_errors()
-            self.outcomes.check(ms)
+        is_done = self.batches.is_done(ms)
         if self.has_ended and not is_done:
             raise OffsetsNotCommittedError(offsets=f"those of the batch of {shown_time(ms)}")
         return is_done
-
-    def _pending(self) -> set[int]:
-        return self.jvm.pending() if self.jvm is not None else set()
 
     def cluster(self) -> SourceCluster:
         """The connections of the plan, made when they are first needed."""
@@ -279,8 +246,7 @@ class DirectPlanner:
         with self._lock:
             # Spark writes checkpoints behind a failure too, and a batch that was dropped is in none: the restart would
             # begin behind it. Where this raises, the checkpoint before stays the last one.
-            self._hear_errors()
-            self.outcomes.check(sys.maxsize)
+            self.batches.check()
             # Spark pickles it for each output, and again when the batch is done.
             changes = self._changes
             if self._pickled is None or self._pickled[0] != changes:
@@ -293,6 +259,7 @@ class DirectPlanner:
             view, ranges = self._planned(ms)
         else:
             ranges, cluster = known, self.cluster()
+            self.batches.plan(ms)
             view, _ = believed(
                 lambda view: check_planned(self._state.progress, ranges, view),
                 cluster.view(must_exist=True),
@@ -305,14 +272,14 @@ class DirectPlanner:
             self._hosts_missing = placement.hosts_without_executors
         rdd = KafkaRDD(sc, tasks, self.plan.read, placement.locations)
         self._remembered.setdefault(ms, []).append(remember_ranges(rdd))
-        if self.jvm is not None:
-            self.jvm.report(ms, ranges)
+        if self.batches.jvm is not None:
+            self.batches.jvm.report(ms, ranges)
         return rdd
 
     def _forget(self, before_ms: int) -> None:
         """Drop what is known of batches that are older."""
         self._state.forget(before_ms)
-        self.outcomes.forget(before_ms)
+        self.batches.outcomes.forget(before_ms)
 
     def _forget_rdds(self, before_ms: int) -> None:
         for ms in [one for one in self._remembered if one < before_ms]:
@@ -324,31 +291,31 @@ class DirectPlanner:
         if ms < max(state.ranges, default=ms) and ms >= state.forgotten_ms:
             # A window asks for a time before which another one has had its records: they are in a later batch.
             state.ranges[ms] = ()
-            return self.cluster().view(), ()
+            return self.cluster().last_view, ()
         if state.ranges and ms <= max(state.ranges):
             raise EnvironmentFaultError(
                 what=f"Spark asks for the batch of {shown_time(ms)} again, and its ranges are forgotten",
                 remedy="Let the context remember batches for longer: ssc.remember(seconds).",
             )
-        self.outcomes.check(ms)
+        self.batches.check(ms)
+        # One answer for all of this: another thread may bind the stream meanwhile.
+        jvm = self.batches.jvm
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
         view = self.cluster().view(must_exist=is_first)
         # Behind the question to Kafka: by now Spark has said what has become of the batch before.
-        self._hear_errors()
-        self.outcomes.check(ms)
-        pending = self._pending()
-        self.outcomes.trust(pending)
+        self.batches.check(ms)
+        pending = jvm.pending() if jvm is not None else set()
         # Warns where retention is about to overtake, and most of all while batches wait.
         self.cluster().tell(unread(state.progress, (state.ranges.get(one, ()) for one in pending)))
-        if self.jvm is not None:
+        if jvm is not None:
+            self.batches.outcomes.trust(pending)
             self._forget(self._oldest_ms)
             # Batches that wait are asked for again after a crash, however long ago they were planned. What is too old
             # now is forgotten by the next plan: a checkpoint of a batch that has just ended may still be on its way.
-            self._oldest_ms = min((ms - self.jvm.remembered_ms, *pending))
-            # Outputs ask for the ranges of an RDD while its batch is pending.
-            self._forget_rdds(min((ms, *pending)))
-        self.outcomes.plan(ms)
+            self._oldest_ms = min((ms - jvm.remembered_ms, *pending))
+            self._forget_rdds(min((ms - _ASKED_MS, *pending)))
+        self.batches.plan(ms)
         self._changes += 1
         if self._must_wait(ms, len(pending)):
             state.ranges[ms] = ()
@@ -372,6 +339,33 @@ class DirectPlanner:
             log.warning("batches have records again from %s on: %s batches wait", shown_time(ms), waiting)
         self._is_full = is_full
         return is_full
+
+
+class PlannerHandle:
+    """What functions keep of a stream's planner. A checkpoint has each of them, and a planner with all its ranges is
+    large: so only its name is pickled.
+
+    Args:
+        stream_id: the stream's.
+        planner: its planner; None after unpickling: looked up when it is needed first.
+    """
+
+    def __init__(self, stream_id: str, planner: DirectPlanner | None = None) -> None:
+        self._stream_id, self._planner = stream_id, planner
+
+    def __call__(self) -> DirectPlanner:
+        """The planner.
+
+        Raises:
+            OptionError: this is not the driver.
+        """
+        # Kept from then on: a stream of the same name may be restored while outputs of this one still run.
+        if self._planner is None:
+            self._planner = planner_of(self._stream_id)
+        return self._planner
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PlannerHandle, (self._stream_id,)
 
 
 def planner_of(stream_id: str) -> DirectPlanner:

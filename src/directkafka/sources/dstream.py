@@ -20,7 +20,7 @@ from directkafka.options.arguments import check_type, list_of
 from directkafka.options.consumer import Assign, ConsumerOptions, ConsumerStrategy, Subscribe, SubscribePattern
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
-from directkafka.sources.direct_planner import DirectPlanner, planner_of
+from directkafka.sources.direct_planner import DirectPlanner, PlannerHandle
 from directkafka.sources.group_commits import CommitCallback, Queued
 from directkafka.sources.guarded_stream import GuardedStream
 from directkafka.sources.range_tasks import ArrowHandler, MessageHandler, ReadRecords
@@ -58,23 +58,20 @@ class DirectStream(GuardedStream):
         return planner
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Committer, (self._planner.plan.stream_id,)
+        return _Committer, (self._planner.handle,)
 
 
 class _Committer:
     """What is left of a stream in a function that a checkpoint has kept."""
 
-    def __init__(self, stream_id: str) -> None:
-        self._stream_id = stream_id
+    def __init__(self, handle: PlannerHandle) -> None:
+        self._handle = handle
 
     def commit_async(self, offset_ranges: Iterable[OffsetRange], callback: CommitCallback | None = None) -> None:
-        commit(planner_of(self._stream_id), offset_ranges, callback)
+        commit(self._handle(), offset_ranges, callback)
 
     def waiting_batches(self) -> int:
-        return waiting_batches(planner_of(self._stream_id))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Committer, (self._stream_id,)
+        return waiting_batches(self._handle())
 
 
 def create_direct_stream(
@@ -149,7 +146,7 @@ def create_direct_stream(
 
 def waiting_batches(planner: DirectPlanner) -> int:
     """See :meth:`DirectStream.waiting_batches`."""
-    return len(planner.jvm.pending()) if planner.jvm is not None else 0
+    return len(planner.batches.pending())
 
 
 def rate_policy(sc: SparkContext) -> RatePolicy:

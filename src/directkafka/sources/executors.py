@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pickle
 from base64 import b64decode, b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO
 from weakref import WeakKeyDictionary
 
@@ -27,8 +27,31 @@ __all__ = ["executors", "placed_rdd"]
 
 _DRIVER = "driver"
 
-#: Hosts by executor. An executor stays where it is, and its identifier is not given to another one.
-_HOSTS: WeakKeyDictionary[SparkContext, dict[str, str]] = WeakKeyDictionary()
+
+class _JVM:
+    """What is asked of a context's JVM again and again: each name on the way to a class is a call too."""
+
+    def __init__(self, sc: SparkContext) -> None:
+        jvm: Any = sc._jvm
+        #: Hosts by executor. An executor stays where it is, and its identifier is not given to another one.
+        self.hosts: dict[str, str] = {}
+        self.sequence: Callable[[JavaObject], JavaObject] = jvm.PythonUtils.toSeq
+        self.any_class: JavaObject = jvm.scala.reflect.ClassTag.AnyRef()
+        self._line_end: Any = jvm.java.util.regex.Pattern.compile("\n")
+        self._to_list: JavaObject = jvm.java.util.stream.Collectors.toList()
+
+    def lines(self, texts: Sequence[str]) -> JavaObject:
+        """A list of texts that are not empty and have no line breaks; py4j itself makes a call for each."""
+        return self._line_end.splitAsStream("\n".join(texts)).collect(self._to_list)
+
+
+_jvms: WeakKeyDictionary[SparkContext, _JVM] = WeakKeyDictionary()
+
+
+def _jvm_of(sc: SparkContext) -> _JVM:
+    if sc not in _jvms:
+        _jvms[sc] = _JVM(sc)
+    return _jvms[sc]
 
 
 def executors(sc: SparkContext) -> list[Executor]:
@@ -36,11 +59,11 @@ def executors(sc: SparkContext) -> list[Executor]:
     scala = sc._jsc.sc()
     if scala.isLocal():
         return []
-    before = _HOSTS.get(sc, {})
+    jvm = _jvm_of(sc)
     identifiers = [one for one in scala.getExecutorIds().mkString(",").split(",") if one not in ("", _DRIVER)]
-    hosts = {one: before.get(one) or _host(scala, one) for one in identifiers}
-    _HOSTS[sc] = {one: host for one, host in hosts.items() if host is not None}
-    return sorted(Executor(host, one) for one, host in _HOSTS[sc].items())
+    hosts = {one: jvm.hosts.get(one) or _host(scala, one) for one in identifiers}
+    jvm.hosts = {one: host for one, host in hosts.items() if host is not None}
+    return sorted(Executor(host, one) for one, host in jvm.hosts.items())
 
 
 def _host(scala: Any, identifier: str) -> str | None:
@@ -69,17 +92,12 @@ def placed_rdd(sc: SparkContext, values: Sequence[Any], locations: Sequence[str]
         values: partition ``i`` holds ``values[i]``.
         locations: where the task of each partition prefers to run, as Spark writes it; empty for anywhere.
     """
-    if not (values and locations):
-        return sc.parallelize(values, len(values)) if values else sc.emptyRDD()
-    jvm: Any = sc._jvm
-    pickled = [b64encode(pickle.dumps(one, pickle.HIGHEST_PROTOCOL)).decode() for one in values]
+    if not values:
+        return sc.emptyRDD()
+    jvm = _jvm_of(sc)
+    pickled = jvm.lines([b64encode(pickle.dumps(one, pickle.HIGHEST_PROTOCOL)).decode() for one in values])
+    if not locations:
+        return RDD(sc._jsc.parallelize(pickled, len(values)), sc, _Unpickled())  # type: ignore[no-untyped-call]
     # Scala's Seq[(String, Seq[String])].
-    placed = _lines(jvm, pickled).zip(_lines(jvm, locations).grouped(1))
-    tag = jvm.scala.reflect.ClassTag.AnyRef()
-    return RDD(sc._jsc.sc().makeRDD(placed, tag).toJavaRDD(), sc, _Unpickled())  # type: ignore[no-untyped-call]
-
-
-def _lines(jvm: Any, texts: Sequence[str]) -> JavaObject:
-    """Scala's Seq[String] of texts that are not empty and have no line breaks; py4j itself makes a call for each."""
-    lines = jvm.java.util.regex.Pattern.compile("\n").splitAsStream("\n".join(texts))
-    return jvm.PythonUtils.toSeq(lines.collect(jvm.java.util.stream.Collectors.toList()))
+    placed = jvm.sequence(pickled).zip(jvm.sequence(jvm.lines(locations)).grouped(1))
+    return RDD(sc._jsc.sc().makeRDD(placed, jvm.any_class).toJavaRDD(), sc, _Unpickled())  # type: ignore[no-untyped-call]

@@ -12,6 +12,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -34,7 +35,7 @@ FLUSH_S: Final = 10.0
 _LOOK_S = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Queued:
     """One call of ``commit_async``.
 
@@ -115,14 +116,14 @@ class GroupCommits:
                 self._changed.wait_for(lambda: self._queue or self._is_closed)
                 if self._is_closed:
                     return
-                first, *others = self._queue
+                first = self._queue[0]
             together = [first]
             error: DirectKafkaError | None = None
             try:
                 if not self._is_done(first.batch_ms):
                     time.sleep(_LOOK_S)
                     continue
-                together += self._done_of(others)
+                together += self._done_beside(first)
                 reach("stream.done")
                 self._commit(_furthest(together))
                 reach("stream.committed")
@@ -133,23 +134,26 @@ class GroupCommits:
             with self._changed:
                 if not self._queue or self._queue[0] is not first:
                     continue  # answered by close()
-                del self._queue[: len(together)]
+                self._queue = [one for one in self._queue if one not in together]
             for queued in together:
                 _answer(queued, error)
             with self._changed:
                 self._changed.notify_all()
 
-    def _done_of(self, others: list[Queued]) -> list[Queued]:
-        """What may be committed with the first one: in one request, and never backwards where batches run side by side
-        (``spark.streaming.concurrentJobs``) and a later one has queued its offsets first."""
+    def _done_beside(self, first: Queued) -> list[Queued]:
+        """What may be committed with the first one, in one request.
+
+        Where batches run side by side (``spark.streaming.concurrentJobs``), a later one may queue its offsets first. By
+        the time that it is done, all before it have ended and have queued theirs; they must go with it, or the group
+        would go backwards. So the queue is read now, and not before it was known that the first one is done.
+        """
+        with self._changed:
+            others = self._queue[1:]
         done = []
         for queued in others:
-            try:
-                if not self._is_done(queued.batch_ms):
-                    break
-            except Exception:  # noqa: BLE001 - said when it is the first one
-                break
-            done.append(queued)
+            with suppress(Exception):  # said when it is the first one
+                if queued is not first and self._is_done(queued.batch_ms):
+                    done.append(queued)
         return done
 
 

@@ -19,7 +19,7 @@ from pyspark import RDD
 from pyspark.streaming.dstream import DStream, TransformedDStream
 
 from directkafka.sources.batch_outcomes import batch_ms
-from directkafka.sources.direct_planner import DirectPlanner, planner_of
+from directkafka.sources.direct_planner import DirectPlanner, PlannerHandle
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -36,11 +36,11 @@ class _Guarded(DStream[Any]):
 
     def foreachRDD(self, func: Callable[..., None]) -> None:  # noqa: N802 - Spark's name
         """Apply a function to each RDD, for its effects. It is not called for batches after one that has failed."""
-        streams, made = _names(self._planners), _failing(self._planners, _with_time(func, rdds=1))
+        handles, made = _handles(self._planners), _failing(self._planners, _with_time(func, rdds=1))
 
         def guarded(when: datetime, rdd: RDD[Any]) -> None:
-            for stream_id in streams:
-                planner_of(stream_id).begin(batch_ms(when))
+            for planner in handles:
+                planner().batches.begin(batch_ms(when))
             made(when, rdd)
 
         super().foreachRDD(guarded)
@@ -125,22 +125,21 @@ def _failing(planners: Planners, func: Callable[..., Any]) -> Callable[..., Any]
 
     (Spark's event says it too, and later.)
     """
-    streams = _names(planners)
+    handles = _handles(planners)
 
     def guarded(when: datetime, *rdds: RDD[Any]) -> Any:
         try:
             return func(when, *rdds)
         except BaseException as error:
-            for stream_id in streams:
-                planner_of(stream_id).fail(batch_ms(when), f"{type(error).__name__}: {error}")
+            for planner in handles:
+                planner().fail(batch_ms(when), f"{type(error).__name__}: {error}")
             raise
 
     return guarded
 
 
-def _names(planners: Planners) -> tuple[str, ...]:
-    """What functions keep of planners: a checkpoint has each function, and a planner with all its ranges is large."""
-    return tuple(one.plan.stream_id for one in planners)
+def _handles(planners: Planners) -> tuple[PlannerHandle, ...]:
+    return tuple(one.handle for one in planners)
 
 
 def _with_time(func: Callable[..., Any], *, rdds: int) -> Callable[..., Any]:

@@ -270,6 +270,8 @@ def read_policy(sc: SparkContext) -> ReadPolicy:
 
 def located(sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, view: ClusterView) -> Placement:
     """Where each task prefers to run, if anywhere."""
+    if not tasks:
+        return Placement()
     leader_hosts = {one: seen.leader_host for one, seen in view.partitions.items()}
     return place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
 
@@ -333,7 +335,7 @@ def _with_small_fetches(task: RangeTask, records: int) -> RangeTask:
 def _why_lost(lineage: JavaObject, dependencies: Sequence[str]) -> str:
     what = lineage.toString()
     if not dependencies:
-        return f"has no offset ranges: {what} does not come from create_rdd or a direct stream"
+        return f"has no offset ranges: {what} does not come from create_rdd or a direct stream, or its batch is over"
     kinds = ", ".join(sorted(set(dependencies)))
     return (
         f"has no offset ranges any more: {what} ({kinds}) deals records out anew, so that its partitions are no "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.streaming.listener import StreamingListener
 
 from directkafka.errors import EnvironmentFaultError
@@ -67,6 +68,8 @@ class StreamingJVM:
         self._jvm = jvm
         self._jssc = jssc
         self._stream_id = _new_stream_id(jssc)
+        #: Whether batches run one after the other.
+        self.is_serial = sc.getConf().get("spark.streaming.concurrentJobs", "1") == "1"
         self._input_info = jvm.org.apache.spark.streaming.scheduler.StreamInputInfo
         wrapped = jvm.PythonStreamingListenerWrapper(_Listener(observer))
         jssc.addStreamingListener(jvm.JavaStreamingListenerWrapper(wrapped))
@@ -81,8 +84,9 @@ class StreamingJVM:
         """What Spark would tell ``awaitTermination``: the first error of an output, or of what makes RDDs."""
         try:
             self._jssc.awaitTerminationOrTimeout(0)
-        except Py4JJavaError as error:
-            lines = str(error.java_exception).strip().splitlines()
+        except (Py4JJavaError, CapturedException) as error:
+            # PySpark makes its own of some of the JVM's exceptions.
+            lines = str(getattr(error, "java_exception", error)).strip().splitlines()
             return " ... ".join(dict.fromkeys([lines[0], lines[-1]])) if lines else "an error without words"
         return None
 

@@ -43,14 +43,14 @@ def plans_of(stream: DirectStream) -> list[int]:
 
 def outputs_of(stream: DirectStream) -> list[int]:
     """The times of the batches whose outputs ask the stream whether they may run, as they ask."""
-    planner, times = stream._planner, list[int]()
-    begin = planner.begin
+    batches, times = stream._planner.batches, list[int]()
+    begin = batches.begin
 
-    def noted(ms: int) -> None:
-        times.append(ms)
-        begin(ms)
+    def noted(batch_ms: int) -> None:
+        times.append(batch_ms)
+        begin(batch_ms)
 
-    planner.begin = noted  # type: ignore[method-assign]
+    batches.begin = noted  # type: ignore[method-assign]
     return times
 
 
@@ -122,7 +122,7 @@ def test_a_batch_whose_first_output_fails_and_whose_last_one_succeeds_is_not_com
     # A stream of Spark's own, whose outputs tell a failure by Spark's event and report only; both come late here.
     context.union(failing, failing).foreachRDD(lambda rdd: rdd.count())
     stream.foreachRDD(lambda rdd: (queue(stream, rdd, answers), queued.set()))
-    planner, jvm = stream._planner, stream._planner.jvm
+    planner, jvm = stream._planner, stream._planner.batches.jvm
     assert jvm is not None
     fail, error = planner.fail, jvm.error
 
@@ -202,6 +202,37 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
     until(lambda: len(tries) >= 12, "Spark asks for the next batches")
     context.stop(stopSparkContext=False)
     assert found.found == [], "nothing behind the batch that Spark has dropped"
+
+
+@pytest.mark.slow
+def test_an_error_in_one_stream_stops_the_others_of_its_context(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    """A batch is all outputs of a time, and the caller of awaitTermination is told that it failed."""
+    rates(rate_max=10)
+    one = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    other = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
+    batches: list[datetime] = []
+    failed: list[datetime] = []
+
+    def fail_second(when: datetime, rdd: RDD[Any]) -> None:
+        batches.append(when)
+        if len(batches) == 2:
+            failed.append(when)
+            raise LookupError("the second batch")
+
+    one.foreachRDD(fail_second)
+    found: list[datetime] = []
+    other.foreachRDD(lambda when, rdd: found.append(when))
+    tries = plans_of(other)
+    context.start()
+    with pytest.raises(Py4JJavaError, match="the second batch"):
+        context.awaitTermination(60)
+    seen = len(tries)
+    until(lambda: len(tries) >= seen + 5, "Spark asks for the next batches")
+    context.stop(stopSparkContext=False)
+    assert found, "the first batch went well"
+    assert max(found) <= failed[0]
 
 
 @pytest.mark.slow

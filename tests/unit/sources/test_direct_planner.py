@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import pickle
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from datetime import datetime
 from typing import Any
@@ -13,12 +14,12 @@ from pyspark.streaming import StreamingContext
 from tests.unit.planning.views import T0, T1, seen, view
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
-from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options.consumer import ConsumerOptions, Subscribe
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
 from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
-from directkafka.sources import direct_planner, second_look
+from directkafka.sources import batches, direct_planner, second_look
 from directkafka.sources.batch_outcomes import batch_ms, shown_time
 from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.group_commits import Queued
@@ -39,13 +40,21 @@ class Cluster:
         self.partitions: dict[TopicPartition, PartitionView] = {}
         self.told: list[dict[TopicPartition, int]] = []
         self.looks = 0
+        self.committed: list[Mapping[TopicPartition, int]] = []
+
+    def commit(self, _: str, offsets: Mapping[TopicPartition, int]) -> None:
+        self.committed.append(offsets)
+
+    @property
+    def last_view(self) -> ClusterView:
+        return self.view()
 
     def view(self, **_: bool) -> ClusterView:
         self.looks += 1
         return view(dict(self.partitions))
 
-    def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
-        return {}
+    def lookups(self, starts: Positions, _: object) -> dict[TopicPartition, int | None]:
+        return dict.fromkeys(starts.partitions)
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(dict(ends))
@@ -63,6 +72,7 @@ class Scheduler:
     def __init__(self) -> None:
         self.waiting: set[int] = set()
         self.reported: str | None = None
+        self.is_serial = True
 
     def error(self) -> str | None:
         return self.reported
@@ -97,7 +107,8 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     """``make(offsets=..., **fields of the plan)``: a planner over the cluster."""
     monkeypatch.setattr(direct_planner, "KafkaRDD", Ranges)
     monkeypatch.setattr(direct_planner, "located", lambda *_: Placement())
-    monkeypatch.setattr(direct_planner, "_EVENTS_S", 0.1)
+    monkeypatch.setattr(batches, "EVENTS_S", 0.1)
+    monkeypatch.setattr(direct_planner, "EVENTS_S", 0.1)
     monkeypatch.setattr(direct_planner, "remember_ranges", lambda rdd: ("app", 1))
     monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
     made: list[str] = []
@@ -138,8 +149,8 @@ def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
 
 def with_scheduler(planner: DirectPlanner) -> Scheduler:
     scheduler = Scheduler()
-    planner.jvm = scheduler  # type: ignore[assignment]
-    planner.outcomes.listen(0)
+    planner.batches.jvm = scheduler  # type: ignore[assignment]
+    planner.batches.outcomes.listen(0)
     return scheduler
 
 
@@ -254,9 +265,9 @@ def test_a_batch_that_spark_has_dropped_takes_no_batch_before_it_along(
     ranges_at(planner, 1), ranges_at(planner, 2)
     scheduler.waiting = {batch_ms(at(1))}
     scheduler.reported = "no such column"
-    planner.begin(batch_ms(at(1)))
+    planner.batches.begin(batch_ms(at(1)))
     with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(2)))):
-        planner.begin(batch_ms(at(2)))
+        planner.batches.begin(batch_ms(at(2)))
     with pytest.raises(BatchFailedError, match="no such column"):
         pickle.dumps(planner)
 
@@ -328,7 +339,7 @@ def test_a_restored_stream_commits_before_its_next_batch_is_due(
     planner, scheduler = make(), Scheduler()
     cluster.partitions = {T0: seen(0, 10)}
     ranges_at(planner, 1)
-    assert planner.jvm is None, "the context has not started"
+    assert planner.batches.jvm is None, "the context has not started"
 
     class Context:
         sparkContext = _jssc = property(lambda self: self)  # noqa: N815 - Spark's name
@@ -336,25 +347,99 @@ def test_a_restored_stream_commits_before_its_next_batch_is_due(
         def ssc(self) -> None: ...
         def stop(self) -> None: ...
 
+    context = Context()
     monkeypatch.setattr(direct_planner, "StreamingJVM", lambda *_: scheduler)
-    monkeypatch.setattr(StreamingContext, "_activeContext", Context())
+    monkeypatch.setattr(StreamingContext, "_activeContext", context)
+    assert not planner._is_done(batch_ms(at(1))), "a context of something else"
+    planner._sc = context  # type: ignore[assignment]
     assert planner._is_done(batch_ms(at(1)))
-    assert planner.jvm is scheduler  # type: ignore[comparison-overlap]
+    assert planner.batches.jvm is scheduler  # type: ignore[comparison-overlap]
     assert not planner._is_done(batch_ms(at(2))), "of later ones, Spark's events are heard"
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
 def test_offsets_are_not_committed_when_spark_has_stopped_before_its_streams(
-    make: Callable[..., DirectPlanner], cluster: Cluster
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch, is_whole: bool
 ) -> None:
     """Spark passes over the outputs that have not begun by then, and calls the batch done."""
+    params = {"bootstrap.servers": "h:1", "auto.offset.reset": "earliest", "group.id": "g"}
+    planner = make(options=ConsumerOptions.read(Subscribe("t", params)))
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    monkeypatch.setattr(planner, "_group", cluster)
+    told: list[object] = []
+    planner.commits.add(Queued({T0: 10}, lambda _, error: told.append(error), batch_ms(at(1))))
+    planner._end(is_whole=is_whole)
+    if is_whole:
+        assert (cluster.committed, told) == ([{T0: 10}], [None])
+    else:
+        assert (cluster.committed, [type(one) for one in told]) == ([], [OffsetsNotCommittedError])
+
+
+def test_a_batch_that_failed_before_the_restored_stream_could_hear_of_it_is_not_committed(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """1. A restored batch runs; the context has not started yet. 2. Its first output fails, and nobody hears it. 3. Its
+    last one succeeds: Spark counts it as done. 4. The stream is bound, and asks what Spark has reported."""
     planner = make()
     with_scheduler(planner)
     cluster.partitions = {T0: seen(0, 10)}
     ranges_at(planner, 1)
-    told: list[object] = []
-    planner.commits.add(Queued({T0: 10}, lambda _, error: told.append(error), batch_ms(at(1))))
-    planner._end(is_whole=False)
-    assert [type(one) for one in told] == [OffsetsNotCommittedError]
+    copy = pickle.loads(pickle.dumps(planner))
+    monkeypatch.setattr(copy, "_cluster", cluster)
+    ranges_at(copy, 1), ranges_at(copy, 2)
+    scheduler = with_scheduler(copy)
+    copy.batches.outcomes.listen_no_more()
+    scheduler.reported = "no such column"
+    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(1)))):
+        copy._is_done(batch_ms(at(1)))
+
+
+def test_what_waits_is_kept_when_the_stream_is_bound_while_it_plans(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planner = make()
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    forgotten: list[object] = []
+    monkeypatch.setattr(direct_planner, "forget_ranges", forgotten.append)
+    view = cluster.view
+
+    def bind_and_view(**given: bool) -> ClusterView:
+        with_scheduler(planner).waiting = {batch_ms(at(1))}
+        return view(**given)
+
+    monkeypatch.setattr(cluster, "view", bind_and_view)
+    ranges_at(planner, 1_000)
+    assert forgotten == []
+    assert planner.batch_of({T0: 10}) == batch_ms(at(1))
+
+
+def test_an_output_waits_until_it_is_known_how_the_batch_before_ended(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    """Its first output has failed, is not guarded, and Spark is about to say so."""
+    planner = make()
+    scheduler = with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1), ranges_at(planner, 2)
+    scheduler.waiting = {batch_ms(at(1)), batch_ms(at(2))}
+    threading.Timer(0.02, lambda: setattr(scheduler, "reported", "no such column")).start()
+    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(1)))):
+        planner.batches.begin(batch_ms(at(2)))
+
+
+def test_a_function_of_an_earlier_life_keeps_its_own_planner(make: Callable[..., DirectPlanner]) -> None:
+    """An output that still runs when the stream is restored in the same process must not fail the new one."""
+    planner = make()
+    copied = pickle.loads(pickle.dumps(planner.handle))
+    assert copied() is planner
+    planner.has_run = True
+    restored = pickle.loads(pickle.dumps(planner))
+    assert restored is not planner
+    assert planner.handle() is copied() is planner
+    assert pickle.loads(pickle.dumps(planner.handle))() is restored
 
 
 def test_no_checkpoint_is_written_behind_a_failure(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:

@@ -73,6 +73,33 @@ def test_a_batch_that_ends_before_an_older_one_does_not_take_the_group_back(grou
     assert group.answers == [(20, None), (10, None)]
 
 
+def test_offsets_that_are_queued_while_the_first_ones_are_looked_at_go_with_them(group: Group) -> None:
+    """The older batch ends at this moment, and so the younger one is done."""
+    is_done = group.is_done
+
+    def end_the_older_one(batch_ms: int | None) -> bool:
+        if not group.done:
+            group.done = {1_000, 2_000}
+            group.add(10, 1_000)
+        return is_done(batch_ms)
+
+    group.commits._is_done = end_the_older_one  # type: ignore[method-assign]
+    group.add(20, 2_000)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [20]
+
+
+def test_what_is_not_done_does_not_part_what_is(group: Group) -> None:
+    for offset, batch_ms in ((20, 2_000), (30, 3_000), (10, 1_000)):
+        group.add(offset, batch_ms)
+    group.done = {1_000, 2_000}
+    until(lambda: bool(group.committed), "the two that are done")
+    assert group.committed == [20]
+    group.done.add(3_000)
+    assert group.commits.flush(timeout_s=20)
+    assert group.committed == [20, 30]
+
+
 def test_what_cannot_be_committed_holds_up_nothing_before_it(group: Group) -> None:
     group.add(10, 1_000)
     group.add(20, 2_000)
