@@ -1,7 +1,8 @@
 """At least once, by a checkpoint: none is lost, records may come twice.
 
-1. Spark writes each batch's ranges to the checkpoint before the batch runs.
-2. A batch that had begun when the driver died runs again, with the same ranges: all that it had written comes again.
+1. Spark submits a batch, and writes its ranges to the checkpoint beside it.
+2. A batch that had begun when the driver died runs again: with the same ranges, if the checkpoint was written by then.
+   All that it had written comes again.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ def run(context: StreamingContext) -> None:
 
 def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord], statement: str = INSERT) -> int:
     """Write records in one go, and count them. (A connection for each record would cost more than the record.)"""
-    rows = [(one.partition, one.offset, one.value and one.value.decode()) for one in records]
+    rows = [(one.partition, one.offset, None if one.value is None else one.value.decode()) for one in records]
     connection.cursor().executemany(statement, rows)
     return len(rows)
 

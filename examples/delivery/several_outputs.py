@@ -27,7 +27,7 @@ def write(rdd: RDD) -> None:
     """Runs on the driver, for each batch."""
     ranges = dk.offset_ranges(rdd)
     if not ranges:
-        return  # nothing new; an empty range says where a partition begins
+        return  # not for empty ranges: they say where a partition begins
     rdd.cache()  # two results, one read of Kafka
     counts = rdd.map(lambda record: ((record.value or b"").decode(), 1)).reduceByKey(add).collect()
     with psycopg.connect(DSN) as connection:

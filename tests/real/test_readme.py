@@ -12,6 +12,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+import directkafka as dk
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -112,6 +113,22 @@ def test_the_guides_work_as_pasted(clicks: KafkaBroker, database: str, tmp_path:
         replayed = connection.execute("SELECT count(*), (SELECT count(*) FROM not_numbers) FROM numbers").fetchone()
     assert (first, clicked, totals) == ((1000, 1000), (1000,), (3, 1000))
     assert replayed == (1000, 0)
+
+
+@pytest.mark.slow
+def test_the_guide_to_direct_streams_works_as_pasted(clicks: KafkaBroker, database: str, tmp_path: Path) -> None:
+    """But for its streams' end: they would run for ever."""
+    ending = "ssc.awaitTerminationOrTimeout(15)\nssc.stop(stopSparkContext=False, stopGraceFully=True)"
+    programs = blocks(ROOT / "docs" / "guide" / "direct.md", "python")
+    assert sum("ssc.awaitTermination()" in one for one in programs) == 2
+    programs = [one.replace("ssc.awaitTermination()", ending) for one in programs]
+    printed = read_along(tmp_path, programs, "", clicks, database)
+    assert printed.startswith("1000 [ConsumerRecord(")
+    assert "14000 bytes" in printed, 'each is {"page": "/0"}'
+    with dk.Cluster({"bootstrap.servers": clicks.bootstrap_servers}) as cluster:
+        assert sum(cluster.committed("shown").values()) == 1000
+    with psycopg.connect(database) as connection:
+        assert connection.execute("SELECT count(*) FROM seen").fetchone() == (1000,)
 
 
 @pytest.mark.slow

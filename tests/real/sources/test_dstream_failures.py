@@ -224,7 +224,7 @@ def test_an_error_in_one_stream_stops_the_others_of_its_context(
     one.foreachRDD(fail_second)
     found: list[datetime] = []
     other.foreachRDD(lambda when, rdd: found.append(when))
-    tries = plans_of(other)
+    tries = plans_of(one)
     context.start()
     with pytest.raises(Py4JJavaError, match="the second batch"):
         context.awaitTermination(60)
