@@ -49,9 +49,10 @@ class BatchOutcomes:
             self._heard_from_ms = sys.maxsize
 
     def plan(self, batch_ms: int) -> None:
-        """The ranges of a batch are decided."""
+        """The ranges of a batch are decided, or asked for again."""
         with self._lock:
-            self._planned[batch_ms] = time.monotonic()
+            if batch_ms not in self._succeeded:
+                self._planned.setdefault(batch_ms, time.monotonic())
 
     def doubtful(self, pending: Collection[int]) -> list[int]:
         """Batches that neither wait nor run, and of which nobody has said how they ended: they have succeeded this

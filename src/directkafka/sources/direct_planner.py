@@ -36,24 +36,13 @@ from pyspark.streaming import StreamingContext
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.faults import reach
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
-from directkafka.planning.direct import (
-    check_planned,
-    reads_up_to,
-    unread,
-)
+from directkafka.planning.direct import check_planned, reads_up_to, unread
 from directkafka.planning.rates import BatchTimes, observe
 from directkafka.sources.batch_outcomes import batch_ms, shown_time
 from directkafka.sources.batches import EVENTS_S, Batches
 from directkafka.sources.group_commits import GroupCommits
 from directkafka.sources.next_batch import next_batch
-from directkafka.sources.rdd import (
-    KafkaRDD,
-    RDDKey,
-    forget_ranges,
-    located,
-    remember_ranges,
-    tell_missing_hosts,
-)
+from directkafka.sources.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
 from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.sources.stream_plan import StreamPlan, StreamState, tick_folder

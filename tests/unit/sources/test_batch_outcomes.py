@@ -43,7 +43,8 @@ def test_a_batch_that_neither_waits_nor_has_succeeded_is_doubtful(
     for one in (1_000, 2_000, 3_000):
         outcomes.plan(one)
     outcomes.succeed(1_000)
-    assert outcomes.doubtful({3_000}) == [2_000]
+    outcomes.plan(1_000)
+    assert outcomes.doubtful({3_000}) == [2_000], "what has succeeded may be asked for again"
     outcomes.trust({3_000})
     assert outcomes.doubtful({3_000}) == [2_000], "its error may be on its way"
     monkeypatch.setattr(batch_outcomes, "_REPORT_S", 0.0)
