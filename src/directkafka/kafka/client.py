@@ -203,10 +203,17 @@ class KafkaClient:
             close_all(self._tls_sockets)
 
     async def _send(self, api: str, node_id: int | None, version_min: int, values: Mapping[str, Any]) -> Any:
-        if node_id is None:
-            node_id = self._manager.least_loaded_node()
-        connection = self._manager.get_connection(node_id)
-        await _ready(self._manager, connection, self._options.connect_timeout_ms)
+        # Of brokers that are known, some may just have died: if any will do, the others are asked too.
+        others = len(self._manager.cluster.brokers()) - 1 if node_id is None else 0
+        while True:
+            connection = self._manager.get_connection(self._manager.least_loaded_node() if node_id is None else node_id)
+            try:
+                await _ready(self._manager, connection, self._options.connect_timeout_ms)
+                break
+            except (OSError, kafka.errors.KafkaConnectionError):
+                if others <= 0 or self._manager.least_loaded_node() is None:
+                    raise
+                others -= 1
         request_type, version_max = _REQUESTS[api]
         request = _fill(request_type, values)
         request._min_version, request._max_version = version_min, version_max

@@ -11,6 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,7 +37,7 @@ from tests.real.kafka.logs import (
 
 from directkafka.errors import DataLossError
 from directkafka.kafka import channels, exchange, fetch
-from directkafka.kafka.client import Channel
+from directkafka.kafka.client import Channel, KafkaClient
 from directkafka.kafka.fetch_response import FetchResponse
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
@@ -343,3 +344,20 @@ def test_retention_that_overtakes_a_reader_leaves_a_gap_that_is_logged_and_what_
     assert rows == [*within(expected, 0, lost_from), *within(expected, lost_until, COUNT)]
     assert lost_until == start_offset(servers, topic)
     assert f"offsets [{lost_from}, {lost_until})" in caplog.text
+
+
+# Questions that any broker can answer.
+
+
+def test_a_broker_that_has_just_died_is_passed_over_when_any_will_do(
+    cluster: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has learned of it a moment ago, and its first choice is a matter of chance."""
+    with closing(KafkaClient(options(cluster.bootstrap_servers))) as client:
+        client.call("Metadata", topics=[], allow_auto_topic_creation=False)
+        cluster.kill(3)
+        chosen = client._manager.least_loaded_node
+        dead = iter([3])
+        monkeypatch.setattr(client._manager, "least_loaded_node", lambda: next(dead, None) or chosen())
+        found = client.call("Metadata", topics=[], allow_auto_topic_creation=False)
+        assert {one.node_id for one in found.brokers} >= {1, 2}
