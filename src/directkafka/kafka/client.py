@@ -206,7 +206,8 @@ class KafkaClient:
         # Of brokers that are known, some may just have died: if any will do, the others are asked too.
         others = len(self._manager.cluster.brokers()) - 1 if node_id is None else 0
         while True:
-            connection = self._manager.get_connection(self._manager.least_loaded_node() if node_id is None else node_id)
+            chosen = self._manager.least_loaded_node() if node_id is None else node_id
+            connection = self._manager.get_connection(chosen, refresh_metadata_on_err=node_id is not None)
             try:
                 await _ready(self._manager, connection, self._options.connect_timeout_ms)
                 break
@@ -214,9 +215,8 @@ class KafkaClient:
                 if others <= 0 or self._manager.least_loaded_node() is None:
                     raise
                 others -= 1
-        request_type, version_max = _REQUESTS[api]
-        request = _fill(request_type, values)
-        request._min_version, request._max_version = version_min, version_max
+        request = _fill(_REQUESTS[api][0], values)
+        request._min_version, request._max_version = version_min, _REQUESTS[api][1]
         return await connection.send_request(request)
 
     def _bootstrap(self) -> None:
