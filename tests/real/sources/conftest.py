@@ -99,6 +99,12 @@ def sc(spark: SparkSession) -> SparkContext:
 
 
 @pytest.fixture
+def params(servers: str) -> dict[str, object]:
+    """A program's settings for Kafka."""
+    return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+
+
+@pytest.fixture
 def context(sc: SparkContext) -> Iterator[StreamingContext]:
     """A context that is stopped at the end, whatever the test did with it."""
     found = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]

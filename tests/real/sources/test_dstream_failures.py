@@ -23,11 +23,6 @@ from directkafka.sources.dstream import DirectStream
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 
 
-@pytest.fixture
-def params(servers: str) -> dict[str, object]:
-    return {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
-
-
 def plans_of(stream: DirectStream) -> list[int]:
     """The times for which Spark asks the stream, as it asks."""
     planner, times = stream._planner, list[int]()

@@ -1,0 +1,110 @@
+"""How fast direct streams read, and what waits meanwhile, against a real broker."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark import RDD
+from pyspark.streaming import StreamingContext
+from tests.real.kafka.logs import produce, until
+from tests.real.sources.dstreams import Collected, place, places, running
+
+import directkafka as dk
+from directkafka import OffsetRange, TopicPartition
+from directkafka.options.rates import FeedbackPolicy
+
+pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
+
+CreateTopic = Callable[..., str]
+
+
+@pytest.mark.slow
+def test_topics_of_very_different_volume_get_their_share_of_each_batch(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
+    rates: Callable[..., None],
+) -> None:  # fmt: skip
+    large, small = create_topic(1), create_topic(1)
+    produce(servers, large, [b"x"] * 3_000)
+    produce(servers, small, [b"y"] * 30)
+    rates(feedback=FeedbackPolicy(), initial_rate=2_000)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place))
+    with running(context):
+        found = seen.wait_for(3_030)
+    assert Counter(found) == Counter(places(large, 3_000, partitions=1) | places(small, 30, partitions=1))
+    # 600 records, shared by lag: the small topic is neither starved nor read first.
+    assert {one.topic: one.count() for one in seen.ranges[0]} == {large: 594, small: 5}
+
+
+@pytest.mark.slow
+def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
+    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+) -> None:
+    rates(rate_max=50)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
+    with running(context):
+        found = seen.wait_for(100)
+    assert Counter(found) == Counter(places(hundred, 50))
+    assert {one.count() for ranges in seen.not_empty() for one in ranges} <= {15, 5}
+
+
+class OnlyThird(dk.PerPartitionConfig):
+    def max_rate_per_partition(self, topic_partition: TopicPartition) -> int | None:
+        return 20 if topic_partition.partition == 0 else 1000
+
+
+@pytest.mark.slow
+def test_a_partition_may_have_a_rate_of_its_own(
+    context: StreamingContext, params: dict[str, object], hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), per_partition_config=OnlyThird())
+    seen = Collected().of(stream.map(place))
+    with running(context):
+        seen.wait_for(100)
+    assert seen.ranges[0] == (OffsetRange(hundred, 0, 0, 6), OffsetRange(hundred, 1, 0, 50))
+
+
+@pytest.mark.slow
+def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_process(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
+    rates: Callable[..., None],
+) -> None:  # fmt: skip
+    topic = create_topic(1)
+    produce(servers, topic, [b"x"] * 3000)
+    rates(feedback=FeedbackPolicy(), initial_rate=100)
+    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
+    with running(context):
+        seen.wait_for(3000)
+    sizes = [sum(one.count() for one in ranges) for ranges in seen.not_empty()]
+    assert sizes[0] == 30
+    assert max(sizes) > 30
+    assert len(seen.found) == 3000
+
+
+@pytest.mark.slow
+def test_batches_that_wait_are_counted_and_bounded_by_choice(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), waiting_batches_max=1)
+    release, waiting = threading.Event(), []
+    sizes: list[int] = []
+
+    def slow(rdd: RDD[Any]) -> None:
+        sizes.append(rdd.count())
+        if len(sizes) == 1:
+            produce(servers, hundred, [b"late"] * 10)
+            until(lambda: stream.waiting_batches() >= 4, "batches that wait")
+            waiting.append(stream.waiting_batches())
+            release.set()
+
+    stream.foreachRDD(slow)
+    with running(context):
+        until(lambda: sum(sizes) == 110, "all records")
+    assert sizes[0] == 100
+    # The batches that were due meanwhile are empty; the records come with a later one.
+    assert [one for one in sizes[1:] if one] == [10]
+    assert sizes[1] == 0
+    assert release.is_set()
