@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import logging
 import pickle
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 import pytest
 from pyspark.streaming import StreamingContext
 from tests.unit.planning.views import T0, T1, seen, view
+from tests.unit.sources.scheduler import KEPT_MS, Scheduler, at
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
@@ -30,7 +29,6 @@ from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
 from directkafka.view import ClusterView, PartitionView
 
 INTERVAL_MS = 1_000
-KEPT_MS = 5_000
 
 
 class Cluster:
@@ -63,26 +61,6 @@ class Cluster:
         return tuple(ranges)
 
     def close(self) -> None:
-        pass
-
-
-class Scheduler:
-    """Spark's, as far as the planner asks it."""
-
-    def __init__(self) -> None:
-        self.waiting: set[int] = set()
-        self.reported: str | None = None
-        self.is_serial = True
-
-    def error(self) -> str | None:
-        return self.reported
-
-    def pending(self) -> set[int]:
-        return set(self.waiting)
-
-    remembered_ms = KEPT_MS
-
-    def report(self, *_: object) -> None:
         pass
 
 
@@ -136,11 +114,6 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     yield planner
     for name in made:
         direct_planner._planners.pop(name, None)
-
-
-def at(seconds: int) -> datetime:
-    """A time to come: batches are planned before the next one is due."""
-    return datetime.fromtimestamp(2_000_000_000 + seconds)
 
 
 def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
@@ -254,36 +227,6 @@ def test_the_first_batch_that_spark_has_dropped_is_noticed_by_the_next_one(
     scheduler.reported = "no such column"
     with pytest.raises(BatchFailedError, match=f"{shown_time(batch_ms(at(1)))}.*Spark has reported: no such column"):
         ranges_at(planner, 2)
-
-
-def test_a_batch_that_spark_has_dropped_takes_no_batch_before_it_along(
-    make: Callable[..., DirectPlanner], cluster: Cluster
-) -> None:
-    planner = make()
-    scheduler = with_scheduler(planner)
-    cluster.partitions = {T0: seen(0, 10)}
-    ranges_at(planner, 1), ranges_at(planner, 2)
-    scheduler.waiting = {batch_ms(at(1))}
-    scheduler.reported = "no such column"
-    planner.batches.begin(batch_ms(at(1)))
-    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(2)))):
-        planner.batches.begin(batch_ms(at(2)))
-    with pytest.raises(BatchFailedError, match="no such column"):
-        pickle.dumps(planner)
-
-
-def test_an_error_of_an_output_that_is_not_guarded_is_that_of_the_first_batch_that_waits(
-    make: Callable[..., DirectPlanner], cluster: Cluster
-) -> None:
-    planner = make()
-    scheduler = with_scheduler(planner)
-    cluster.partitions = {T0: seen(0, 10)}
-    ranges_at(planner, 1), ranges_at(planner, 2)
-    planner.succeed(batch_ms(at(1)))
-    # A batch that has failed stays with those that wait.
-    scheduler.waiting, scheduler.reported = {batch_ms(at(2))}, "no such column"
-    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(2)))):
-        ranges_at(planner, 3)
 
 
 def test_a_stream_that_is_restored_plans_before_it_knows_its_scheduler(
@@ -414,20 +357,6 @@ def test_what_waits_is_kept_when_the_stream_is_bound_while_it_plans(
     ranges_at(planner, 1_000)
     assert forgotten == []
     assert planner.batch_of({T0: 10}) == batch_ms(at(1))
-
-
-def test_an_output_waits_until_it_is_known_how_the_batch_before_ended(
-    make: Callable[..., DirectPlanner], cluster: Cluster
-) -> None:
-    """Its first output has failed, is not guarded, and Spark is about to say so."""
-    planner = make()
-    scheduler = with_scheduler(planner)
-    cluster.partitions = {T0: seen(0, 10)}
-    ranges_at(planner, 1), ranges_at(planner, 2)
-    scheduler.waiting = {batch_ms(at(1)), batch_ms(at(2))}
-    threading.Timer(0.02, lambda: setattr(scheduler, "reported", "no such column")).start()
-    with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(1)))):
-        planner.batches.begin(batch_ms(at(2)))
 
 
 def test_a_function_of_an_earlier_life_keeps_its_own_planner(make: Callable[..., DirectPlanner]) -> None:
