@@ -16,6 +16,18 @@ FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
+#: Methods of PySpark that import pandas or ask for it.
+PANDAS_METHODS = {
+    "mapInArrow",
+    "mapInPandas",
+    "toPandas",
+    "pandas_udf",
+    "arrow_udf",
+    "applyInPandas",
+    "applyInArrow",
+    "pandas_api",
+}
+
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
@@ -72,3 +84,13 @@ def test_exported_names_exist_and_are_named_once(path: Path) -> None:
     exported = getattr(module, "__all__", [])
     assert [name for name in exported if not hasattr(module, name)] == []
     assert len(set(exported)) == len(exported)
+
+
+def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas(path: Path) -> None:
+    """``DataFrame.mapInArrow`` asks for pandas, which a plain installation does not have."""
+    calls = {
+        node.lineno
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Attribute) and node.attr in PANDAS_METHODS
+    }
+    assert not calls or path.name == "arrow_map.py"

@@ -25,6 +25,7 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.nested import arrow_schema, with_json_texts
 from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.stores.base import BatchName, Sink, TaskReport, TaskWriter
 
 __all__ = ["GROWTH", "OutputWriter"]
@@ -110,7 +111,7 @@ class OutputWriter:
         task_count = max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
         task = WriteTask(self._writer(name, task_count=task_count))
         # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
-        return reports_of(output.mapInArrow(task, "report binary").toArrow())
+        return reports_of(map_in_arrow(output, task, "report binary").toArrow())
 
     def _writer(self, name: BatchName, *, task_count: int) -> TaskWriter:
         return self.sink.task_writer(name, self.schema, task_count=task_count)

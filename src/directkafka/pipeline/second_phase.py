@@ -24,6 +24,7 @@ from directkafka.error_notes import with_note
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.background_job import JobOverdue, run_within
 from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.stores.base import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
@@ -63,9 +64,9 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
     is_barrier = can_run_barriers(session)
     schema = StructType([*output.schema.fields, StructField(TARGET, IntegerType())])
     # A barrier stage is run again as a whole, and so has one view of what was dealt.
-    routed = output.mapInArrow(RouteTask(phase, is_claimed=not is_barrier), schema)
+    routed = map_in_arrow(output, RouteTask(phase, is_claimed=not is_barrier), schema)
     shares = routed.repartitionById(phase.writer_count, f.col(TARGET) % phase.writer_count)
-    written = shares.mapInArrow(WriteTask(phase.writer), "report binary", barrier=is_barrier)
+    written = map_in_arrow(shares, WriteTask(phase.writer), "report binary", barrier=is_barrier)
     try:
         reports = run_within(session, written.toArrow, limit_ms=phase.limit_ms)
     except JobOverdue as overdue:

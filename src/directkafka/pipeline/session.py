@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.sources import worker_daemon
+from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.version import __version__
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ def _versions(session: SparkSession) -> set[str]:
     failures = 0
     while True:
         try:
-            rows = session.range(0, slots, 1, slots).mapInArrow(_probe, "version string").collect()
+            rows = map_in_arrow(session.range(0, slots, 1, slots), _probe, "version string").collect()
         except Exception as error:
             failures += 1
             # A worker that is killed while it starts says nothing of the settings; local mode tries no task twice.

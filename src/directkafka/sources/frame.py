@@ -14,6 +14,7 @@ from directkafka.offsets import OffsetRange
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 from directkafka.planning.explicit import checked_ranges, losses_of_ranges
 from directkafka.planning.loss import raise_for
+from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.sources.cluster import Cluster
 from directkafka.sources.columns import record_schema
 from directkafka.sources.reading import Proof, ReadRanges
@@ -73,4 +74,4 @@ def records_frame(
         attempt, proof: see :class:`~directkafka.sources.reading.ReadRanges`.
     """
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-    return numbers.mapInArrow(ReadRanges(tuple(tasks), attempt, proof), record_schema(columns))
+    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns))
