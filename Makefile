@@ -41,11 +41,14 @@ setup: .venv/.stamp ## virtual environment, pinned packages, broker jars (every 
 demo: setup ## the whole path at work: broker, Spark and Postgres on this machine
 	@$(if $(findstring --keep,$(ARGS)),,$(in_temporary_folder)) .venv/bin/directkafka demo $(ARGS)
 
+# Two files at a time, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
+SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
+
 test: setup lint ## static checks, then all tests but the slow ones
-	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest -m "not slow" $(ARGS)
+	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
 
 test-all: setup lint ## static checks, then all tests
-	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(ARGS)
+	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 MINUTES ?= 10
 SEED ?= 1

@@ -7,17 +7,75 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from tests.servers import RunServers, SharedBroker, SharedPostgres
 
     from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 _ROOT = Path(__file__).parent.parent
 _ADMIN_TIMEOUT_S = 30.0
+_SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
+_ADDRESSES = "directkafka_servers"
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Give a worker of pytest-xdist the addresses of the run's servers, which start with the first worker."""
+    from tests.servers import RunServers
+
+    stash = node.config.stash
+    if _SERVERS not in stash:
+        stash[_SERVERS] = RunServers().start()
+    node.workerinput[_ADDRESSES] = stash[_SERVERS].addresses()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """End the run's servers; also after a worker died."""
+    if _SERVERS in config.stash:
+        config.stash[_SERVERS].stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where files go side by side, those that take long go first, so that no worker is left alone with one at the end.
+
+    It sorts what pytest-randomly has shuffled, so the order within each of the three groups stays random.
+    """
+    if _addresses(config):
+        items.sort(key=_rank)
+
+
+def _rank(item: pytest.Item) -> int:
+    """0 for a file that needs Spark, 1 for one that needs another server, 2 for the rest; by its folder."""
+    folder = item.path.relative_to(_ROOT / "tests").parts[:2]
+    if folder in {("real", "sources"), ("real", "pipeline")} or folder[0] == "chaos":
+        return 0
+    return 1 if folder[0] in {"real", "contract"} else 2
+
+
+def _addresses(config: pytest.Config) -> dict[str, str]:
+    """The servers of the process that deals the files out; none where this process runs alone."""
+    given: dict[str, dict[str, str]] = getattr(config, "workerinput", {})
+    return given.get(_ADDRESSES, {})
+
+
+@pytest.fixture(scope="session")
+def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | SharedBroker]:
+    """One real broker for the whole run; tests that kill nodes make a cluster of their own."""
+    from tests.servers import SharedBroker
+
+    from directkafka.testing import KafkaBroker
+
+    if shared := _addresses(request.config):
+        yield SharedBroker(shared["kafka"])
+        return
+    with KafkaBroker() as broker:
+        yield broker
 
 
 @pytest.fixture
@@ -37,10 +95,15 @@ def create_topic(kafka_broker: KafkaBroker, topic: Callable[[], str]) -> Callabl
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[EmbeddedPostgres]:
-    """One real Postgres for the whole session; tests that kill it make one of their own."""
+def postgres(request: pytest.FixtureRequest) -> Iterator[EmbeddedPostgres | SharedPostgres]:
+    """One real Postgres for the whole run; tests that kill it make one of their own."""
+    from tests.servers import SharedPostgres
+
     from directkafka.testing import EmbeddedPostgres
 
+    if shared := _addresses(request.config):
+        yield SharedPostgres(shared["postgres"])
+        return
     with EmbeddedPostgres() as server:
         yield server
 
