@@ -7,11 +7,12 @@ supervisor must not answer with a restart.
 from __future__ import annotations
 
 import sys
+import traceback
 from typing import Annotated
 
 import typer
 
-from directkafka.cli.output import messages
+from directkafka.cli.output import say
 from directkafka.errors import DirectKafkaError, FencedError, OptionError
 from directkafka.version import __version__
 
@@ -47,15 +48,18 @@ def main() -> None:
     try:
         app(standalone_mode=True)
     except DirectKafkaError as error:
-        messages.print(f"[bold red]error[/] {_escaped(str(error))}", soft_wrap=True)
+        say(str(error), label="error", style="bold red")
         sys.exit(_exit_code(error))
+    except Exception as error:  # noqa: BLE001 - Python would print it as it is, words of records included
+        say(
+            "".join(traceback.format_exception(error)),
+            label="a fault of directkafka, please report it:",
+            style="bold red",
+        )
+        sys.exit(EXIT_FAILURE)
 
 
 def _exit_code(error: DirectKafkaError) -> int:
     if isinstance(error, FencedError):
         return EXIT_FENCED
     return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILURE
-
-
-def _escaped(text: str) -> str:
-    return text.replace("[", r"\[")

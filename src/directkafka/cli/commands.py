@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app
-from directkafka.cli.output import Format, claim_stdout, messages, print_record, print_records, set_up_logging
+from directkafka.cli.output import Format, claim_stdout, print_record, print_records, say, set_up_logging
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
@@ -55,7 +55,7 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
         try:
             print_record(dataclasses.asdict(report), form, text="")
         except BrokenPipeError:
-            messages.print("nobody reads stdout any more: stopping after this batch")
+            say("nobody reads stdout any more: stopping after this batch")
             pipeline.request_stop()
 
     pipeline = Pipeline.from_toml(file, report=tell)
@@ -74,7 +74,7 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
     """
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        messages.print(f"{signal.Signals(number).name}: stopping after the batch in flight")
+        say(f"{signal.Signals(number).name}: stopping after the batch in flight")
         pipeline.request_stop()
 
     previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
@@ -97,7 +97,7 @@ def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbose
     claim_stdout()
     pipeline = Pipeline.from_toml(file)
     for remark in (remarks := pipeline.check()):
-        messages.print(f"[yellow]note[/] {remark}", soft_wrap=True)
+        say(remark, label="note", style="yellow")
     print_record({"pipeline": pipeline.name, "notes": list(remarks)}, form, text=f"{pipeline.name}: ready to run")
 
 
@@ -154,12 +154,12 @@ def restart(
 
 def _print_changes(changes: Sequence[LedgerChange], form: Format) -> None:
     for change in changes:
-        messages.print(f"{change.store}: {change.before} -> {change.after}", soft_wrap=True, markup=False)
+        say(f"{change.store}: {change.before} -> {change.after}")
     print_records(
         [record for change in changes for record in change.as_records()], form, title="What becomes of offsets"
     )
     if not all(change.is_done for change in changes):
-        messages.print("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
+        say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
 
 
 @app.command(epilog="Examples:\n\n  directkafka demo\n\n  directkafka demo --keep --kills 5 --seed 7")

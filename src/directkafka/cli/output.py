@@ -12,8 +12,11 @@ from typing import Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
-__all__ = ["Format", "claim_stdout", "messages", "print_record", "print_records", "set_up_logging"]
+from directkafka.plain_text import message, one_line
+
+__all__ = ["Format", "claim_stdout", "messages", "print_record", "print_records", "say", "set_up_logging"]
 
 
 class Format(StrEnum):
@@ -23,8 +26,8 @@ class Format(StrEnum):
     JSON = "json"
 
 
-#: Where messages, progress and errors go.
-messages = Console(stderr=True, highlight=False)
+#: Where messages, progress and errors go; :func:`say` for what may hold words of others.
+messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 _PIPE_COLUMNS = 250
@@ -45,16 +48,28 @@ def claim_stdout() -> None:
         os.dup2(2, 1)
 
 
+def say(text: str, *, label: str = "", style: str = "") -> None:
+    """A message to stderr, for people.
+
+    Args:
+        text: may hold what a record, a broker or a database says: it is shown, and does nothing.
+        label: a word before it, in ``style``.
+        style: of the label; of the text when there is no label.
+    """
+    shown = Text.assemble((label, style), " ", message(text)) if label else Text(message(text), style)
+    messages.print(shown, soft_wrap=True)
+
+
 def print_record(record: Mapping[str, Any], form: Format, *, text: str) -> None:
     """One result: a JSON object on a line, or the text."""
-    print(json.dumps(record) if form is Format.JSON else text, file=_data(), flush=True)
+    print(_json(record) if form is Format.JSON else message(text), file=_data(), flush=True)
 
 
 def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: str) -> None:
     """Several results of one shape: JSON lines, or a table."""
     if form is Format.JSON:
         for record in records:
-            print(json.dumps(record), file=_data(), flush=True)
+            print(_json(record), file=_data(), flush=True)
         return
     table = Table(title=title, title_justify="left")
     for column in records[0] if records else ():
@@ -66,23 +81,36 @@ def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: 
     Console(file=_data(), width=None if _data().isatty() else _PIPE_COLUMNS).print(table)
 
 
+def _json(record: Mapping[str, Any]) -> str:
+    # The encoder escapes what is not ASCII, and all controls of ASCII but this one. (Nothing is cut: it is data.)
+    return json.dumps(record).replace("\x7f", "\\u007f")
+
+
 def _data() -> TextIO:
     return _claimed or sys.stdout
 
 
 def set_up_logging(*, verbose: bool) -> None:
     """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
-    logging.basicConfig(
-        level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python's loggers repeat as errors what reaches the user as one of ours, with the remedy.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
 
 
-def _shown(value: Any) -> str:
+class _PlainFormatter(logging.Formatter):
+    """Log lines as :func:`~directkafka.plain_text.message` shows them, tracebacks included."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and what follows it indented."""
+        return message(super().format(record))
+
+
+def _shown(value: Any) -> Text:
     if value is None:
-        return "-"
+        return Text("-")
     if isinstance(value, bool):
-        return "yes" if value else "NO"
-    return f"{value:,}" if isinstance(value, int) else str(value)
+        return Text("yes" if value else "NO")
+    return Text(f"{value:,}" if isinstance(value, int) else one_line(str(value)))

@@ -8,7 +8,7 @@ import typer
 
 from directkafka.cli.app import app
 from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, stopped_by_signals
-from directkafka.cli.output import Format, claim_stdout, messages, print_records, set_up_logging
+from directkafka.cli.output import Format, claim_stdout, print_records, say, set_up_logging
 
 if TYPE_CHECKING:
     from directkafka.pipeline.replay_report import ReplaySummary
@@ -64,4 +64,4 @@ def _print(summary: ReplaySummary, form: Format) -> None:
         title = "Replayed dead letters"
         said = f"{summary.letters:,} dead letters tried, {summary.rejected:,} of them rejected again"
     print_records(summary.as_records(), form, title=title)
-    messages.print(said, soft_wrap=True, markup=False)
+    say(said)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.hostile import HOSTILE, assert_harmless
 
+from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.cli import app as module
-from directkafka.cli import commands as _commands  # noqa: F401 - it must meet the real app
+from directkafka.cli import commands as _commands  # noqa: F401 - they must meet the real app
+from directkafka.cli import replay as _replay  # noqa: F401
 from directkafka.errors import (
     AlreadyRunningError,
     CommitUnknownError,
@@ -58,6 +62,56 @@ def test_brackets_in_a_message_are_no_markup(
     with pytest.raises(SystemExit):
         module.main()
     assert "write [[sink]], not [/sink] or [bold]" in capsys.readouterr().err
+
+
+ERRORS = [
+    found
+    for module in (errors, producer_errors, spark_conditions, stream_errors)
+    for found in vars(module).values()
+    if isinstance(found, type) and issubclass(found, DirectKafkaError) and found.__module__ == module.__name__
+    if not found.__name__.startswith("_")
+]
+
+
+@pytest.mark.parametrize("error_type", ERRORS)
+def test_every_error_shows_hostile_values_as_text(
+    error_type: type[DirectKafkaError], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In each of its fields that is a text, or a sequence of texts."""
+    for value in (one for name, one in HOSTILE.items() if name != "a million lines"):
+        named = {one.name: _hostile(one, value) for one in dataclasses.fields(error_type)}
+        with pytest.raises(SystemExit):
+            run_main(error_type(**named), monkeypatch)
+        said = capsys.readouterr()
+        assert said.out == ""
+        assert_harmless(said.err)
+        assert [line for line in said.err.splitlines() if not line.startswith(("error ", "    "))] == []
+
+
+def _hostile(field: dataclasses.Field[object], value: str) -> object:
+    if "tuple" in str(field.type):
+        return (value,)
+    return value if "str" in str(field.type) else 1
+
+
+def run_main(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*, standalone_mode: bool) -> None:
+        raise error
+
+    monkeypatch.setattr(module, "app", fail)
+    module.main()
+
+
+def test_what_nobody_foresaw_is_shown_as_text_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for value in HOSTILE.values():
+        with pytest.raises(SystemExit) as ended:
+            run_main(ValueError(value), monkeypatch)
+        assert ended.value.code == 1
+        said = capsys.readouterr().err
+        assert_harmless(said)
+        assert "test_app.py" in said, "where it happened"
 
 
 def command(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:

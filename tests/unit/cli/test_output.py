@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 import logging
+import re
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
+from tests.hostile import HOSTILE, assert_harmless
 
-from directkafka.cli.output import Format, print_record, print_records, set_up_logging
+from directkafka.cli import output
+from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
+
+each_hostile_value = pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 
 RECORDS = [{"sink": "flights", "rows": 336776, "result": "right"}, {"sink": "totals", "rows": 16, "result": "WRONG"}]
 
@@ -56,3 +63,70 @@ def test_our_own_log_is_told_more_than_others(verbose: bool, level: int, monkeyp
     finally:
         ours.setLevel(before[0])
         theirs.setLevel(before[1])
+
+
+@each_hostile_value
+def test_a_hostile_message_is_text(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    say(value)
+    say(value, label="error", style="bold red")
+    assert_harmless(capsys.readouterr().err)
+
+
+@each_hostile_value
+def test_a_hostile_value_in_a_table_is_text_and_in_json_is_itself(
+    value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {"reason": value, "letters": 1}
+    print_records([record], Format.TEXT, title="Dead letters")
+    print_record(record, Format.TEXT, text=value)
+    assert_harmless(capsys.readouterr().out)
+    print_records([record], Format.JSON, title="Dead letters")
+    print_record(record, Format.JSON, text="")
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line) for line in lines] == [record, record]
+    assert all(line.isascii() and line.isprintable() for line in lines)
+
+
+@pytest.fixture
+def plain_log(monkeypatch: pytest.MonkeyPatch) -> Callable[[], logging.Logger]:
+    """A root logger as a new process has it: pytest's own handlers aside, one that writes to what is captured."""
+    ours, theirs, root = (logging.getLogger(name) for name in ("directkafka", "kafka", None))
+    for logger in (ours, theirs, root):
+        monkeypatch.setattr(logger, "level", logger.level)
+
+    def set_up() -> logging.Logger:
+        monkeypatch.setattr(root, "handlers", [])
+        set_up_logging(verbose=False)
+        return logging.getLogger("directkafka.pipeline")
+
+    return set_up
+
+
+@each_hostile_value
+def test_a_hostile_log_line_stays_one_entry_of_the_log(
+    value: str, plain_log: Callable[[], logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = plain_log()
+    log.warning("a row is refused: %s", value)
+    try:
+        raise ValueError(value)
+    except ValueError:
+        log.exception("its trace")
+    shown = capsys.readouterr().err
+    assert_harmless(shown)
+    entries = [line for line in shown.splitlines() if not line.startswith("    ")]
+    assert len(entries) == 2
+    assert all(re.match(r"\d{4}-\d\d-\d\d .* (WARNING|ERROR) directkafka.pipeline: ", line) for line in entries)
+
+
+def test_markup_in_a_reason_does_not_end_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+    print_records([{"reason": "12 [/min]", "letters": 1}], Format.TEXT, title="Dead letters")
+    assert "12 [/min]" in capsys.readouterr().out
+
+
+def test_commands_print_through_one_place() -> None:
+    """``messages`` is for progress bars; what is said goes through ``say``, which shows words of others as text."""
+    folder = Path(output.__file__).parent
+    files = [path for path in folder.rglob("*.py") if path != Path(output.__file__)]
+    prints = {path.name: re.findall(r"\bmessages\.print\b|\bsys\.std(?:out|err)\b", path.read_text()) for path in files}
+    assert {name: found for name, found in prints.items() if found} == {}

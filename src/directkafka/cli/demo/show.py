@@ -18,7 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 
 from directkafka.cli.demo.flights import CarrierTotal, expected_totals, publish
 from directkafka.cli.demo.victim import Victim
-from directkafka.cli.output import messages
+from directkafka.cli.output import messages, say
 from directkafka.errors import EnvironmentFaultError
 
 __all__ = ["DemoResult", "run_demo"]
@@ -90,7 +90,7 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
             course = _Course(folder, environment, count=count, bars=bars, chance=random.Random(seed))
             cleaning.callback(course.clean_up)
             seconds = course.run(kills)
-        messages.print(f"counting the tables against the CSV (kills at random moments of seed {seed})")
+        say(f"counting the tables against the CSV (kills at random moments of seed {seed})")
         result = _count(dsn, totals, records_in=count, kills=course.kills, kills_wanted=kills, seconds=seconds)
         if keep:
             _tell_how_to_look(kafka, dsn, folder, pids)
@@ -107,13 +107,13 @@ def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[st
         broker = KafkaBroker(folder=folder / "kafka", detached=keep, progress=status.update).start()
         if not keep:
             cleaning.callback(broker.stop)
-    messages.print(f"Kafka    {broker.bootstrap_servers}")
+    say(f"Kafka    {broker.bootstrap_servers}")
     with messages.status("starting Postgres"):
         postgres = EmbeddedPostgres(folder=folder / "postgres", detached=keep).start()
         if not keep:
             cleaning.callback(postgres.stop)
         dsn = postgres.create_database("air")
-    messages.print(f"Postgres {dsn}")
+    say(f"Postgres {dsn}")
     return broker.bootstrap_servers, dsn, [*broker.pids.values(), postgres.pid]
 
 
@@ -240,11 +240,11 @@ def _count(
 
 
 def _tell_how_to_look(kafka: str, dsn: str, folder: Path, pids: list[int]) -> None:
-    messages.print("\n[bold]Kept running[/], have a look:")
-    messages.print(f"  psql '{dsn}' -c 'SELECT * FROM carrier_totals ORDER BY flights DESC'", soft_wrap=True)
-    messages.print(f"  psql '{dsn}' -c 'SELECT * FROM directkafka_ledger'", soft_wrap=True)
-    messages.print(f"  KAFKA={kafka} DSN='{dsn}' directkafka verify examples/flights.toml", soft_wrap=True)
-    messages.print(f"  files and logs: {folder}", soft_wrap=True)
-    messages.print("[bold]To end both, and then remove their files:[/]")
-    messages.print(f"  kill {' '.join(map(str, pids))}", soft_wrap=True)
-    messages.print(f"  rm -r {folder}", soft_wrap=True)
+    say("Kept running, have a look:", style="bold")
+    say(f"  psql '{dsn}' -c 'SELECT * FROM carrier_totals ORDER BY flights DESC'")
+    say(f"  psql '{dsn}' -c 'SELECT * FROM directkafka_ledger'")
+    say(f"  KAFKA={kafka} DSN='{dsn}' directkafka verify examples/flights.toml")
+    say(f"  files and logs: {folder}")
+    say("To end both, and then remove their files:", style="bold")
+    say(f"  kill {' '.join(map(str, pids))}")
+    say(f"  rm -r {folder}")
