@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 _ROOT = Path(__file__).parent.parent
-_ADMIN_TIMEOUT_S = 30.0
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
 
@@ -81,15 +80,10 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | Share
 @pytest.fixture
 def create_topic(kafka_broker: KafkaBroker, topic: Callable[[], str]) -> Callable[..., str]:
     """``create_topic(partitions=1, config={})`` makes a topic on the session's broker and returns its name."""
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    from tests.topics import make_topic
 
     def create(partitions: int = 1, config: Mapping[str, str] | None = None) -> str:
-        name = topic()
-        made = admin.create_topics([NewTopic(name, partitions, 1, config=dict(config or {}))])
-        made[name].result(_ADMIN_TIMEOUT_S)
-        return name
+        return make_topic(kafka_broker.bootstrap_servers, topic(), partitions, config=config)
 
     return create
 

@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
+from tests.topics import make_topic
 
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
@@ -126,7 +127,7 @@ class KafkaHarness:
         topic = f"{self.prefix}-{table}"
         admin = AdminClient({"bootstrap.servers": self.servers})
         if topic not in admin.list_topics(timeout=WAIT_S).topics:
-            admin.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(WAIT_S)
+            make_topic(self.servers, topic, PARTITIONS)
         return topic
 
     def rows(self, sink: KeyedRows) -> list[tuple[Any, ...]]:

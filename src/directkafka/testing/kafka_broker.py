@@ -49,7 +49,8 @@ class KafkaBroker:
 
     The first use on a machine fetches the broker's jars (:func:`~directkafka.testing.broker_jars.broker_jars`).
     Ports are free ones and stay the same over :meth:`kill` and :meth:`restart`. Topics are not made by being
-    named. The nodes end, and the temporary folder goes, when this process ends, however it ends.
+    named. Records stay, also with old timestamps, unless a topic's ``retention.ms`` or ``config`` says otherwise
+    (Kafka's default is 7 days). The nodes end, and the temporary folder goes, when this process ends, however it ends.
 
     ::
 

@@ -65,12 +65,15 @@ def server_properties(
 
 
 def _quick_settings(brokers: int) -> dict[str, object]:
-    """What differs from Kafka's defaults so that a small cluster starts, fails over and answers quickly."""
+    """What differs from Kafka's defaults so that a small cluster is quick, and does nothing that no test asked for."""
     replication = min(brokers, 3)
     in_sync = min(replication, 2)
     return {
         # A test that misspells its topic should fail, not make one.
         "auto.create.topics.enable": False,
+        # By default Kafka deletes what has a timestamp of more than 7 days ago, every 5 minutes. A test writes such
+        # records, and loses them when the deletion comes between writing and reading.
+        "log.retention.ms": -1,
         # 50 partitions of each internal topic are made at first use by default: seconds.
         "offsets.topic.num.partitions": 1,
         "offsets.topic.replication.factor": replication,

@@ -16,9 +16,9 @@ from confluent_kafka.admin import (
     ConfigEntry,
     ConfigResource,
     NewPartitions,
-    NewTopic,
     OffsetSpec,
 )
+from tests.topics import make_topic
 
 from directkafka.kafka import channels
 from directkafka.kafka.client import KafkaClient
@@ -189,15 +189,7 @@ def create_topic_again(
     servers: str, topic: str, partitions: int = 1, *, replicas: int = 1, config: Mapping[str, str] | None = None
 ) -> None:
     """Create a topic by a name of the test's choice, and wait until it has leaders."""
-    administrator = admin(servers)
-    made = administrator.create_topics([NewTopic(topic, partitions, replicas, config=dict(config or {}))])
-    made[topic].result(WAIT_S)
-
-    def is_led() -> bool:
-        seen = administrator.list_topics(topic, timeout=WAIT_S).topics[topic].partitions
-        return len(seen) == partitions and all(one.leader >= 0 for one in seen.values())
-
-    until(is_led, "the topic has no leaders")
+    make_topic(servers, topic, partitions, replicas=replicas, config=config)
 
 
 def add_partitions(servers: str, topic: str, total: int) -> None:

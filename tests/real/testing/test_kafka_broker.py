@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing import KafkaBroker
@@ -44,10 +44,16 @@ def _create_topic(broker: KafkaBroker, topic: str, *, replicas: int = 1, config:
     admin.create_topics([NewTopic(topic, 1, replicas, config=config or {})])[topic].result(_WAIT_S)
 
 
-def _write(broker: KafkaBroker, topic: str) -> None:
+def _log_start(broker: KafkaBroker, topic: str) -> int:
+    admin, place = _admin(broker), TopicPartition(topic, 0)
+    return int(admin.list_offsets({place: OffsetSpec.earliest()})[place].result(_WAIT_S).offset)
+
+
+def _write(broker: KafkaBroker, topic: str, *, timestamp_ms: int = 0) -> None:
+    """One record; a timestamp of 0 is now."""
     failed: list[object] = []
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "acks": "all"})
-    producer.produce(topic, value=b"v", on_delivery=lambda error, _: failed.append(error))
+    producer.produce(topic, value=b"v", timestamp=timestamp_ms, on_delivery=lambda error, _: failed.append(error))
     assert producer.flush(_WAIT_S) == 0
     assert failed == [None]
 
@@ -68,6 +74,21 @@ def test_one_node_comes_back_after_sigkill_with_its_port_and_its_records() -> No
         assert "kept" in _admin(broker).list_topics(timeout=_WAIT_S).topics
         _write(broker, "kept")
     assert not broker.folder.exists()
+
+
+@pytest.mark.slow
+def test_old_records_stay_where_the_topic_does_not_say_how_long_they_are_kept() -> None:
+    often = {"log.retention.check.interval.ms": 100, "log.initial.task.delay.ms": 0}
+    with KafkaBroker(config=often) as broker:
+        _create_topic(broker, "kept")
+        _create_topic(broker, "expires", config={"retention.ms": "1000"})
+        for topic in ("kept", "expires"):
+            _write(broker, topic, timestamp_ms=1_700_000_000_000)
+        # The deletion looks at every log in turn, so it has seen the one when it has emptied the other twice.
+        for number in (1, 2):
+            _wait(lambda end=number: _log_start(broker, "expires") == end)
+            _write(broker, "expires", timestamp_ms=1_700_000_000_000)
+        assert _log_start(broker, "kept") == 0
 
 
 def test_three_nodes_see_each_other_and_a_topic_has_three_replicas(three: KafkaBroker) -> None:

@@ -50,5 +50,10 @@ def test_the_callers_settings_win_and_booleans_are_written_as_java_reads_them() 
     assert _properties(num_io_threads=9)["num.io.threads"] == "9"
 
 
+def test_records_are_kept_for_ever_unless_the_caller_says_how_long() -> None:
+    assert _properties()["log.retention.ms"] == "-1"
+    assert _properties(log_retention_ms=60_000)["log.retention.ms"] == "60000"
+
+
 def test_a_properties_file_keeps_backslashes_and_line_ends_of_values() -> None:
     assert properties_text({"a": "x\\y", "b": "1\n2"}) == "a=x\\\\y\nb=1\\n2\n"
