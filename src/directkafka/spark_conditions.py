@@ -3,8 +3,8 @@
 A class is named after its condition, ``KAFKA_DATA_LOSS.START_OFFSET_RESET`` is :class:`StartOffsetResetError`, and the
 condition stands in the message. They are leaves of the tree in :mod:`directkafka.errors`.
 
-Source: ``kafka-error-conditions.json`` and ``KafkaExceptions`` of Spark's connector. Two losses are ours, because
-Spark cannot see them: :class:`TopicRecreatedError` and :class:`LeaderEpochWentBackError`.
+Source: ``kafka-error-conditions.json`` and ``KafkaExceptions`` of Spark's connector. Three losses are ours, because
+Spark cannot see them: :class:`TopicRecreatedError`, :class:`LeaderEpochWentBackError` and :class:`LogTruncatedError`.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ __all__ = [
     "KafkaTimestampOffsetDoesNotMatchAssignedError",
     "KafkaTopicOffsetDoesNotMatchAssignedError",
     "LeaderEpochWentBackError",
+    "LogTruncatedError",
     "MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError",
     "PartitionOffsetChangedError",
     "PartitionsDeletedAndGroupIdConfigPresentError",
@@ -98,6 +99,13 @@ class LeaderEpochWentBackError(DataLossError):
     condition: str = "LEADER_EPOCH_WENT_BACK"
 
 
+@dataclass(kw_only=True, eq=False)
+class LogTruncatedError(DataLossError):
+    """The log was cut before an offset that was read already, and written again from there."""
+
+    condition: str = "LOG_TRUNCATED"
+
+
 _LOSSES: tuple[type[DataLossError], ...] = (
     InitialOffsetNotFoundForPartitionsError,
     AddedPartitionDoesNotStartFromOffsetZeroError,
@@ -108,6 +116,7 @@ _LOSSES: tuple[type[DataLossError], ...] = (
     StartOffsetResetError,
     TopicRecreatedError,
     LeaderEpochWentBackError,
+    LogTruncatedError,
 )
 _BY_CONDITION = {one.__dataclass_fields__["condition"].default: one for one in _LOSSES}
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import PartitionProgress, TopicPartition
 
-__all__ = ["ClusterView", "PartitionView"]
+__all__ = ["ClusterView", "EndedEpoch", "PartitionView"]
+
+
+@dataclass(frozen=True, slots=True)
+class EndedEpoch:
+    """A leader epoch before the leader's own, as the leader's log has it.
+
+    Attributes:
+        leader_epoch: its number.
+        end: one past the last offset that was written under it, or under an earlier one.
+    """
+
+    leader_epoch: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,6 +37,8 @@ class PartitionView:
         earliest: first offset that can be read.
         latest: one past the last offset that can be read: the high watermark, or the last stable offset when
             the view was taken under read_committed.
+        ended: where the leader epoch that the reader knows has ended; None while there was no election since, or
+            where the leader does not know. Before the reader's position: the log was cut there.
     """
 
     topic_id: str
@@ -33,6 +48,7 @@ class PartitionView:
     leader_epoch: int
     earliest: int
     latest: int
+    ended: EndedEpoch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +72,23 @@ class ClusterView:
     def latest(self) -> dict[TopicPartition, int]:
         """One past the last readable offset, by partition."""
         return {topic_partition: seen.latest for topic_partition, seen in self.partitions.items()}
+
+    def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterView:
+        """The same view, which also says where leader epochs that a reader knows have ended."""
+        asked = {one: replace(self.partitions[one], ended=found) for one, found in ended.items()}
+        return replace(self, partitions={**self.partitions, **asked})
+
+    def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterView:
+        """The same view, for ranges that were planned before: under the leader epochs that counted then.
+
+        Whoever reads them finds what was written since under a later one: other records than those that were planned.
+        """
+        capped = {
+            one.topic_partition: replace(seen, leader_epoch=min(one.leader_epoch, seen.leader_epoch))
+            for one in progress
+            if one.leader_epoch >= 0 and (seen := self.partitions.get(one.topic_partition)) is not None
+        }
+        return replace(self, partitions={**self.partitions, **capped})
 
     def until(self, ends: Mapping[TopicPartition, int]) -> ClusterView:
         """The same view, as if the logs ended at these offsets; a partition without one, as if it were empty.

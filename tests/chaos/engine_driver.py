@@ -99,7 +99,7 @@ class MadeUpTopic:
     def __init__(self, records: int) -> None:
         self._records = records
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+    def view(self, *, must_exist: bool = False, fresh: bool = False, known: object = None) -> ClusterView:
         seen = PartitionView(
             topic_id="id-1", leader=1, leader_host="h", leader_port=1, leader_epoch=0, earliest=0,
             latest=self._records,

@@ -1,7 +1,6 @@
 """What the driver asks of the cluster: topics, partitions, leaders, offsets.
 
-APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), OffsetForLeaderEpoch (23, up to v4; KIP-320),
-FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
+APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
 Every question is asked again when the broker's answer is retriable (metadata not there yet) or no broker answers:
 ``fetchOffset.numRetries`` times, ``fetchOffset.retryIntervalMs`` apart. While the brokers are there and only a
 partition's leader is not, an election is on its way, and is waited for: until a dead broker is missed takes 9 s by
@@ -12,33 +11,46 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final, TypeVar
 
 import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.client import GROUP, KafkaClient, error_name, is_retriable, raise_for
-from directkafka.offsets import TopicPartition
+from directkafka.kafka.client import GROUP, KafkaClient, raise_for
+from directkafka.kafka.epochs import ended_epochs, epochs_risen
+from directkafka.kafka.topics import (
+    LEADER_NOT_AVAILABLE,
+    UNKNOWN_TOPIC,
+    Leader,
+    TopicDescription,
+    by_leader,
+    by_topic,
+    leader_of,
+)
+from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options.client import IsolationLevel
-from directkafka.view import ClusterView, PartitionView
+from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 __all__ = ["Leader", "Metadata", "TopicDescription"]
+
+T = TypeVar("T")
+
+#: Of a cluster that nobody has read yet.
+_NOTHING_KNOWN: Final[Mapping[TopicPartition, PartitionProgress]] = MappingProxyType({})
 
 _EARLIEST = -2
 _LATEST = -1
 #: The first offset on the leader's own disk; what lies before it is in remote storage (KIP-405).
 _EARLIEST_LOCAL = -4
 _EARLIEST_LOCAL_VERSION_MIN = 8
-_UNKNOWN_TOPIC = 3
-_LEADER_NOT_AVAILABLE = 5
 _UNSUPPORTED_VERSION = 35
 
 #: What a partition's leader or its followers answer while an election is on its way: LEADER_NOT_AVAILABLE,
 #: NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
-_ELECTION = frozenset({_LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+_ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
 #: Until a broker that does not answer has been missed, and its partitions have other leaders: Kafka's default of
 #: ``broker.session.timeout.ms`` twice. A broker that stays alone with its leadership has an address that is wrong.
 _MISSED_S_MAX = 18.0
@@ -46,25 +58,6 @@ _MISSED_S_MAX = 18.0
 _ELECTION_TIMEOUT_MS = 60_000
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Leader:
-    """Who leads a partition: node id, or None while nobody does, and since which election."""
-
-    node_id: int | None
-    host: str
-    port: int
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopicDescription:
-    """One topic: its UUID as text (empty before Kafka 2.8), whether it is internal, its partitions' leaders."""
-
-    topic_id: str
-    internal: bool
-    leaders: Mapping[int, Leader]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +102,8 @@ class Metadata:
             reraise=True,
         )
         self._waiting_for_leaders = self._ask.copy(stop=self._is_over)
+        #: What was asked of partitions' leader epochs last, and the answer.
+        self._asked_epochs: dict[TopicPartition, tuple[tuple[object, ...], EndedEpoch | None]] = {}
         self.cluster_id = ""
 
     def topics(self, names: Collection[str] | None = None) -> dict[str, TopicDescription]:
@@ -122,25 +117,34 @@ class Metadata:
         """
         return self._ask(lambda: self._topics(names))
 
-    def view(self, partitions: Collection[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterView:
+    def view(
+        self,
+        partitions: Collection[TopicPartition],
+        topics: Mapping[str, TopicDescription],
+        known: Mapping[TopicPartition, PartitionProgress] = _NOTHING_KNOWN,
+    ) -> ClusterView:
         """Earliest and latest offsets of the partitions, under the client's isolation level, as one value.
 
         Args:
             partitions: which; those that ``topics`` does not have are left out, and those that are deleted
                 meanwhile.
             topics: their description, from :meth:`topics`.
+            known: where the reader is. Of partitions that have had an election since, the view says where the
+                records of the leader epoch that the reader knows end now.
         """
         present = _present(partitions, topics)
         try:
-            return self._view(present, topics)
+            view = self._view(present, topics)
+            risen = epochs_risen(known, view.partitions)
+            return view.with_ended(self._ended_since(risen, view, topics)) if risen else view
         except BrokerResponseError as error:
             # The topic was described, then deleted, and now nobody has offsets of it. Whether that is a loss is for
             # the planner to say.
-            topics_now = self.topics({one.topic for one in present}) if error.code == _UNKNOWN_TOPIC else topics
+            topics_now = self.topics({one.topic for one in present}) if error.code == UNKNOWN_TOPIC else topics
             remaining = _present(present, topics_now)
             if remaining == present:
                 raise
-            return self.view(remaining, topics_now)
+            return self.view(remaining, topics_now, known)
 
     def _view(self, present: Sequence[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterView:
         earliest = self._find(dict.fromkeys(present, _EARLIEST), topics)
@@ -179,7 +183,7 @@ class Metadata:
         """The first offset on the leader's own disk; None from brokers that know no remote storage (before 3.6)."""
         wanted = {one: _EARLIEST_LOCAL}
         try:
-            return self._list_offsets(_leader_of(one, topics), wanted, version_min=_EARLIEST_LOCAL_VERSION_MIN)[
+            return self._list_offsets(leader_of(one, topics), wanted, version_min=_EARLIEST_LOCAL_VERSION_MIN)[
                 one
             ].offset
         except BrokerResponseError as error:
@@ -187,42 +191,50 @@ class Metadata:
                 raise
             return None
 
-    def epoch_end(self, one: TopicPartition, leader_epoch: int, topics: Mapping[str, TopicDescription]) -> int | None:
-        """Where in the leader's log the records of a leader epoch and the earlier ones end (KIP-320).
+    def ended_epochs(
+        self, epochs: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None = None
+    ) -> dict[TopicPartition, EndedEpoch | None]:
+        """Where leader epochs have ended in the leaders' logs, see :mod:`directkafka.kafka.epochs`.
 
-        Returns:
-            One past their last offset; None where the leader knows neither this epoch nor a later one.
+        Args:
+            epochs: the leader epoch to ask about, by partition.
+            topics: a fresh description.
         """
-        response = self._client.call(
-            "OffsetForLeaderEpoch",
-            _leader_of(one, topics),
-            replica_id=-1,
-            topics=[
-                {
-                    "topic": one.topic,
-                    "partitions": [
-                        {"partition": one.partition, "current_leader_epoch": -1, "leader_epoch": leader_epoch}
-                    ],
-                }
-            ],
-        )
-        (topic,) = response.topics
-        (found,) = topic.partitions
-        self._raise_for("OffsetForLeaderEpoch", found.error_code, str(one))
-        return int(found.end_offset) if found.end_offset >= 0 else None
+        return self._of_leaders(lambda described: ended_epochs(self._client, epochs, described), epochs, topics)
+
+    def _ended_since(
+        self, epochs: Mapping[TopicPartition, int], view: ClusterView, topics: Mapping[str, TopicDescription]
+    ) -> dict[TopicPartition, EndedEpoch | None]:
+        """The same, each asked once: where an epoch ended does not change before the next election."""
+        seen = view.partitions
+        keys = {one: (seen[one].topic_id, epoch, seen[one].leader_epoch) for one, epoch in epochs.items()}
+        unasked = {one: epochs[one] for one, key in keys.items() if self._asked_epochs.get(one, ((), None))[0] != key}
+        if unasked:
+            ended = self.ended_epochs(unasked, topics)
+            self._asked_epochs |= {one: (keys[one], ended[one]) for one in unasked}
+        return {one: self._asked_epochs[one][1] for one in epochs}
 
     def _find(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
     ) -> dict[TopicPartition, _Found]:
-        if not wanted:
+        return self._of_leaders(lambda described: self._offsets_at(wanted, described), wanted, topics)
+
+    def _of_leaders(
+        self,
+        ask: Callable[[Mapping[str, TopicDescription]], dict[TopicPartition, T]],
+        partitions: Collection[TopicPartition],
+        topics: Mapping[str, TopicDescription] | None,
+    ) -> dict[TopicPartition, T]:
+        """Ask the leaders of partitions; those that have moved since ``topics`` are looked up and asked again."""
+        if not partitions:
             return {}
+        names = {one.topic for one in partitions}
         try:
-            return self._offsets_at(wanted, topics or self.topics({one.topic for one in wanted}))
+            return ask(topics or self.topics(names))
         except (BrokerResponseError, BrokerUnreachableError) as error:
             if not _worth_another_try(error):
                 raise
-        # A leader has moved since the description was made.
-        return self._waiting_for_leaders(lambda: self._offsets_at(wanted, self._topics({one.topic for one in wanted})))
+        return self._waiting_for_leaders(lambda: ask(self._topics(names)))
 
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None) -> dict[TopicPartition, int | None]:
         """The offsets a consumer group has committed, None where it has none.
@@ -261,7 +273,7 @@ class Metadata:
         self.cluster_id = response.cluster_id or ""
         described = {}
         for topic in response.topics:
-            if topic.error_code == _UNKNOWN_TOPIC:
+            if topic.error_code == UNKNOWN_TOPIC:
                 continue
             self._raise_for("Metadata", topic.error_code, f"topic {topic.name}")
             described[topic.name] = TopicDescription(
@@ -282,11 +294,8 @@ class Metadata:
     def _offsets_at(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
     ) -> dict[TopicPartition, _Found]:
-        by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
-        for one in sorted(wanted):
-            by_leader[_leader_of(one, topics)].append(one)
         found: dict[TopicPartition, _Found] = {}
-        for node_id, partitions in by_leader.items():
+        for node_id, partitions in by_leader(wanted, topics).items():
             found |= self._list_offsets(node_id, {one: wanted[one] for one in partitions})
         return found
 
@@ -299,7 +308,7 @@ class Metadata:
             version_min=version_min,
             replica_id=-1,
             isolation_level=int(self._is_committed),
-            topics=_by_topic(
+            topics=by_topic(
                 wanted, "partitions", lambda one: {"partition_index": one.partition, "timestamp": wanted[one]}
             ),
         )
@@ -319,7 +328,7 @@ class Metadata:
         return int(response.node_id)
 
     def _committed(self, group: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, int | None]:
-        wanted = None if partitions is None else _by_topic(partitions, "partition_indexes", lambda one: one.partition)
+        wanted = None if partitions is None else by_topic(partitions, "partition_indexes", lambda one: one.partition)
         response = self._client.call(
             "OffsetFetch",
             self._coordinator(group),
@@ -344,7 +353,7 @@ class Metadata:
             group_id=group,
             generation_id_or_member_epoch=-1,
             member_id="",
-            topics=_by_topic(
+            topics=by_topic(
                 offsets,
                 "partitions",
                 lambda one: dict(partition_index=one.partition, committed_offset=offsets[one], committed_metadata=""),
@@ -368,27 +377,6 @@ def _worth_another_try(error: BaseException) -> bool:
 
 def _present(partitions: Iterable[TopicPartition], topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
     return [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
-
-
-def _leader_of(one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int:
-    topic = topics.get(one.topic)
-    leader = topic.leaders.get(one.partition) if topic is not None else None
-    if leader is None or leader.node_id is None:
-        code = _LEADER_NOT_AVAILABLE if leader is not None else _UNKNOWN_TOPIC
-        raise BrokerResponseError(
-            api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(one)
-        )
-    return leader.node_id
-
-
-def _by_topic(
-    partitions: Iterable[TopicPartition], field: str, item: Callable[[TopicPartition], Any]
-) -> list[dict[str, Any]]:
-    """Kafka's nesting of partitions in requests: ``[{"name": topic, field: [item, ...]}, ...]``."""
-    nested: dict[str, list[Any]] = defaultdict(list)
-    for one in sorted(partitions):
-        nested[one.topic].append(item(one))
-    return [{"name": topic, field: items} for topic, items in nested.items()]
 
 
 def _offset(found: Mapping[TopicPartition, _Found], one: TopicPartition) -> int:

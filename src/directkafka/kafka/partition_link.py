@@ -240,12 +240,13 @@ class PartitionLink:
         seen = metadata.view([place], topics).partitions.get(place)
         if seen is None:
             raise TryAgain(f"{place} is not there")
+        ended = metadata.ended_epochs({place: epoch}, topics)[place] if 0 <= epoch < seen.leader_epoch else None
         return LeaderState(
             address=(seen.leader_host, seen.leader_port),
             earliest=seen.earliest,
             latest=seen.latest,
             local_start=metadata.local_start(place, topics),
-            planned_end=metadata.epoch_end(place, epoch, topics) if 0 <= epoch < seen.leader_epoch else None,
+            planned_end=ended.end if ended is not None else None,
         )
 
 

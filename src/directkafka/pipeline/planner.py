@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.offsets import TopicPartition
 from directkafka.options import MinOffsets
 from directkafka.pipeline.ports import Cluster
 from directkafka.pipeline.retry import StopAsked, StopSignal
@@ -86,12 +86,13 @@ class Planner:
             DataLossError: something that should be there is gone, at the second look too.
             DirectKafkaError: Kafka does not answer.
         """
-        view, policy = self._cluster.view(), self._policy_now()
+        known = previous.by_place()
+        view, policy = self._cluster.view(known=known), self._policy_now()
         self._viewed_ms = self._now_ms()
         view, batch = believed(
-            lambda view: plan(_by_place(previous), self._up_to_target(view), policy),
+            lambda view: plan(known, self._up_to_target(view), policy),
             view,
-            look_again=lambda: self._cluster.view(fresh=True),
+            look_again=lambda: self._cluster.view(fresh=True, known=known),
             wait=self._stop.wait,
         )
         if self._target is None and self._ends:
@@ -106,7 +107,7 @@ class Planner:
         """
         if self._now_ms() - self._viewed_ms > _VIEW_AGE_MS_MAX:
             return None
-        batch = plan(_by_place(previous), self._up_to_target(view), self._policy_now())
+        batch = plan(previous.by_place(), self._up_to_target(view), self._policy_now())
         return self._noted(batch, view) if batch is not None and batch.offset_count >= offsets_min else None
 
     def plan_smaller(self, error: TransactionTooSlowError) -> None:
@@ -153,7 +154,3 @@ class Planner:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
-
-
-def _by_place(entry: LedgerEntry) -> dict[TopicPartition, PartitionProgress]:
-    return {one.topic_partition: one for one in entry.progress}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.pipeline.batch import Written
 from directkafka.stores.base import BatchName
 from directkafka.view import ClusterView
@@ -17,8 +17,14 @@ __all__ = ["Cluster", "Prepared", "Writer", "Writing"]
 class Cluster(Protocol):
     """What the direct engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
-        """The selected partitions as of now."""
+    def view(
+        self,
+        *,
+        must_exist: bool = False,
+        fresh: bool = False,
+        known: Mapping[TopicPartition, PartitionProgress] | None = None,
+    ) -> ClusterView:
+        """The selected partitions as of now; ``known`` is where the pipeline is."""
         ...
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:

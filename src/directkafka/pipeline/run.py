@@ -45,6 +45,7 @@ from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sources.second_look import believed
 from directkafka.stores.base import BatchName, LedgerEntry
 
 __all__ = ["DirectEngine"]
@@ -181,8 +182,12 @@ class DirectEngine:
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
-        view = self._cluster.view(must_exist=True)
-        origin = plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy)
+        _, origin = believed(
+            lambda view: plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy),
+            self._cluster.view(must_exist=True),
+            look_again=lambda: self._cluster.view(must_exist=True, fresh=True),
+            wait=self._stop.wait,
+        )
         _log_losses(origin)
         reach("origin.planned")
         entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
@@ -211,10 +216,15 @@ class DirectEngine:
         return written if is_the_same and written.is_kept_for(stores) else None
 
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
-        view = self._cluster.view()
-        pinned = plan_pinned(ahead.progress, view, self._policy)
+        known = ahead.by_place()
+        view, pinned = believed(
+            lambda view: plan_pinned(ahead.progress, view, self._policy),
+            self._cluster.view(known=known),
+            look_again=lambda: self._cluster.view(fresh=True, known=known),
+            wait=self._stop.wait,
+        )
         _log_losses(pinned)
-        tasks = self._cluster.tasks(pinned.ranges, view)
+        tasks = self._cluster.tasks(pinned.ranges, view.planned_under(ahead.progress))
         return self._writer.write(self._batch_name(ahead.batch_id), tasks, stores=stores)
 
     def _join(self, ahead: LedgerEntry, new: Sequence[int]) -> None:

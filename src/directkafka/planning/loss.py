@@ -9,6 +9,7 @@ found                                                next batch starts
 the partition is gone                                it is not read; its progress is kept
 the topic was made again (another topic id)          at the new topic's earliest offset
 the log ends before the pipeline's position          at that position, once the log reaches it
+the log was cut before it, and has grown again       at the pipeline's position
 the log starts after the pipeline's position         at the earliest offset
 a lower leader epoch than before                     at the pipeline's position
 a new partition that does not start at 0             at the earliest offset
@@ -33,6 +34,7 @@ __all__ = [
     "classify",
     "end_changed",
     "is_same_topic",
+    "log_truncated",
     "loss_of",
     "raise_for",
     "resume_at",
@@ -40,7 +42,7 @@ __all__ = [
 
 
 class Condition(StrEnum):
-    """Why data is lost: Spark's sub-classes of ``KAFKA_DATA_LOSS``, and two that Spark cannot see."""
+    """Why data is lost: Spark's sub-classes of ``KAFKA_DATA_LOSS``, and three that Spark cannot see."""
 
     INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
     ADDED_PARTITION_STARTS_LATE = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
@@ -51,6 +53,7 @@ class Condition(StrEnum):
     START_OFFSET_RESET = "START_OFFSET_RESET"
     TOPIC_RECREATED = "TOPIC_RECREATED"
     LEADER_EPOCH_WENT_BACK = "LEADER_EPOCH_WENT_BACK"
+    LOG_TRUNCATED = "LOG_TRUNCATED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,6 +142,27 @@ def end_changed(place: TopicPartition, known_end: int, end: int) -> Loss:
     return _loss(Condition.OFFSET_CHANGED, place, end, known_end, detail)
 
 
+def log_truncated(known: PartitionProgress, seen: PartitionView, *, from_offset: int = 0) -> Loss | None:
+    """What is lost because the log was cut below where the pipeline is, and perhaps written again; None: it was not.
+
+    Args:
+        known: where the pipeline is.
+        seen: what the cluster has.
+        from_offset: what lies before it is of no interest.
+    """
+    ended = seen.ended
+    # A view says it of one epoch. Of a younger one, under which the pipeline has read since, it says nothing.
+    if ended is None or ended.leader_epoch != known.leader_epoch or ended.end >= known.end:
+        return None
+    detail = (
+        f"the log was cut at offset {ended.end} and written again from there: what the pipeline knows before offset "
+        f"{known.end} was written under leader epoch {known.leader_epoch} at the latest, and in the log of the leader, "
+        f"of epoch {seen.leader_epoch}, that ends at {ended.end}. The log has offsets [{seen.earliest}, "
+        f"{seen.latest}); the records at the lost offsets are others now"
+    )
+    return _loss(Condition.LOG_TRUNCATED, known.topic_partition, max(from_offset, ended.end), known.end, detail)
+
+
 def is_same_topic(known: PartitionProgress, seen: PartitionView) -> bool:
     """Whether the topic was not made again, as far as topic ids say (brokers before 2.8 have none)."""
     return not known.topic_id or not seen.topic_id or known.topic_id == seen.topic_id
@@ -176,6 +200,8 @@ def _changed(known: PartitionProgress, seen: PartitionView) -> Loss | None:
     if seen.earliest > end:
         detail = f"the log starts at {seen.earliest}, the pipeline is at {end}"
         return _loss(Condition.RANGE_AGED_OUT, place, end, seen.earliest, detail)
+    if (truncated := log_truncated(known, seen)) is not None:
+        return truncated
     if 0 <= seen.leader_epoch < known.leader_epoch:
         detail = (
             f"the leader epoch went back from {known.leader_epoch} to {seen.leader_epoch}: this is "

@@ -26,6 +26,7 @@ from directkafka.planning.loss import (
     classify,
     end_changed,
     is_same_topic,
+    log_truncated,
     loss_of,
     raise_for,
     resume_at,
@@ -287,8 +288,12 @@ def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: 
     place = one.topic_partition
     if one.end < one.start:
         return end_changed(place, one.start, one.end)
-    at_start = replace(one, end=one.start)
-    loss = loss_of(place, at_start, seen, group_id_given=policy.group_id_given)
+    if seen is not None and is_same_topic(one, seen) and seen.latest >= one.end:
+        # What the range was planned over may have been cut since, behind its start.
+        truncated = log_truncated(one, seen, from_offset=one.start)
+        if truncated is not None:
+            return truncated
+    loss = loss_of(place, replace(one, end=one.start), seen, group_id_given=policy.group_id_given)
     if loss is None:
         return end_changed(place, one.end, seen.latest) if seen and seen.latest < one.end else None
     return replace(loss, lost_until=min(loss.lost_until, one.end))

@@ -247,13 +247,14 @@ class DirectPlanner:
         if known is None:
             view, ranges = self._planned(ms)
         else:
-            ranges, cluster = known, self.cluster()
+            ranges, cluster, progress = known, self.cluster(), self._state.progress
             self.batches.plan(ms)
             view, _ = believed(
-                lambda view: check_planned(self._state.progress, ranges, view),
-                cluster.view(must_exist=True),
-                look_again=lambda: cluster.view(must_exist=True, fresh=True),
+                lambda view: check_planned(progress, ranges, view),
+                cluster.view(must_exist=True, known=progress),
+                look_again=lambda: cluster.view(must_exist=True, fresh=True, known=progress),
             )
+            view = view.planned_under(progress.values())
         tasks = self.cluster().tasks(ranges, view)
         placement = located(sc, tasks, self.plan.location, view)
         if placement.hosts_without_executors != self._hosts_missing:
@@ -291,7 +292,7 @@ class DirectPlanner:
         jvm = self.batches.jvm
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
-        view = self.cluster().view(must_exist=is_first)
+        view = self.cluster().view(must_exist=is_first, known=state.progress)
         # Behind the question to Kafka: by now Spark has said what has become of the batch before.
         self.batches.check(ms)
         pending = jvm.pending() if jvm is not None else set()

@@ -50,4 +50,4 @@ def next_batch(
             partition_rates=rates_of(plan.partition_config, view.partitions),
         )
 
-    return believed(decide, view, look_again=lambda: cluster.view(fresh=True))
+    return believed(decide, view, look_again=lambda: cluster.view(fresh=True, known=state.progress))

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from directkafka.errors import DataLossError
+from directkafka.planning.loss import Loss
+from directkafka.planning.plan import BatchPlan
 from directkafka.view import ClusterView
 
 __all__ = ["SECOND_LOOK_S", "believed"]
@@ -33,8 +35,11 @@ def believed(
 ) -> tuple[ClusterView, T]:
     """Decide from a view, and once more from a fresh one where it shows a loss.
 
+    That losses are accepted (``failOnDataLoss=false``) makes no difference: what a batch goes without because of one
+    stale answer would be lost, or come twice.
+
     Args:
-        decide: the decision.
+        decide: the decision: raises because of a loss, or returns a plan that goes without what is lost.
         view: what the first look showed.
         look_again: takes a view that no cache has any part in.
         wait: waits so many seconds.
@@ -43,12 +48,20 @@ def believed(
         The view that counts, and what was decided from it.
 
     Raises:
-        DataLossError: both looks show a loss.
+        DataLossError: both looks show a loss, and losses are not accepted.
     """
     try:
-        return view, decide(view)
+        decided = decide(view)
+        losses = _losses(decided)
+        if not losses:
+            return view, decided
+        log.warning("looking again, since it may pass: %s", "; ".join(map(str, losses)))
     except DataLossError as loss:
         log.warning("looking again, since it may pass: %s", loss)
     wait(SECOND_LOOK_S)
     again = look_again()
     return again, decide(again)
+
+
+def _losses(decided: object) -> Collection[Loss]:
+    return decided.losses if isinstance(decided, BatchPlan) else ()

@@ -11,7 +11,7 @@ from directkafka.errors import DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options import AssignedPartitions, ClientOptions, SourceOptions, TopicNames, TopicPattern
 from directkafka.planning.retention import near_losses
 from directkafka.planning.starts import needed_lookups
@@ -44,13 +44,20 @@ class SourceCluster:
         self._topics_taken_at_s = float("-inf")
         self._told: Mapping[TopicPartition, int] = {}
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+    def view(
+        self,
+        *,
+        must_exist: bool = False,
+        fresh: bool = False,
+        known: Mapping[TopicPartition, PartitionProgress] | None = None,
+    ) -> ClusterView:
         """Earliest and latest offsets of every partition that the options select, as of now.
 
         Args:
             must_exist: whether a topic that is named and not there is an error here. A running query leaves
                 it to planning, which calls a vanished topic data loss.
             fresh: whether topics are listed anew even if the options say for how long a list is good.
+            known: where the reader is, so that a log that was cut since and has grown again is noticed.
 
         Raises:
             TopicNotFoundError: a topic that is named does not exist.
@@ -64,7 +71,8 @@ class SourceCluster:
         )
         if selection.missing and must_exist:
             raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
-        self._view_before, self._last_view = self._last_view, self._metadata.view(selection.partitions, topics)
+        view = self._metadata.view(selection.partitions, topics, known or {})
+        self._view_before, self._last_view = self._last_view, view
         return self._last_view
 
     @property

@@ -77,22 +77,28 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for each range, planned now: reading it later again reads the same records."""
         freeze_imports("plan")
-        options = self._options
-        assert options.ending is not None, "a batch read has an end"
-        cluster = SourceCluster(options)
+        cluster = SourceCluster(self._options)
         try:
-            view = cluster.view(must_exist=True)
-            batch = plan_read(
-                starting=options.starting,
-                ending=options.ending,
-                view=view,
-                start_found=cluster.lookups(options.starting, view),
-                end_found=cluster.lookups(options.ending, view),
-                policy=PlanPolicy.of(options),
+            view, batch = believed(
+                lambda view: self._plan(cluster, view),
+                cluster.view(must_exist=True),
+                look_again=lambda: cluster.view(must_exist=True, fresh=True),
             )
             return _partitions(batch, cluster, view)
         finally:
             cluster.close()
+
+    def _plan(self, cluster: SourceCluster, view: ClusterView) -> BatchPlan:
+        options = self._options
+        assert options.ending is not None, "a batch read has an end"
+        return plan_read(
+            starting=options.starting,
+            ending=options.ending,
+            view=view,
+            start_found=cluster.lookups(options.starting, view),
+            end_found=cluster.lookups(options.ending, view),
+            policy=PlanPolicy.of(options),
+        )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""
@@ -102,6 +108,11 @@ class BatchReader(DataSourceReader):
 def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
     _log_losses(batch)
     return [_RangePartition(task) for task in cluster.tasks(batch.ranges, view)]
+
+
+def _as_seen(progress: PartitionProgress, view: ClusterView) -> PartitionProgress:
+    seen = view.partitions.get(progress.topic_partition)
+    return progress if seen is None else replace(progress, topic_id=seen.topic_id, leader_epoch=seen.leader_epoch)
 
 
 def _log_losses(batch: BatchPlan) -> None:
@@ -118,7 +129,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._started = False
         self._planned_at_s: float | None = None
         self._target: Mapping[TopicPartition, int] | None = None
-        self._topic_ids: Mapping[TopicPartition, str] = {}
+        #: Spark's offset log has offsets alone. What this process has seen of the same partitions besides.
+        self._seen: Mapping[TopicPartition, PartitionProgress] = {}
 
     def initialOffset(self) -> Nested:  # noqa: N802 - Spark's name
         """Nothing yet, see above."""
@@ -141,7 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # A pattern that finds no topic yet starts at {} as well: its topics come later, and are read from earliest.
         is_first, self._started = not (start or self._started), True
         if is_first:
-            return self._first_offsets(self._view(must_exist=True))
+            return self._first_offsets()
         # Spark asks for a new end once the batch before is done, also when it was the last of an available-now run.
         self._cluster.tell(from_nested(start))
         previous = self._previous(start)
@@ -157,27 +169,42 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
-    def _view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+    def _view(
+        self,
+        *,
+        must_exist: bool = False,
+        fresh: bool = False,
+        known: Mapping[TopicPartition, PartitionProgress] | None = None,
+    ) -> ClusterView:
         """The cluster now, up to where an available-now run goes."""
-        view = self._cluster.view(must_exist=must_exist, fresh=fresh)
+        view = self._cluster.view(must_exist=must_exist, fresh=fresh, known=known)
         return view if self._target is None else view.until(self._target)
 
-    def _first_offsets(self, view: ClusterView) -> Nested:
-        positions = self._options.starting
-        origin = plan_origin(positions, view, self._cluster.lookups(positions, view), PlanPolicy.of(self._options))
+    def _first_offsets(self) -> Nested:
+        positions, policy = self._options.starting, PlanPolicy.of(self._options)
+        _, origin = believed(
+            lambda view: plan_origin(positions, view, self._cluster.lookups(positions, view), policy),
+            self._view(must_exist=True),
+            look_again=lambda: self._view(must_exist=True, fresh=True),
+        )
         _log_losses(origin)
-        self._remember(view)
+        self._seen = {one.topic_partition: one for one in origin.progress}
         log.info("the query starts at %s", to_nested(origin.ends()))
         return to_nested(origin.ends())
 
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
         policy = self._policy_now(limit)
         view, batch = believed(
-            lambda view: plan(previous, view, policy), self._view(), look_again=lambda: self._view(fresh=True)
+            lambda view: plan(previous, view, policy),
+            self._view(known=previous),
+            look_again=lambda: self._view(fresh=True, known=previous),
         )
-        self._remember(view)
         if batch is not None:
             self._planned_at_s = time.monotonic()
+            self._seen = {one.topic_partition: one for one in batch.progress}
+        elif policy.fail_on_data_loss:
+            # Nothing was lost. Where losses are accepted, one that no batch has told of has to be found again.
+            self._seen = {one: _as_seen(here, view) for one, here in previous.items()}
         return batch
 
     def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
@@ -190,12 +217,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return PlanPolicy.of(self._options, limits=self._options.limits, min_offsets=min_offsets)
 
     def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
-        """Where the query is. Spark's offset log has no topic ids: those that this process has seen must do."""
-        progress = progress_at(from_nested(start))
-        return {one: replace(known, topic_id=self._topic_ids.get(one, "")) for one, known in progress.items()}
+        """Where the query is, with the topic ids and leader epochs that this process has seen."""
+        return {one: self._with_what_was_seen(here) for one, here in progress_at(from_nested(start)).items()}
 
-    def _remember(self, view: ClusterView) -> None:
-        self._topic_ids = {**self._topic_ids, **{one: seen.topic_id for one, seen in view.partitions.items()}}
+    def _with_what_was_seen(self, progress: PartitionProgress) -> PartitionProgress:
+        seen = self._seen.get(progress.topic_partition)
+        if seen is None:
+            return progress
+        return replace(progress, topic_id=seen.topic_id, leader_epoch=seen.leader_epoch)
 
     def reportLatestOffset(self) -> Nested:  # noqa: N802
         """The ends of the log as last seen, for the query's progress."""
@@ -206,9 +235,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not start:
             # Batch 0, which only says where the query starts.
             return []
-        view = self._cluster.last_view
+        view, batch = believed(
+            lambda view: plan_pinned(self._between(start, end, view), view, PlanPolicy.of(self._options)),
+            self._cluster.last_view,
+            look_again=lambda: self._cluster.view(fresh=True, known=self._previous(end)),
+        )
+        return _partitions(batch, self._cluster, view.planned_under(batch.progress))
+
+    def _between(self, start: Nested, end: Nested, view: ClusterView) -> list[PartitionProgress]:
         between = progress_between(from_nested(start), from_nested(end), view)
-        return _partitions(plan_pinned(between, view, PlanPolicy.of(self._options)), self._cluster, view)
+        return [self._as_planned(self._with_what_was_seen(one)) for one in between]
+
+    def _as_planned(self, progress: PartitionProgress) -> PartitionProgress:
+        """A topic that was made again starts before the end of the one before it, which is all that Spark's log has."""
+        seen = self._seen.get(progress.topic_partition)
+        is_of_this_batch = seen is not None and seen.end == progress.end
+        return replace(progress, start=min(seen.start, progress.start)) if seen and is_of_this_batch else progress
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""

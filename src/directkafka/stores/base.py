@@ -77,6 +77,10 @@ class LedgerEntry:
         """Where the next batch starts, by partition."""
         return {one.topic_partition: one.end for one in self.progress}
 
+    def by_place(self) -> dict[TopicPartition, PartitionProgress]:
+        """The progress by partition."""
+        return {one.topic_partition: one for one in self.progress}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchName:

@@ -10,8 +10,9 @@ import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.metadata import Leader, Metadata, TopicDescription
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options import ClientOptions
+from directkafka.view import EndedEpoch
 
 PLACE = TopicPartition("flights", 3)
 SERVERS = ("one:9092", "two:9092")
@@ -38,8 +39,9 @@ class Client:
         said = self.script.popleft()
         if isinstance(said, Exception):
             raise said
-        fields = {"partition_index": 3, "error_code": 0, "leader_epoch": -1, **said}
-        return SimpleNamespace(topics=[SimpleNamespace(name="flights", partitions=[SimpleNamespace(**fields)])])
+        fields = {"partition_index": 3, "partition": 3, "error_code": 0, "leader_epoch": -1, **said}
+        partition = SimpleNamespace(**fields)
+        return SimpleNamespace(topics=[SimpleNamespace(name="flights", topic="flights", partitions=[partition])])
 
     def address(self, _: int) -> tuple[str, int]:
         return "one", 9092
@@ -104,13 +106,12 @@ def test_a_view_s_leader_epoch_is_not_older_than_its_last_record(of_the_end: int
 
 
 def test_a_leader_epoch_ends_where_the_next_one_begins() -> None:
-    client = Client({"end_offset": 40}, {"end_offset": -1}, {"error_code": 74, "end_offset": -1})
-    asking = metadata(client)
-    assert asking.epoch_end(PLACE, 5, TOPICS) == 40
-    assert asking.epoch_end(PLACE, 5, TOPICS) is None
+    client = Client({"end_offset": 40}, {"end_offset": -1}, *[{"error_code": 74, "end_offset": -1}] * 2)
+    asking = metadata(client, retries=0, election_timeout_ms=0)
+    assert asking.ended_epochs({PLACE: 5}, TOPICS) == {PLACE: EndedEpoch(5, 40)}
+    assert asking.ended_epochs({PLACE: 5}, TOPICS) == {PLACE: None}
     with pytest.raises(BrokerResponseError, match="FENCED_LEADER_EPOCH"):
-        asking.epoch_end(PLACE, 5, TOPICS)
-    assert {node_id for _, node_id, _ in client.asked} == {LEADER.node_id}
+        asking.ended_epochs({PLACE: 5}, TOPICS)
 
 
 def test_a_broker_that_knows_no_remote_storage_does_not_say_where_its_own_log_starts() -> None:
@@ -125,3 +126,45 @@ def test_a_broker_that_knows_no_remote_storage_does_not_say_where_its_own_log_st
     with pytest.raises(BrokerResponseError, match="DENIED"):
         asking.local_start(PLACE, TOPICS)
     assert [values["version_min"] for _, _, values in client.asked] == [8] * 3
+
+
+def at(end: int, *, leader_epoch: int, topic_id: str = "id") -> dict[TopicPartition, PartitionProgress]:
+    here = PartitionProgress(
+        topic="flights", partition=3, topic_id=topic_id, start=end, end=end, leader_epoch=leader_epoch, origin=0
+    )
+    return {PLACE: here}
+
+
+ENDS = [{"offset": 0}, {"offset": 100}]
+
+
+def test_after_an_election_the_leader_is_asked_once_where_the_reader_s_epoch_ended() -> None:
+    client = Client(*ENDS, {"end_offset": 40}, *ENDS)
+    asking, known = metadata(client), at(50, leader_epoch=4)
+    for _ in range(2):
+        assert asking.view([PLACE], TOPICS, known).partitions[PLACE].ended == EndedEpoch(4, 40)
+    (question,) = [values for api, _, values in client.asked if api == "OffsetForLeaderEpoch"]
+    (partition,) = question["topics"][0]["partitions"]
+    assert partition == {"partition": 3, "current_leader_epoch": 5, "leader_epoch": 4}
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        pytest.param({}, id="nobody has read it"),
+        pytest.param(at(50, leader_epoch=5), id="no election since"),
+        pytest.param(at(50, leader_epoch=-1), id="a reader that knows no epoch"),
+        pytest.param(at(50, leader_epoch=4, topic_id="other"), id="a topic that was made again"),
+    ],
+)
+def test_otherwise_nothing_is_asked_about_epochs(known: dict[TopicPartition, PartitionProgress]) -> None:
+    client = Client(*ENDS)
+    assert metadata(client).view([PLACE], TOPICS, known).partitions[PLACE].ended is None
+
+
+def test_a_broker_that_is_too_old_to_be_asked_about_epochs_is_passed_over() -> None:
+    old = BrokerResponseError(
+        api="OffsetForLeaderEpoch", code=35, name="UNSUPPORTED_VERSION", retriable=False, subject="flights-3"
+    )
+    client = Client(*ENDS, old)
+    assert metadata(client).view([PLACE], TOPICS, at(50, leader_epoch=4)).partitions[PLACE].ended is None

@@ -14,7 +14,7 @@ from directkafka.kafka.partition_link import LeaderState, PartitionLink, TopicGo
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.view import ClusterView, PartitionView
+from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 PLACE = TopicPartition("flights", 3)
 TASK = RangeTask(
@@ -81,9 +81,9 @@ class World:
     def local_start(self, *_: object) -> int:
         return 4
 
-    def epoch_end(self, _: object, epoch: int, __: object) -> int:
-        self.epochs_asked.append(epoch)
-        return 15
+    def ended_epochs(self, epochs: dict[TopicPartition, int], _: object) -> dict[TopicPartition, EndedEpoch]:
+        self.epochs_asked += epochs.values()
+        return {one: EndedEpoch(epoch, 15) for one, epoch in epochs.items()}
 
     def close(self) -> None:
         pass

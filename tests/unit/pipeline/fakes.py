@@ -12,7 +12,7 @@ from typing import Any
 
 from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
+from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
@@ -23,7 +23,7 @@ from directkafka.pipeline.run import DirectEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.stores.base import BatchName, LedgerEntry, TaskReport
-from directkafka.view import ClusterView, PartitionView
+from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 NAME = "flights"
 PLACE = TopicPartition("t", 0)
@@ -156,22 +156,41 @@ class FakeCluster:
         self.latest = latest
         self.moves: deque[int] = deque()
         self.topic_id = "id-1"
+        #: What the next views show instead, one each.
+        self.stale_ids: deque[str] = deque()
+        self.leader_epoch = 0
+        #: Where earlier leader epochs end in the log now.
+        self.cut_at: int | None = None
+        #: The leader epoch of each task.
+        self.task_epochs: list[int] = []
         self.view_count = 0
         self.told: list[int] = []
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+    def view(
+        self,
+        *,
+        must_exist: bool = False,
+        fresh: bool = False,
+        known: Mapping[TopicPartition, PartitionProgress] | None = None,
+    ) -> ClusterView:
         self._world.happens("view")
         self.view_count += 1
+        here = (known or {}).get(PLACE)
+        ended = None
+        if self.cut_at is not None and here is not None and here.leader_epoch < self.leader_epoch:
+            ended = EndedEpoch(here.leader_epoch, self.cut_at)
         if self.moves:
             self.latest = self.moves.popleft()
+        topic_id = self.stale_ids.popleft() if self.stale_ids else self.topic_id
         seen = PartitionView(
-            topic_id=self.topic_id,
+            topic_id=topic_id,
             leader=1,
             leader_host="h",
             leader_port=1,
-            leader_epoch=0,
+            leader_epoch=self.leader_epoch,
             earliest=0,
             latest=self.latest,
+            ended=ended,
         )
         return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
@@ -182,6 +201,7 @@ class FakeCluster:
         return {}
 
     def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Any, ...]:
+        self.task_epochs += [view.partitions[one.topic_partition].leader_epoch for one in ranges]
         return tuple(ranges)
 
     def close(self) -> None:
@@ -277,6 +297,7 @@ def bench(
     max_offsets: int | None = None,
     report: Callable[[BatchReport], None] | None = None,
     min_offsets: MinOffsets = NO_WAIT,
+    fail_on_data_loss: bool = True,
 ) -> Bench:
     """An engine over these stores, or over one empty store ``a``, with ``latest`` records in Kafka."""
     world = world or World()
@@ -291,7 +312,7 @@ def bench(
         writer=writer,
         ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
         starting=Positions(default=Earliest()),
-        policy=PlanPolicy(limits=OffsetLimits(total=max_offsets)),
+        policy=PlanPolicy(limits=OffsetLimits(total=max_offsets), fail_on_data_loss=fail_on_data_loss),
         trigger=trigger or AvailableNow(),
         report=report or reports.append,
         stop=stop,

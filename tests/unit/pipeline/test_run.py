@@ -276,6 +276,51 @@ def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
     assert one.writer.written == []
 
 
+def ran_before(latest: int = 10) -> FakeStore:
+    first = bench(latest=latest)
+    first.engine.run()
+    return FakeStore(World(), "a", first.stores[0].entry, generation=1)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_since_the_last_batch_is_a_loss_with_its_numbers() -> None:
+    one = bench(stores=[ran_before()], latest=30)
+    one.cluster.leader_epoch, one.cluster.cut_at = 2, 4
+    with pytest.raises(DataLossError, match=r"LOG_TRUNCATED.*epoch 0.*epoch 2") as caught:
+        one.engine.run()
+    assert (caught.value.lost_from, caught.value.lost_until) == (4, 10)
+    assert one.writer.written == []
+
+
+def test_a_new_leader_that_has_all_of_the_log_is_no_loss_and_its_epoch_is_the_next_batch_s() -> None:
+    one = bench(stores=[ran_before()], latest=30)
+    one.cluster.leader_epoch, one.cluster.cut_at = 2, 10
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[10, 30)")]
+    assert one.stores[0].entry is not None
+    assert [here.leader_epoch for here in one.stores[0].entry.progress] == [2]
+
+
+def test_a_cut_log_that_is_accepted_is_read_on_from_where_the_pipeline_is() -> None:
+    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    one.cluster.leader_epoch, one.cluster.cut_at = 2, 4
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[10, 30)")]
+
+
+def test_one_stale_answer_doubles_nothing_where_losses_are_accepted() -> None:
+    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    one.cluster.stale_ids.append("id-of-yesterday")
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[10, 30)")]
+
+
+def test_a_topic_made_again_is_read_from_its_start_where_losses_are_accepted() -> None:
+    one = bench(stores=[ran_before()], latest=30, fail_on_data_loss=False)
+    one.cluster.topic_id = "id-2"
+    one.engine.run()
+    assert one.writer.written == [(2, "t-0[0, 30)")]
+
+
 @pytest.mark.parametrize("trigger", [Interval(0), Interval(1), Backlog(10, 1_000)])
 def test_a_pipeline_with_nothing_to_do_does_not_keep_the_brokers_busy(trigger: Interval | Backlog) -> None:
     one = bench(latest=0, trigger=trigger, stop_after_waits=50)

@@ -6,6 +6,7 @@ import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
 
 from directkafka.errors import (
+    DataLossError,
     FencedError,
     LineageError,
     OffsetMismatchError,
@@ -95,6 +96,35 @@ def test_after_a_crash_the_store_behind_gets_the_pinned_ranges_and_the_other_not
     assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
     assert [batch for batch, _ in one.stores[0].rows] == [2]
     assert [batch for batch, _ in one.stores[1].rows] == [1, 2]
+
+
+def test_a_pinned_batch_is_looked_for_again_before_it_is_called_lost() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    one.cluster.moves.extend([4, 25])  # a new leader's high watermark, then the real one
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
+
+
+def test_a_pinned_batch_is_read_under_the_leader_epoch_that_it_was_planned_in() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    one.cluster.leader_epoch, one.cluster.cut_at = 3, 25
+    one.engine.run()
+    assert one.cluster.task_epochs == [0, 3]
+
+
+def test_a_pinned_batch_whose_records_were_cut_away_and_replaced_is_a_loss() -> None:
+    entries = entries_after_crash_between_the_stores()
+    world = World()
+    one = bench(world=world, stores=two_stores(world, entries, generation=1), latest=25)
+    one.cluster.leader_epoch, one.cluster.cut_at = 3, 6
+    with pytest.raises(DataLossError, match="LOG_TRUNCATED") as caught:
+        one.engine.run()
+    assert (caught.value.lost_from, caught.value.lost_until) == (6, 10)
+    assert one.writer.written == []
 
 
 def test_sinks_are_prepared_before_a_store_behind_is_caught_up() -> None:

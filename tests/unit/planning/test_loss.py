@@ -27,6 +27,9 @@ def only(progress: PartitionProgress | None, partition: PartitionView | None) ->
         pytest.param(at(T0, 50), seen(10, 100, topic_id=""), id="a broker without topic ids"),
         pytest.param(at(T0, 50, leader_epoch=4), seen(10, 100), id="a new leader"),
         pytest.param(at(T0, 50), seen(10, 100, leader_epoch=-1), id="a broker without epochs"),
+        pytest.param(at(T0, 50, leader_epoch=4), seen(10, 100, ended=(4, 50)), id="a leader that had it all"),
+        pytest.param(at(T0, 50, leader_epoch=5), seen(10, 100, ended=(4, 40)), id="read under the new leader"),
+        pytest.param(at(T0, 50, leader_epoch=4), seen(10, 100), id="a leader that does not know"),
     ],
 )
 def test_nothing_is_lost_while_the_position_is_in_the_log(
@@ -46,6 +49,14 @@ def test_nothing_is_lost_while_the_position_is_in_the_log(
         ),
         pytest.param(
             at(T0, 50), seen(0, 90, leader_epoch=4), Condition.LEADER_EPOCH_WENT_BACK, (50, 50), 50, id="epoch back"
+        ),
+        pytest.param(
+            at(T0, 50, leader_epoch=4),
+            seen(0, 90, ended=(4, 40)),
+            Condition.LOG_TRUNCATED,
+            (40, 50),
+            50,
+            id="cut and grown again",
         ),
         pytest.param(None, seen(7, 90), Condition.ADDED_PARTITION_STARTS_LATE, (0, 7), 7, id="new, starts late"),
         pytest.param(None, seen(-1, 90), Condition.INITIAL_OFFSET_NOT_FOUND, (0, 0), None, id="new, start not known"),

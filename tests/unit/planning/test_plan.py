@@ -193,6 +193,12 @@ def test_a_pinned_batch_reads_the_same_ranges_however_far_the_log_has_grown() ->
         pytest.param(seen(70, 90), (50, 60), [], id="all of it aged out"),
         pytest.param(seen(0, 57), (57, 60), [OffsetRange("t", 0, 50, 57)], id="truncated in the range"),
         pytest.param(seen(0, 40), (40, 50), [], id="truncated before it"),
+        pytest.param(
+            seen(0, 90, leader_epoch=6, ended=(5, 55)),
+            (55, 60),
+            [OffsetRange("t", 0, 50, 60)],
+            id="cut and grown again",
+        ),
         pytest.param(seen(0, 90, topic_id="id-2"), (50, 50), [], id="the topic was made again"),
         pytest.param(None, (50, 50), [], id="the partition is gone"),
     ],

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.view import ClusterView, PartitionView
+from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 U0 = TopicPartition("u", 0)
 
 
-def seen(earliest: int, latest: int, *, topic_id: str = "id-1", leader_epoch: int = 5) -> PartitionView:
+def seen(
+    earliest: int,
+    latest: int,
+    *,
+    topic_id: str = "id-1",
+    leader_epoch: int = 5,
+    ended: tuple[int, int] | None = None,
+) -> PartitionView:
     return PartitionView(
         topic_id=topic_id,
         leader=1,
@@ -21,6 +28,7 @@ def seen(earliest: int, latest: int, *, topic_id: str = "id-1", leader_epoch: in
         leader_epoch=leader_epoch,
         earliest=earliest,
         latest=latest,
+        ended=EndedEpoch(*ended) if ended is not None else None,
     )
 
 

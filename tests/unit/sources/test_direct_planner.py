@@ -47,7 +47,7 @@ class Cluster:
     def last_view(self) -> ClusterView:
         return self.view()
 
-    def view(self, **_: bool) -> ClusterView:
+    def view(self, **_: object) -> ClusterView:
         self.looks += 1
         return view(dict(self.partitions))
 

@@ -12,13 +12,13 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
 from directkafka.kafka.range_task import RangeTask
-from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.columns import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
 from directkafka.sources import second_look, structured, structured_readers
 from directkafka.sources.columns import record_columns, record_schema
 from directkafka.sources.structured_readers import StreamReader
-from directkafka.view import ClusterView, PartitionView
+from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 ALL = ReadAllAvailable()
 
@@ -39,6 +39,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return found
 
 
+Known = Mapping[TopicPartition, PartitionProgress] | None
+
+
 class Cluster:
     """Stands for ``SourceCluster``: the tests say what it sees."""
 
@@ -48,12 +51,13 @@ class Cluster:
         self._last_view: ClusterView | None = None
         self.closed = False
         self.by_name = True
+        self.leader_epoch = self.cut_at = 0
         self.told: list[dict[TopicPartition, int]] = []
 
     def has(self, latest: Mapping[int, int], *, topic_id: str = "id", earliest: int = 0) -> None:
         self.seen = {TopicPartition("flights", one): (earliest, end, topic_id) for one, end in latest.items()}
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False) -> ClusterView:
+    def view(self, *, must_exist: bool = False, fresh: bool = False, known: Known = None) -> ClusterView:
         if must_exist and self.by_name and not self.seen:
             raise TopicNotFoundError(topics=("flights",), addresses=("broker:9092",))
         view = ClusterView(
@@ -64,9 +68,10 @@ class Cluster:
                     leader=1,
                     leader_host="broker",
                     leader_port=9092,
-                    leader_epoch=0,
+                    leader_epoch=self.leader_epoch,
                     earliest=earliest,
                     latest=latest,
+                    ended=self._ended(known.get(one) if known is not None else None),
                 )
                 for one, (earliest, latest, topic_id) in self.seen.items()
             },
@@ -76,6 +81,10 @@ class Cluster:
             self.seen = self.later.pop(0)
         self._last_view = view
         return view
+
+    def _ended(self, known: PartitionProgress | None) -> EndedEpoch | None:
+        is_older = known is not None and 0 <= known.leader_epoch < self.leader_epoch
+        return EndedEpoch(known.leader_epoch, self.cut_at) if known is not None and is_older else None
 
     @property
     def last_view(self) -> ClusterView:
@@ -254,6 +263,40 @@ def test_a_topic_made_again_is_a_loss_even_when_it_is_longer_than_before() -> No
     cluster.has({0: 50}, topic_id="another")
     with pytest.raises(DataLossError, match="TOPIC_RECREATED"):
         reader.latestOffset(start, ALL)
+
+
+@pytest.mark.parametrize("batches", [0, 1])
+def test_a_log_that_was_cut_and_has_grown_again_while_the_query_runs_is_a_loss(batches: int) -> None:
+    reader, cluster = stream()
+    cluster.has({0: 10})
+    start = reader.latestOffset({}, ALL)
+    for number in range(batches):
+        cluster.has({0: 11 + number})
+        start = reader.latestOffset(start, ALL)
+    cluster.has({0: 50})
+    cluster.leader_epoch, cluster.cut_at = 2, 4
+    with pytest.raises(DataLossError, match="LOG_TRUNCATED") as caught:
+        reader.latestOffset(start, ALL)
+    assert (caught.value.lost_from, caught.value.lost_until) == (4, 10 + batches)
+
+
+def test_a_topic_made_again_is_read_whole_where_losses_are_accepted_also_if_it_is_empty_at_first() -> None:
+    reader, cluster = stream(startingOffsets="earliest", failOnDataLoss="false")
+    cluster.has({0: 10})
+    start = reader.latestOffset(reader.latestOffset({}, ALL), ALL)
+    cluster.has({0: 0}, topic_id="another")
+    assert reader.latestOffset(start, ALL) == start
+    cluster.has({0: 7}, topic_id="another")
+    end = reader.latestOffset(start, ALL)
+    assert end == {"flights": {"0": 7}}
+    assert ranges(reader, start, end) == [OffsetRange("flights", 0, 0, 7)]
+
+
+def test_ranges_that_seem_to_be_gone_are_looked_for_again() -> None:
+    reader, cluster = stream()
+    cluster.has({0: 8})
+    cluster.later = [{one: (0, 10, "id") for one in cluster.seen}]
+    assert ranges(reader, {"flights": {"0": 5}}, {"flights": {"0": 10}}) == [OffsetRange("flights", 0, 5, 10)]
 
 
 def test_a_batch_that_is_replayed_has_the_same_ranges() -> None:

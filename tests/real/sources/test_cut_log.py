@@ -1,0 +1,110 @@
+"""A log that is cut and grows again between two batches: an error with its numbers, however it is read.
+
+A broker of its own dies, loses the disk of its topics, and comes back. Then more records are written than there were:
+the log reaches past where everybody was, and nothing seems to be missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.streaming import StreamingContext
+from tests.real.kafka.cluster import lose_log
+from tests.real.kafka.logs import create_topic_again, end_offset, produce, until
+from tests.real.sources.dstreams import Collected, place
+from tests.real.sources.queries import Output, failure_of
+
+import directkafka as dk
+from directkafka.testing import KafkaBroker
+
+pytestmark = [
+    pytest.mark.real,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning"),
+]
+
+BEFORE, AFTER = 100, 250
+
+
+@pytest.fixture(scope="module")
+def one() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as broker:
+        yield broker
+
+
+@pytest.fixture
+def filled(one: KafkaBroker, topic: Callable[[], str]) -> str:
+    name = topic()
+    create_topic_again(one.bootstrap_servers, name)
+    produce(one.bootstrap_servers, name, [b"old"] * BEFORE)
+    return name
+
+
+def cut_and_grow(broker: KafkaBroker, topic: str) -> None:
+    broker.kill()
+    lose_log(broker, 1, topic)
+    broker.restart()
+    until(lambda: end_offset(broker.bootstrap_servers, topic) == 0, "the log is not empty: nothing was cut")
+    produce(broker.bootstrap_servers, topic, [b"new"] * AFTER)
+
+
+def check(error: str | dk.DataLossError, topic: str) -> None:
+    shown = str(error)
+    assert f"[KAFKA_DATA_LOSS.LOG_TRUNCATED] topic {topic}, partition 0, offsets [0, {BEFORE})" in shown
+    assert "the log was cut at offset 0" in shown
+    assert f"[0, {AFTER})" in shown
+
+
+def pipeline_of(broker: KafkaBroker, topic: str, folder: Path, **source: str) -> dk.Pipeline:
+    return dk.Pipeline(
+        "cut",
+        source={"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": topic, "startingOffsets": "earliest"}
+        | source,
+        transform="SELECT offset, CAST(value AS STRING) AS text FROM source",
+        sinks=dk.SQLiteSink(str(folder / "out.db"), "records"),
+        trigger="available-now",
+    )
+
+
+def test_a_pipeline(one: KafkaBroker, filled: str, spark: SparkSession, tmp_path: Path) -> None:
+    pipeline_of(one, filled, tmp_path).run()
+    cut_and_grow(one, filled)
+    with pytest.raises(dk.DataLossError) as caught:
+        pipeline_of(one, filled, tmp_path).run()
+    check(caught.value, filled)
+    with pytest.raises(dk.DataLossError):
+        pipeline_of(one, filled, tmp_path).run()
+    pipeline_of(one, filled, tmp_path, failOnDataLoss="false").run()
+    entry = dk.SQLiteSink(str(tmp_path / "out.db"), "records").store.read("cut")
+    assert entry is not None
+    assert (list(entry.ends().values()), dict(entry.total_rows)) == ([AFTER], {"records": AFTER})
+    pipeline_of(one, filled, tmp_path).run()
+
+
+def test_a_query(one: KafkaBroker, filled: str, session: SparkSession, output: Output) -> None:
+    stream = (
+        session.readStream.format("directkafka")
+        .option("kafka.bootstrap.servers", one.bootstrap_servers)
+        .option("subscribe", filled)
+        .option("startingOffsets", "earliest")
+    )
+    query = output.start(stream, processingTime="100 milliseconds")
+    until(lambda: len(output.all()) == BEFORE, "the first records")
+    cut_and_grow(one, filled)
+    check(failure_of(query), filled)
+
+
+def test_a_direct_stream(one: KafkaBroker, filled: str, context: StreamingContext) -> None:
+    params = {"bootstrap.servers": one.bootstrap_servers, "auto.offset.reset": "earliest"}
+    stream = dk.create_direct_stream(context, dk.Subscribe([filled], params))
+    collected = Collected().of(stream.map(place))
+    context.start()
+    collected.wait_for(BEFORE)
+    cut_and_grow(one, filled)
+    with pytest.raises(Py4JJavaError) as caught:
+        context.awaitTermination(60)
+    check(str(caught.value), filled)
