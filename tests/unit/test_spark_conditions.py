@@ -53,4 +53,4 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
 
 def test_there_are_as_many_as_sparks_source_and_sink_have() -> None:
     assert len(OPTION_CONDITIONS) == 6 + 1
-    assert len(Condition) == 7 + 2
+    assert len(Condition) == 7 + 3

@@ -161,8 +161,19 @@ def test_a_copy_from_a_checkpoint_gives_batches_their_ranges_again_and_goes_on_b
     assert pickle.loads(pickle.dumps(fresh)) is fresh
 
 
-def test_a_batch_that_runs_again_over_a_topic_that_was_made_again_is_a_loss(
-    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("found", "condition"),
+    [
+        (seen(0, 10, topic_id="id-2"), "TOPIC_RECREATED"),
+        (seen(0, 30, leader_epoch=7, ended=(5, 4)), r"LOG_TRUNCATED.*\[4, 10\)"),
+    ],
+)
+def test_a_batch_that_runs_again_over_other_records_than_it_was_planned_over_is_a_loss(
+    make: Callable[..., DirectPlanner],
+    cluster: Cluster,
+    monkeypatch: pytest.MonkeyPatch,
+    found: PartitionView,
+    condition: str,
 ) -> None:
     planner = make()
     with_scheduler(planner)
@@ -170,9 +181,21 @@ def test_a_batch_that_runs_again_over_a_topic_that_was_made_again_is_a_loss(
     ranges_at(planner, 1)
     copy = pickle.loads(pickle.dumps(planner))
     monkeypatch.setattr(copy, "_cluster", cluster)
-    cluster.partitions = {T0: seen(0, 10, topic_id="id-2")}
-    with pytest.raises(DataLossError, match="TOPIC_RECREATED"):
+    cluster.partitions = {T0: found}
+    with pytest.raises(DataLossError, match=condition):
         ranges_at(copy, 1)
+
+
+def test_a_log_that_was_cut_and_has_grown_again_between_two_batches_is_a_loss(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    cluster.partitions = {T0: seen(0, 30, leader_epoch=7, ended=(5, 4))}
+    with pytest.raises(DataLossError, match=r"LOG_TRUNCATED.*\[4, 10\)"):
+        ranges_at(planner, 2)
 
 
 def test_nothing_is_planned_behind_a_batch_that_failed(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:
