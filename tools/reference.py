@@ -15,6 +15,7 @@ import inspect
 import re
 import textwrap
 import tomllib
+import types
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -212,7 +213,9 @@ def pipeline_file() -> Iterator[str]:
     yield "# The pipeline file"
     yield _filled(
         "TOML. Any text may hold `${NAME}`, which is taken from the environment; one that is not set is an error "
-        "that names it and its place. A name that is not listed here is an error that names the nearest one."
+        "that names it and its place. `$${NAME}` is the text `${NAME}` itself: of dollars before a brace two stand for "
+        "one. A name that is not listed here is an error that names the nearest one. All mistakes of a file are told "
+        "at once, with their lines."
     )
     sections = {
         "[pipeline]": spec.PipelineSection,
@@ -246,6 +249,8 @@ def _model_items(model: Any) -> Iterator[tuple[str, str]]:
 
 
 def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return f'"{value}"' if isinstance(value, str) else str(value)
 
 
@@ -437,10 +442,12 @@ def _signature(name: str, found: Any) -> str:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    shown = f"{one.name}: {one.annotation}"
+    # A named tuple's annotations are wrapped.
+    shown = f"{one.name}: {getattr(one.annotation, '__forward_arg__', one.annotation)}"
     if one.default is inspect.Parameter.empty:
         return shown
-    default = getattr(one.default, "__name__", None) or _toml(one.default)
+    python = f'"{one.default}"' if isinstance(one.default, str) else str(one.default)
+    default = getattr(one.default, "__name__", None) or python
     return f"{shown} = {default}"
 
 
@@ -508,12 +515,20 @@ def _sentence(text: str) -> str:
 
 
 def _type(hint: Any) -> str:
-    text = str(hint) if typing.get_args(hint) else getattr(hint, "__name__", str(hint))
-    text = re.sub(r"typing\.|directkafka\.[\w.]+\.", "", text)
-    text = re.sub(r"Literal\[([^\]]+)\]", lambda found: found[1].replace("'", '"').replace(",", " or"), text)
-    text = text.replace("dict[str, Any]", "table").replace("list[str]", "list of texts").replace(" | None", "")
-    text = re.sub(r"dict\[str, .*\]", "table", text).replace("str", "text").replace(" | ", " or ")
-    return re.sub(r"\bint\b", "whole number", text)
+    """A type of the pipeline file's models, in the words of TOML."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is typing.Annotated:
+        return _type(arguments[0])
+    if origin is typing.Literal:
+        return " or ".join(map(_toml, arguments))
+    if origin is dict:
+        return "table"
+    if origin is list:
+        return f"list of {_type(arguments[0])}s"
+    if origin in (typing.Union, types.UnionType):
+        # None stands for what is not given.
+        return " or ".join(_type(one) for one in arguments if one is not type(None))
+    return {str: "text", int: "whole number", bool: "true or false", float: "number"}[hint]
 
 
 if __name__ == "__main__":

@@ -98,15 +98,17 @@ class OptionError(DirectKafkaError):
         option: the name as the user wrote it.
         reason: what is wrong with it and what to write instead, as a sentence without a final full stop.
         where: the file or call it stands in; empty when the option's name says enough.
+        also: the messages of the other mistakes that were found with this one.
     """
 
     option: str
     reason: str
     where: str = ""
+    also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         place = f" in {self.where}" if self.where else ""
-        return f"option {self.option!r}{place}: {self.reason}."
+        return "\n".join((f"option {self.option!r}{place}: {self.reason}.", *self.also))
 
 
 @dataclass(kw_only=True, eq=False)

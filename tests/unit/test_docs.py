@@ -69,6 +69,26 @@ def test_a_generated_page_is_what_the_code_says(name: str) -> None:
     assert (DOCS / name).read_text() == MADE[name], "run `make docs`"
 
 
+WORD = re.compile(r"[A-Za-z]{4,}")
+
+
+@pytest.mark.parametrize("name", [name for name in MADE if name.startswith("reference/")])
+def test_each_word_of_a_generated_page_is_one_of_the_code_s(name: str) -> None:
+    """A replacement in the middle of a word makes one that nobody wrote."""
+    files = [*(ROOT / "src").rglob("*.py"), ROOT / "tools" / "reference.py"]
+    written = {word.lower() for file in files for word in WORD.findall(file.read_text())}
+    assert {word for word in WORD.findall(MADE[name]) if word.lower() not in written} == set()
+
+
+def test_the_page_of_the_pipeline_file_has_the_words_of_toml_and_none_of_python_s_types() -> None:
+    kinds = re.findall(
+        r"^- `[^`]+` \((.*?)(?:, (?:required|optional|default .*?))\)", MADE["reference/pipeline-file.md"], re.M
+    )
+    assert len(kinds) > 40
+    words = {word for kind in kinds for word in re.sub(r'"[^"]*"', "", kind).split()}
+    assert words <= {"text", "or", "table", "list", "of", "texts", "whole", "number", "true", "false"}
+
+
 def test_the_reference_has_no_page_that_nothing_makes() -> None:
     there = {str(path.relative_to(DOCS)) for path in (DOCS / "reference").iterdir()}
     assert there - WRITTEN_BY_HAND == {name for name in MADE if name.startswith("reference/")}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -142,7 +141,7 @@ def _pem_certificates(content: bytes) -> tuple[bytes, ...]:
             for label, body in _PEM_BLOCK.findall(_pem_text(content))
             if label.endswith("CERTIFICATE")
         )
-    except binascii.Error as error:
+    except ValueError as error:  # binascii's, or what is not ASCII at all
         raise StoreFaultError("content", f"has a PEM certificate that is damaged ({error})") from error
 
 

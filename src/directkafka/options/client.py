@@ -6,11 +6,12 @@ import logging
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
+from directkafka.options.mistakes import Mistakes
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
 from directkafka.options.sasl import SASL_SPECS, read_sasl
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, specs_of
+from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 
 __all__ = ["ClientOptions", "client_specs"]
@@ -195,17 +196,23 @@ class ClientOptions:
                 none, or a way to log in that is not supported.
         """
         given = Given.read(params, where=where, prefix=prefix)
-        _check_names(given, used_elsewhere, ignored)
+        mistakes = Mistakes()
+        _check_names(given, used_elsewhere, ignored, mistakes)
+        with mistakes.kept():
+            addresses = _read_addresses(given)
+        with mistakes.kept():
+            values = given.values(specs_of(cls))
+        security: dict[str, Any] = {}
+        with mistakes.kept():
+            protocol = given.value(SECURITY_PROTOCOL)
+            if protocol.endswith("SSL"):
+                security |= read_tls(given)
+            if protocol.startswith("SASL"):
+                security |= read_sasl(given)
+        mistakes.tell()
         # Kafka reads -1 as "leave the socket alone", which is what None says.
-        values = {name: one for name, one in given.values(specs_of(cls)).items() if one != -1}
-        protocol = given.value(SECURITY_PROTOCOL)
-        return cls(
-            bootstrap_servers=_read_addresses(given),
-            security_protocol=protocol,
-            **(read_tls(given) if protocol.endswith("SSL") else {}),
-            **(read_sasl(given) if protocol.startswith("SASL") else {}),
-            **values,
-        )
+        values = {name: one for name, one in values.items() if one != -1}
+        return cls(bootstrap_servers=addresses, security_protocol=protocol, **security, **values)
 
 
 def client_specs() -> tuple[OptionSpec, ...]:
@@ -223,21 +230,28 @@ def _read_addresses(given: Given) -> tuple[str, ...]:
 
 def _read_address(given: Given, address: str) -> str:
     found = _ADDRESS.fullmatch(address)
-    if found is None or not 0 < int(found[2]) < 2**16:
-        reason = f"expected host:port with a port from 1 to 65535, found {address!r}"
+    if found is None or not 0 < int(found[2]) < 2**16 or not _is_host(found[1]):
+        reason = f"expected host:port with a port from 1 to 65535, found {shown(address)}"
         raise given.error(BOOTSTRAP_SERVERS.name, reason)
     return f"{found[1]}:{found[2]}"
 
 
-def _check_names(given: Given, used_elsewhere: Collection[str], ignored: Mapping[str, str]) -> None:
+def _is_host(text: str) -> bool:
+    """Whether a host's name has parts of lengths that a resolver takes; an IPv6 address has brackets."""
+    return text.startswith("[") or all(0 < len(part) <= 63 for part in text.removesuffix(".").split("."))
+
+
+def _check_names(given: Given, used_elsewhere: Collection[str], ignored: Mapping[str, str], mistakes: Mistakes) -> None:
     known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]
     passed_over = []
     for name in sorted(set(given.texts).difference(known, used_elsewhere)):
         if name in REFUSED_CLIENT_NAMES:
-            raise given.error(name, REFUSED_CLIENT_NAMES[name])
+            mistakes.add(given.error(name, REFUSED_CLIENT_NAMES[name]))
+            continue
         if name not in ignored:
             reason = "is not a setting of any Kafka client"
-            raise given.error(name, reason + hint(name, [*known, *ignored]))
+            mistakes.add(given.error(name, reason + hint(name, [*known, *ignored])))
+            continue
         passed_over.append(f"{given.prefix}{name} ({ignored[name]})")
     if passed_over:
         logger.warning("ignored, because they mean nothing here: %s", "; ".join(passed_over))

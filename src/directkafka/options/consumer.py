@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, assert_never
@@ -12,7 +11,8 @@ from directkafka.offsets import Committed, Earliest, Latest, Position, TopicPart
 from directkafka.options.arguments import check_type, list_of
 from directkafka.options.client import ClientOptions
 from directkafka.options.source import AssignedPartitions, Strategy, TopicNames, TopicPattern
-from directkafka.options.spec import Given, OptionSpec
+from directkafka.options.spec import Given, OptionSpec, shown
+from directkafka.options.texts import fault_of_pattern, fault_of_topic
 
 __all__ = ["Assign", "ConsumerOptions", "ConsumerStrategy", "Subscribe", "SubscribePattern", "consumer_specs"]
 
@@ -158,17 +158,24 @@ def _read_strategy(given: ConsumerStrategy) -> Strategy:
             names = tuple(dict.fromkeys(list_of(str, given_topics, option="topics", wanted="names of topics")))
             if not all(names) or not names:
                 raise OptionError(option="topics", reason="names no topic to subscribe to")
+            _check_topics(names, option="topics")
             return TopicNames(names)
         case SubscribePattern(pattern):
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise OptionError(option="pattern", reason=f"{pattern!r} is no regular expression: {error}") from error
+            check_type(pattern, str, option="pattern", wanted="a regular expression as text")
+            if fault := fault_of_pattern(pattern):
+                raise OptionError(option="pattern", reason=f"{shown(pattern)} {fault}")
             return TopicPattern(pattern)
         case Assign(partitions):
             wanted = "a list of TopicPartition"
             chosen = tuple(dict.fromkeys(list_of(TopicPartition, partitions, option="partitions", wanted=wanted)))
             if not chosen:
                 raise OptionError(option="partitions", reason="names no partition to read")
+            _check_topics((one.topic for one in chosen), option="partitions")
             return AssignedPartitions(chosen)
     assert_never(given)
+
+
+def _check_topics(names: Iterable[str], *, option: str) -> None:
+    for name in names:
+        if fault := fault_of_topic(name):
+            raise OptionError(option=option, reason=fault)

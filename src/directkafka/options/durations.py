@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["duration_ms"]
+from directkafka.options.texts import decimal_number
 
-_DURATION: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
+__all__ = ["DURATION_MS_MAX", "duration_ms"]
+
+_DURATION: Final = re.compile(r"\s*([0-9.]+)\s*([a-z]+)\s*")
 _UNITS_MS: Final = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
     **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
@@ -16,10 +18,15 @@ _UNITS_MS: Final = {
     **dict.fromkeys(("d", "day", "days"), 86_400_000),
 }
 
+#: A hundred years. Python waits for no more than 292, and says so in its own words.
+DURATION_MS_MAX: Final = 100 * 365 * 86_400_000
+
 
 def duration_ms(text: str) -> int | None:
-    """A duration in milliseconds; None when the text is none."""
+    """A duration in milliseconds; None when the text is none, or one of more than a hundred years."""
     found = _DURATION.fullmatch(text)
-    if found is None or found[2] not in _UNITS_MS:
+    number = None if found is None else decimal_number(found[1])
+    if found is None or number is None or found[2] not in _UNITS_MS:
         return None
-    return round(float(found[1]) * _UNITS_MS[found[2]])
+    value = number * _UNITS_MS[found[2]]
+    return round(value) if value <= DURATION_MS_MAX else None

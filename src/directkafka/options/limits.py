@@ -8,7 +8,8 @@ from typing import Final
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options.spec import LONG_MAX, Given, OptionSpec, read_json
+from directkafka.options.spec import INT_MAX, LONG_MAX, Given, OptionSpec, read_json, shown
+from directkafka.options.texts import fault_of_topic, whole_number
 
 __all__ = ["LIMITS_BY_TOPIC", "NO_LIMITS", "NO_WAIT", "MinOffsets", "OffsetLimits", "read_limits_by_topic"]
 
@@ -76,13 +77,16 @@ def read_limits_by_topic(given: Given) -> tuple[dict[str, int], dict[TopicPartit
     if not given.has(LIMITS_BY_TOPIC):
         return topics, partitions
     for topic, limits in read_json(given, LIMITS_BY_TOPIC, _FORM).items():
+        if fault := fault_of_topic(topic):
+            raise given.error(LIMITS_BY_TOPIC.name, fault)
         if not isinstance(limits, dict):
             topics[topic] = _limit(given, topic, limits)
             continue
         for partition, limit in limits.items():
-            if not (partition.isdecimal() and partition.isascii()):
+            number = whole_number(partition)
+            if number is None or not 0 <= number <= INT_MAX:
                 raise _error(given, topic, limits)
-            partitions[TopicPartition(topic, int(partition))] = _limit(given, topic, limit)
+            partitions[TopicPartition(topic, number)] = _limit(given, topic, limit)
     return topics, partitions
 
 
@@ -94,4 +98,4 @@ def _limit(given: Given, topic: str, limit: object) -> int:
 
 
 def _error(given: Given, topic: str, found: object) -> OptionError:
-    return given.error(LIMITS_BY_TOPIC.name, f"expected {_FORM}; {topic!r} has {found!r}")
+    return given.error(LIMITS_BY_TOPIC.name, f"expected {_FORM}; {topic!r} has {shown(found)}")

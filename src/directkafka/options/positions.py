@@ -28,7 +28,8 @@ from directkafka.offsets import (
     TopicPartition,
 )
 from directkafka.options.durations import duration_ms
-from directkafka.options.spec import LONG_MAX, Given, OptionSpec, read_json
+from directkafka.options.spec import INT_MAX, LONG_MAX, Given, OptionSpec, read_json, shown
+from directkafka.options.texts import fault_of_topic, whole_number
 from directkafka.spark_conditions import (
     MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
     UnresolvedStartOffsetGreaterThanEndOffsetError,
@@ -158,10 +159,10 @@ def read_position(value: str | int | datetime, *, option: str) -> Position:
     found: Position | None = None
     if isinstance(value, str):
         found = _word_alone(value.strip().lower())
-    elif type(value) is int and value >= 0:
+    elif type(value) is int and 0 <= value <= LONG_MAX:
         found = Exact(value)
     if found is None:
-        reason = f"expected earliest, latest, -1000, -10 minutes, an offset or a datetime, found {value!r}"
+        reason = f"expected earliest, latest, -1000, -10 minutes, an offset or a datetime, found {shown(value)}"
         raise OptionError(option=option, reason=reason)
     return found
 
@@ -201,13 +202,14 @@ def _word(given: Given, spec: OptionSpec, text: str) -> Position:
         return Committed(_group(given, spec, word), otherwise)
     position = _word_alone(word)
     if position is None:
-        raise given.error(spec.name, f"expected {_OFFSET_FORMS}, found {text!r}")
+        raise given.error(spec.name, f"expected {_OFFSET_FORMS}, found {shown(text)}")
     return position
 
 
 def _word_alone(word: str) -> Position | None:
     if back := _OFFSETS_BACK.fullmatch(word):
-        return BeforeLatest(int(back[1]))
+        offsets = whole_number(back[1])
+        return None if offsets is None or offsets > LONG_MAX else BeforeLatest(offsets)
     duration = duration_ms(word[1:]) if word.startswith("-") else None
     return _ENDS.get(word) if duration is None else Ago(duration)
 
@@ -249,14 +251,17 @@ def _numbers(
 ) -> Iterator[tuple[TopicPartition, int]]:
     """The numbers of ``{"topic": {"partition": number}}``, one by one."""
     for topic, numbers in nested.items():
+        if fault := fault_of_topic(topic):
+            raise given.error(spec.name, fault)
         if not isinstance(numbers, dict):
-            raise given.error(spec.name, f"expected {form}; {topic!r} has {numbers!r}")
+            raise given.error(spec.name, f"expected {form}; {topic!r} has {shown(numbers)}")
         for partition, number in numbers.items():
             # bool is a subclass of int, and JSON's true is not a number.
             whole = type(number) is int and abs(number) <= LONG_MAX
-            if not (whole and partition.isdecimal() and partition.isascii()):
-                raise given.error(spec.name, f"expected {form}; {topic!r} has {numbers!r}")
-            yield TopicPartition(topic, int(partition)), number
+            index = whole_number(partition)
+            if not whole or index is None or not 0 <= index <= INT_MAX:
+                raise given.error(spec.name, f"expected {form}; {topic!r} has {shown(numbers)}")
+            yield TopicPartition(topic, index), number
 
 
 def _decode(given: Given, spec: OptionSpec, topic_partition: TopicPartition, offset: int) -> Position:

@@ -4,7 +4,6 @@ edge."""
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -14,9 +13,11 @@ from directkafka.offsets import Committed, Positions, TopicPartition
 from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.columns import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
 from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
+from directkafka.options.mistakes import Mistakes
 from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
 from directkafka.options.positions import POSITION_SPECS, read_positions
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, read_json, specs_of
+from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, read_json, shown, specs_of
+from directkafka.options.texts import fault_of_pattern, fault_of_topic
 
 __all__ = [
     "AssignedPartitions",
@@ -225,26 +226,39 @@ class SourceOptions:
 
         Raises:
             OptionError: a name that nobody knows or that is not supported, a value out of bounds,
-                none or several of the three strategies, or positions that contradict each other.
+                none or several of the three strategies, or positions that contradict each other;
+                all mistakes at once.
         """
         fallback = Given.read(defaults or {}, where=where).texts
         texts = {**fallback, **Given.read(options, where=where).texts}
         given = Given(texts=texts, where=where)
-        _check_names(given)
-        starting, ending = read_positions(given, streaming=streaming)
-        limits = _read_limits(given)
-        values = given.values(specs_of(cls))
-        _check_streaming_values(given, limits, values)
+        mistakes = Mistakes()
+        _check_names(given, mistakes)
+        with mistakes.kept():
+            starting, ending = read_positions(given, streaming=streaming)
+        with mistakes.kept():
+            limits = _read_limits(given)
+            values = given.values(specs_of(cls))
+            _check_streaming_values(given, limits, values)
+        with mistakes.kept():
+            strategy = _read_strategy(given)
+        with mistakes.kept():
+            columns = read_columns(given)
+        with mistakes.kept():
+            client = _read_client(given)
+        with mistakes.kept():
+            group_id = given.text(GROUP_ID) or None
+        mistakes.tell()
         committed = any(isinstance(one, Committed) for one in (starting.default, *starting.topics.values()))
         _warn(given, streaming=streaming, needs_group=committed)
         return cls(
-            strategy=_read_strategy(given),
+            strategy=strategy,
             limits=limits if streaming else NO_LIMITS,
-            columns=read_columns(given),
+            columns=columns,
             starting=starting,
             ending=ending,
-            client=_read_client(given),
-            group_id=given.text(GROUP_ID) or None,
+            client=client,
+            group_id=group_id,
             **values,
         )
 
@@ -285,14 +299,14 @@ def _read_client(given: Given) -> ClientOptions:
     return ClientOptions.from_kafka_params(params, where=given.where, prefix=CLIENT_PREFIX)
 
 
-def _check_names(given: Given) -> None:
+def _check_names(given: Given, mistakes: Mistakes) -> None:
     known = [spec.name for spec in source_specs()]
     lower_known = {name.lower() for name in known}
     for name in sorted(given.texts):
         if name not in lower_known and not name.startswith(CLIENT_PREFIX):
             client = [CLIENT_PREFIX + spec.name for spec in client_specs()]
             reason = "is not an option of this source" + hint(name, [*known, *client])
-            raise given.error(name, reason)
+            mistakes.add(given.error(name, reason))
 
 
 def _warn(given: Given, *, streaming: bool, needs_group: bool) -> None:
@@ -326,6 +340,9 @@ def _read_topic_names(given: Given) -> TopicNames:
     topics = tuple(dict.fromkeys(given.value(SUBSCRIBE)))
     if not topics:
         raise given.error(SUBSCRIBE.name, "names no topic to subscribe to")
+    for topic in topics:
+        if fault := fault_of_topic(topic):
+            raise given.error(SUBSCRIBE.name, fault)
     return TopicNames(topics)
 
 
@@ -333,11 +350,8 @@ def _read_pattern(given: Given) -> TopicPattern:
     pattern = given.text(SUBSCRIBE_PATTERN)
     if not pattern:
         raise given.error(SUBSCRIBE_PATTERN.name, "is empty; give a regular expression for topic names")
-    try:
-        re.compile(pattern)
-    except re.error as error:
-        reason = f"{pattern!r} is not a Python regular expression: {error}"
-        raise given.error(SUBSCRIBE_PATTERN.name, reason) from error
+    if fault := fault_of_pattern(pattern):
+        raise given.error(SUBSCRIBE_PATTERN.name, f"{shown(pattern)} {fault}")
     return TopicPattern(pattern)
 
 
@@ -345,8 +359,10 @@ def _read_assigned(given: Given) -> AssignedPartitions:
     form = 'JSON of partition numbers by topic: {"flights": [0, 1]}'
     partitions: set[TopicPartition] = set()
     for topic, numbers in read_json(given, ASSIGN, form).items():
-        if not isinstance(numbers, list) or not all(type(one) is int and one >= 0 for one in numbers):
-            raise given.error(ASSIGN.name, f"expected {form}; {topic!r} has {numbers!r}")
+        if fault := fault_of_topic(topic):
+            raise given.error(ASSIGN.name, fault)
+        if not isinstance(numbers, list) or not all(type(one) is int and 0 <= one <= INT_MAX for one in numbers):
+            raise given.error(ASSIGN.name, f"expected {form}; {topic!r} has {shown(numbers)}")
         partitions.update(TopicPartition(topic, one) for one in numbers)
     if not partitions:
         raise given.error(ASSIGN.name, "names no partition to assign")

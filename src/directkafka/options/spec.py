@@ -9,7 +9,6 @@ that the parser reads.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
@@ -17,8 +16,11 @@ from typing import Any, Final, Literal
 from directkafka.errors import OptionError
 from directkafka.options.arguments import check_type
 from directkafka.options.durations import duration_ms
+from directkafka.options.mistakes import Mistakes
+from directkafka.options.texts import TEXT_BYTES_MAX, decimal_number, fault_of_text, whole_number
+from directkafka.plain_text import cut
 
-__all__ = ["Given", "OptionSpec", "Secret", "option", "read_json", "specs_of"]
+__all__ = ["Given", "OptionSpec", "Secret", "option", "read_json", "shown", "specs_of"]
 
 Kind = Literal["integer", "number", "duration", "boolean", "text", "list", "choice", "secret", "json"]
 Scope = Literal["streaming and batch", "streaming", "batch"]
@@ -28,8 +30,8 @@ Scope = Literal["streaming and batch", "streaming", "batch"]
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
-_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]+")
-_NUMBER = re.compile(r"[0-9]+(\.[0-9]+)?")
+#: How much of a wrong value a message shows, in characters.
+_SHOWN_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class OptionSpec:
         default: what counts when it is not given, as text for the reference page; empty when
             nothing does.
         minimum, maximum: bounds of an integer, both inclusive.
+        bytes_max: of a text.
         choices: the texts a choice may have; any case is taken.
         aliases: other names for the same thing, from librdkafka.
         scope: which reads it is for.
@@ -71,6 +74,7 @@ class OptionSpec:
     default: str = ""
     minimum: int = 0
     maximum: int = LONG_MAX
+    bytes_max: int = TEXT_BYTES_MAX
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     scope: Scope = "streaming and batch"
@@ -79,7 +83,9 @@ class OptionSpec:
         """What a value must look like, for messages and for the reference page."""
         if self.kind == "integer":
             return f"a whole number from {self.minimum} to {self.maximum}"
-        return "one of " + ", ".join(self.choices) if self.kind == "choice" else _EXPECTED[self.kind]
+        if self.kind == "choice":
+            return "one of " + ", ".join(filter(None, self.choices)) + (", or empty" if "" in self.choices else "")
+        return _EXPECTED[self.kind]
 
 
 _EXPECTED: Final[dict[Kind, str]] = {
@@ -130,16 +136,22 @@ class Given:
         """Lower the names' case and make texts of values such as ``10`` or ``False``.
 
         Raises:
-            OptionError: what is given has no names, or two names differ in case only.
+            OptionError: what is given has no names, two names differ in case only, or a text is none that a name, a
+                path or an address could be.
         """
         check_type(values, Mapping, option=where or "options", wanted="settings by name")
         texts: dict[str, str] = {}
+        mistakes = Mistakes()
         for name, value in values.items():
+            check_type(name, str, option=where or "options", wanted="settings by name")
             lowered = name.lower()
             if lowered in texts:
                 reason = "is given twice, in different case; names are case-insensitive"
-                raise OptionError(option=prefix + name, reason=reason, where=where)
-            texts[lowered] = str(value).lower() if isinstance(value, bool) else str(value)
+                mistakes.add(OptionError(option=prefix + name, reason=reason, where=where))
+            texts[lowered] = _text(value)
+            if fault := fault_of_text(name) or fault_of_text(texts[lowered]):
+                mistakes.add(OptionError(option=prefix + name, reason=fault, where=where))
+        mistakes.tell()
         return cls(texts=texts, where=where, prefix=prefix)
 
     def has(self, spec: OptionSpec) -> bool:
@@ -151,13 +163,30 @@ class Given:
         return next((one for one in (spec.name, *spec.aliases) if one.lower() in self.texts), None)
 
     def text(self, spec: OptionSpec) -> str:
-        """The option's text without surrounding blanks; empty when it is not given."""
+        """The option's text without surrounding blanks; empty when it is not given.
+
+        Raises:
+            OptionError: it is longer than such a text may be.
+        """
         name = self.name_of(spec)
-        return "" if name is None else self.texts[name.lower()].strip()
+        text = "" if name is None else self.texts[name.lower()].strip()
+        if spec.kind in ("text", "secret") and (fault := fault_of_text(text, bytes_max=spec.bytes_max)):
+            raise self.error(name or spec.name, fault)
+        return text
 
     def values(self, specs: Mapping[str, OptionSpec]) -> dict[str, Any]:
-        """The values of those options that are given, by field name."""
-        return {name: self.value(spec) for name, spec in specs.items() if self.has(spec)}
+        """The values of those options that are given, by field name.
+
+        Raises:
+            OptionError: as :meth:`value`; all that are wrong at once.
+        """
+        values, mistakes = {}, Mistakes()
+        for name, spec in specs.items():
+            with mistakes.kept():
+                if self.has(spec):
+                    values[name] = self.value(spec)
+        mistakes.tell()
+        return values
 
     def value(self, spec: OptionSpec) -> Any:
         """The option's value, or its default, of the type that its kind stands for.
@@ -185,17 +214,15 @@ class Given:
         return error_type(option=self.prefix + name, reason=reason, where=self.where)
 
     def _number(self, spec: OptionSpec, text: str) -> int | float:
-        if spec.kind == "number" and _NUMBER.fullmatch(text):
-            return float(text)
-        # Not int(text): that takes "1_000" and digits of other scripts, which neither Kafka nor
-        # Spark does.
-        if spec.kind == "integer" and _WHOLE_NUMBER.fullmatch(text) and spec.minimum <= int(text) <= spec.maximum:
-            return int(text)
-        raise self._unexpected(spec, text)
+        found = decimal_number(text) if spec.kind == "number" else whole_number(text)
+        if found is None or (spec.kind == "integer" and not spec.minimum <= found <= spec.maximum):
+            raise self._unexpected(spec, text)
+        return found
 
     def _duration(self, spec: OptionSpec, text: str) -> int:
         # A number alone is milliseconds, as in Spark's own options of this kind.
-        found = int(text) if _WHOLE_NUMBER.fullmatch(text) else duration_ms(text.lower())
+        found = whole_number(text)
+        found = duration_ms(text.lower()) if found is None else found
         if found is not None and spec.minimum <= found <= spec.maximum:
             return found
         raise self._unexpected(spec, text)
@@ -209,7 +236,22 @@ class Given:
         raise self._unexpected(spec, text)
 
     def _unexpected(self, spec: OptionSpec, text: str) -> OptionError:
-        return self.error(self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {text!r}")
+        return self.error(self.name_of(spec) or spec.name, f"expected {spec.expected()}, found {shown(text)}")
+
+
+def shown(value: object) -> str:
+    """A wrong value in a message, as Python writes it; a long one is cut."""
+    try:
+        return cut(repr(value), _SHOWN_MAX)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        return f"a {type(value).__name__} of too many digits"
+
+
+def _text(value: object) -> str:
+    """A value as text; one that is no option's at all, such as a number of 10,000 digits, as what is none either."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return hex(value) if isinstance(value, int) and abs(value) > LONG_MAX else str(value)
 
 
 def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
@@ -222,6 +264,8 @@ def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
         value = json.loads(given.text(spec))
     except ValueError as error:
         raise given.error(spec.name, f"expected {form}; not JSON: {error}") from error
+    except RecursionError:
+        raise given.error(spec.name, f"expected {form}; the JSON is nested too deep") from None
     if not isinstance(value, dict):
-        raise given.error(spec.name, f"expected {form}, found {given.text(spec)!r}")
+        raise given.error(spec.name, f"expected {form}, found {shown(value)}")
     return value

@@ -16,6 +16,8 @@ __all__ = ["TLS_SPECS", "KeyStore", "TrustStore", "read_tls"]
 StoreType = Literal["PEM", "JKS", "PKCS12"]
 
 _STORE_TYPES: Final = ("PEM", "JKS", "PKCS12")
+#: Most bytes of a certificate's or a key's text.
+_PEM_BYTES_MAX: Final = 2**20
 _STORE_TYPE_DOC = "JKS and PKCS12 name the same: the file's content says which of the two it is, as in Java."
 
 TRUSTSTORE_TYPE: Final = OptionSpec(
@@ -39,6 +41,7 @@ TRUSTSTORE_PASSWORD: Final = OptionSpec(
 TRUSTSTORE_CERTIFICATES: Final = OptionSpec(
     name="ssl.truststore.certificates",
     kind="text",
+    bytes_max=_PEM_BYTES_MAX,
     doc="The certificates that are trusted themselves, as PEM; needs ssl.truststore.type PEM.",
 )
 KEYSTORE_TYPE: Final = OptionSpec(
@@ -61,11 +64,13 @@ KEYSTORE_PASSWORD: Final = OptionSpec(
 KEYSTORE_KEY: Final = OptionSpec(
     name="ssl.keystore.key",
     kind="secret",
+    bytes_max=_PEM_BYTES_MAX,
     doc="This client's private key itself, as PEM; needs ssl.keystore.type PEM and ssl.keystore.certificate.chain.",
 )
 KEYSTORE_CHAIN: Final = OptionSpec(
     name="ssl.keystore.certificate.chain",
     kind="text",
+    bytes_max=_PEM_BYTES_MAX,
     doc="This client's certificate and those that signed it, as PEM, beside ssl.keystore.key.",
 )
 KEY_PASSWORD: Final = OptionSpec(

@@ -104,16 +104,17 @@ class Pipeline:
         """A pipeline from its file.
 
         Raises:
-            OptionError: the file has a mistake; the message names file, place and remedy.
+            OptionError: the file has mistakes; the message names file, place and remedy of each.
         """
         spec = load(path)
+        sinks, dead_letters = spec.sinks()
         try:
             return cls(
                 spec.pipeline.name,
                 source=spec.source_options(),
                 transform=_transform_of(spec),
-                sinks=spec.sinks(),
-                dead_letters=spec.dead_letters.build() if spec.dead_letters is not None else None,
+                sinks=sinks,
+                dead_letters=dead_letters,
                 trigger=spec.pipeline.trigger,
                 engine=spec.pipeline.engine,
                 checkpoint=spec.pipeline.checkpoint,

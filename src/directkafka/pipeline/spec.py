@@ -6,28 +6,28 @@ nearest right one, a ``${NAME}`` that the environment does not have with its nam
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
-from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
+from directkafka.options import SourceOptions
 from directkafka.options.durations import duration_ms
-from directkafka.pipeline.sink_sections import SINK_SECTIONS, AnySinkSection, Section, SinkSection
+from directkafka.options.mistakes import Mistakes
+from directkafka.options.spec import LONG_MAX, shown
+from directkafka.pipeline.file_mistakes import option_errors
+from directkafka.pipeline.sink_sections import AnySinkSection, Section
+from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
 from directkafka.stores.base import Sink
 
 __all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
 
 _TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
@@ -45,7 +45,7 @@ def check_name(name: str) -> None:
         OptionError: it is such a name.
     """
     if re.fullmatch(NAME_PATTERN, name) is None:
-        raise OptionError(option="name", reason=f"{name!r} does not match {NAME_PATTERN}")
+        raise OptionError(option="name", reason=f"{shown(name)} does not match {NAME_PATTERN}")
     if name.endswith(_REPLAY):
         reason = f"{name!r} is what the replays of {name.removesuffix(_REPLAY)!r} are called: choose another ending"
         raise OptionError(option="name", reason=reason)
@@ -110,12 +110,16 @@ class PipelineSpec(Section):
     sink: list[AnySinkSection] = Field(min_length=1)
     spark: SparkSection = SparkSection()
     dead_letters: AnySinkSection | None = None
-    _path: Path = PrivateAttr(default=Path())
+    _file: TomlFile = PrivateAttr(default=TomlFile(path=Path(), content={}, lines={}))
 
     @property
     def path(self) -> Path:
         """Where it was read from, for finding Python modules beside it."""
-        return self._path
+        return self._file.path
+
+    def where(self, *place: str) -> str:
+        """File and line of a name."""
+        return self._file.where(*place)
 
     @property
     def trigger(self) -> Trigger:
@@ -126,12 +130,34 @@ class PipelineSpec(Section):
         """The data source's options as texts, as Spark would pass them."""
         return {name: _text(value) for name, value in self.source.items()}
 
-    def sinks(self) -> dict[str, list[Sink]]:
-        """The sinks of each output of the transform."""
+    def sinks(self) -> tuple[dict[str, list[Sink]], Sink | None]:
+        """The sinks of each output of the transform, and the one of the dead letters.
+
+        Raises:
+            OptionError: what the sections say makes no sense together; with the source's mistakes, if it has any.
+        """
         sinks: dict[str, list[Sink]] = {}
-        for one in self.sink:
-            sinks.setdefault(one.source_output, []).append(one.build())
-        return sinks
+        letters: Sink | None = None
+        mistakes = Mistakes()
+        for number, one in enumerate(self.sink):
+            with mistakes.kept(self.where("sink", str(number))):
+                sinks.setdefault(one.source_output, []).append(one.build())
+        if self.dead_letters is not None:
+            with mistakes.kept(self.where("dead_letters")):
+                letters = self.dead_letters.build()
+        if mistakes:
+            _look_at_source(self.source, mistakes, where=self.where("source"))
+            raise mistakes.together()
+        return sinks, letters
+
+
+#: The models of the file's sections, by name; the empty one is the file. Those of sinks are found by their type.
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "": PipelineSpec,
+    "pipeline": PipelineSection,
+    "spark": SparkSection,
+    "transform": TransformSection,
+}
 
 
 def load(path: str | Path, environment: Mapping[str, str] | None = None) -> PipelineSpec:
@@ -142,28 +168,39 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         environment: values for ``${NAME}``; the process's own by default.
 
     Raises:
-        OptionError: no such file, not TOML, a name that is unknown or missing, a value of a wrong type.
+        OptionError: no such file, not TOML, a name that is unknown or missing, a value of a wrong type. All mistakes
+            are told at once.
     """
-    path = Path(path)
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise OptionError(option=str(path), reason=f"the file cannot be read ({error.strerror})") from error
-    except tomllib.TOMLDecodeError as error:
-        raise OptionError(option=str(path), reason=f"the file is not TOML: {error}") from error
-    except UnicodeDecodeError as error:
-        raise OptionError(option=str(path), reason=f"the file is not UTF-8 text: byte {error.start}") from error
-    resolved = _substitute(content, os.environ if environment is None else environment, (), str(path))
+    file = read_file(path)
+    mistakes = Mistakes()
+    resolved = substituted(file, os.environ if environment is None else environment, mistakes)
     try:
         spec = PipelineSpec.model_validate(resolved)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False)
-        # A misspelt name is found twice, as unknown and as missing; the first of the two says more.
-        first = min(found, key=lambda one: one["type"] != "extra_forbidden")
-        raise _option_error(first, resolved, str(path)) from None
-    spec._path = path
-    parse_trigger(spec.pipeline.trigger, where=str(path))
+        for one in option_errors(error, resolved, file, _SECTIONS):
+            mistakes.add(one)
+        spec = None
+    if spec is not None:
+        spec._file = file
+        with mistakes.kept():
+            parse_trigger(spec.pipeline.trigger, where=file.where("pipeline", "trigger"))
+    if spec is None or mistakes:
+        _look_at_source(resolved.get("source"), mistakes, where=file.where("source"))
+        raise mistakes.together()
     return spec
+
+
+def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:
+    """Add the mistakes of the source's options, which count for nothing else here: a pipeline reads them itself.
+
+    Args:
+        section: what the file has.
+        mistakes: gets them.
+        where: file and line of the section.
+    """
+    if isinstance(section, dict) and all(isinstance(one, str | int) for one in section.values()):
+        with mistakes.kept():
+            SourceOptions.parse({name: _text(value) for name, value in section.items()}, streaming=True, where=where)
 
 
 def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigger:
@@ -177,20 +214,20 @@ def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigg
     if isinstance(trigger, str):
         return Interval(parse_duration_ms(trigger, option="trigger", where=where))
     if not isinstance(trigger, Mapping):
-        raise OptionError(option="trigger", where=where, reason=f"{_TRIGGER_FORMS}, found {trigger!r}")
+        raise OptionError(option="trigger", where=where, reason=f"{_TRIGGER_FORMS}, found {shown(trigger)}")
     if set(trigger) == {"delay"}:
         return Delay(parse_duration_ms(trigger["delay"], option="trigger.delay", where=where))
     if set(trigger) == {"records", "at_most"}:
         records = trigger["records"]
-        if not isinstance(records, int) or isinstance(records, bool) or records < 1:
+        if not isinstance(records, int) or isinstance(records, bool) or not 1 <= records <= LONG_MAX:
             raise OptionError(
-                option="trigger.records", where=where, reason=f"expected a whole number above 0, found {records!r}"
+                option="trigger.records", where=where, reason=f"expected a whole number above 0, found {shown(records)}"
             )
         return Backlog(records, parse_duration_ms(trigger["at_most"], option="trigger.at_most", where=where))
     raise OptionError(
         option="trigger",
         where=where,
-        reason=f"{_TRIGGER_FORMS}, found the keys {', '.join(sorted(trigger)) or 'none'}",
+        reason=f"{_TRIGGER_FORMS}, found the keys {', '.join(sorted(map(str, trigger))) or 'none'}",
     )
 
 
@@ -203,117 +240,10 @@ def parse_duration_ms(text: object, *, option: str, where: str = "") -> int:
     found = duration_ms(text) if isinstance(text, str) else None
     if found is None:
         raise OptionError(
-            option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {text!r}'
+            option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {shown(text)}'
         )
     return found
 
 
 def _text(value: str | int | bool) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _substitute(value: Any, environment: Mapping[str, str], place: tuple[str, ...], where: str) -> Any:
-    if isinstance(value, dict):
-        return {name: _substitute(one, environment, (*place, name), where) for name, one in value.items()}
-    if isinstance(value, list):
-        return [_substitute(one, environment, (*place, str(i)), where) for i, one in enumerate(value)]
-    if not isinstance(value, str):
-        return value
-
-    def from_environment(found: re.Match[str]) -> str:
-        if found[1] not in environment:
-            raise OptionError(
-                option=".".join(place),
-                where=where,
-                reason=f"the environment variable {found[1]} is not set; export it or write the value here",
-            )
-        return environment[found[1]]
-
-    return _VARIABLE.sub(from_environment, value)
-
-
-def _option_error(first: ErrorDetails, content: Mapping[str, Any], where: str) -> OptionError:
-    """pydantic's first finding in the words of the file; values are never repeated, they may be secrets."""
-    place, value = _place(first["loc"], content)
-    if first["type"] == "missing":
-        place = (*place, str(first["loc"][-1]))
-    option = ".".join(place) or "file"
-    if first["type"].startswith("union_tag"):
-        return _unknown_type(place, value, where)
-    if first["type"] == "extra_forbidden":
-        known = _names_at(first["loc"], place[:-1])
-        nearest = difflib.get_close_matches(place[-1], known, n=1)
-        hint = f"did you mean {nearest[0]!r}" if nearest else f"known are {', '.join(known)}"
-        return OptionError(option=option, where=where, reason=f"no such name; {hint}")
-    if first["type"] == "missing":
-        return OptionError(option=option, where=where, reason=f"{_kind(first['loc'])} is missing")
-    reason = str(first["msg"]).removeprefix("Value error, ")
-    if place[0] in ("source", "spark") and len(place) > 1 and isinstance(value, Mapping):
-        reason = f'a name with dots needs quotes: write "{".".join((place[-1], *_dotted(value)))}" = ...'
-    elif place == ("sink",) and isinstance(value, Mapping):
-        reason = "write [[sink]], in two brackets: there may be several"
-    elif first["type"].endswith("_type"):
-        reason += f", found {_TOML_TYPES.get(type(value), type(value).__name__)}"
-    return OptionError(option=option, where=where, reason=reason)
-
-
-_TOML_TYPES = {
-    str: "a string",
-    int: "an integer",
-    float: "a float",
-    bool: "a boolean",
-    dict: "a table",
-    list: "an array",
-}
-
-
-def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ...], Any]:
-    """The part of pydantic's location that stands in the file, and what stands there.
-
-    Behind it pydantic names the alternatives of a union, which mean nothing to a reader, or what is missing.
-    """
-    place: list[str] = []
-    for part in location:
-        if part in SINK_SECTIONS and isinstance(content, Mapping) and content.get("type") == part:
-            continue
-        try:
-            content = content[part]
-        except (KeyError, TypeError):
-            break
-        place.append(str(part))
-    return tuple(place), content
-
-
-def _kind(location: tuple[int | str, ...]) -> str:
-    if len(location) > 1:
-        return "this name"
-    return "the section [[sink]]" if location == ("sink",) else f"the section [{location[0]}]"
-
-
-def _dotted(value: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names that an unquoted name with dots was taken apart into."""
-    name, inner = next(iter(value.items()), ("...", None))
-    return (name, *(_dotted(inner) if isinstance(inner, Mapping) else ()))
-
-
-def _names_at(location: tuple[int | str, ...], place: tuple[str, ...]) -> list[str]:
-    """The names that a section may have, by its place in the file; a sink's by its type."""
-    sink = next((SINK_SECTIONS[str(part)] for part in location if part in SINK_SECTIONS), SinkSection)
-    sections: dict[str, type[BaseModel]] = {
-        "pipeline": PipelineSection,
-        "spark": SparkSection,
-        "transform": TransformSection,
-        "sink": sink,
-        "dead_letters": sink,
-    }
-    model = sections[place[0]] if place else PipelineSpec
-    return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _unknown_type(place: tuple[str, ...], section: Any, where: str) -> OptionError:
-    option, known = ".".join((*place, "type")), ", ".join(map(repr, SINK_SECTIONS))
-    if "type" not in section:
-        return OptionError(option=option, where=where, reason=f"this name is missing; expected one of {known}")
-    nearest = difflib.get_close_matches(str(section["type"]), SINK_SECTIONS, n=1)
-    hint = f"; did you mean {nearest[0]!r}" if nearest else ""
-    return OptionError(option=option, where=where, reason=f"expected one of {known}, found {section['type']!r}{hint}")

@@ -294,8 +294,16 @@ class DeltaStore:
                 )
 
     def _read_entry(self, pipeline: str, number: int) -> LedgerEntry:
-        document = json.loads(self._entry_path(pipeline, number).read_bytes())
-        return check_format(entry_from_json(document), store=self.label)
+        content = self._entry_path(pipeline, number).read_bytes()
+        try:
+            entry = entry_from_json(json.loads(content))
+        except (ValueError, RecursionError) as error:
+            raise SchemaMismatchError(
+                store=self.label,
+                sink=f"the ledger entry of pipeline {pipeline!r}",
+                detail=f"{number:019d}.json cannot be read ({error}); restore it from a backup",
+            ) from error
+        return check_format(entry, store=self.label)
 
     def _write_entry(self, number: int, entry: LedgerEntry) -> None:
         target = self._entry_path(entry.pipeline, number)

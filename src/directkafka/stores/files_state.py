@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.stores.base import LedgerEntry
-from directkafka.stores.ledger import check_format, entry_from_json, entry_to_json
+from directkafka.stores.ledger import check_fields, check_format, entry_from_json, entry_to_json
 
 __all__ = [
     "LOG_FORMAT_VERSION",
@@ -162,22 +163,23 @@ def entry_from_bytes(content: bytes, *, store: str) -> Entry:
     Raises:
         SchemaMismatchError: the entry is of a newer format, or is no entry.
     """
-    document = _document(content, store=store)
-    match document["kind"]:
-        case "fence":
-            fields = ("pipeline", "generation", "driver")
-            return Fence(**{name: document[name] for name in fields})
-        case "columns":
-            return TableColumns(table=document["table"], columns=_table_from_json(document["columns"]))
-        case "batch":
-            return BatchAdded(
-                commit_id=document["commit_id"],
-                entry=check_format(entry_from_json(document["entry"]), store=store),
-                files={
-                    table: tuple(DataFile(name=name, rows=rows, bytes=size) for name, rows, size in added)
+    with _readable(store):
+        document = _document(content, store=store)
+        match document["kind"]:
+            case "fence":
+                values = {name: document[name] for name in ("pipeline", "generation", "driver")}
+                return check_fields(Fence(**values))
+            case "columns":
+                return check_fields(
+                    TableColumns(table=document["table"], columns=_table_from_json(document["columns"]))
+                )
+            case "batch":
+                files = {
+                    table: tuple(check_fields(DataFile(name=name, rows=rows, bytes=size)) for name, rows, size in added)
                     for table, added in document["files"].items()
-                },
-            )
+                }
+                entry = check_format(entry_from_json(document["entry"]), store=store)
+                return check_fields(BatchAdded(commit_id=document["commit_id"], entry=entry, files=files))
     raise SchemaMismatchError(store=store, sink="the log", detail=f"unknown kind of entry {document['kind']!r}")
 
 
@@ -210,18 +212,31 @@ def state_from_bytes(content: bytes, *, store: str) -> LogState:
     Raises:
         SchemaMismatchError: the checkpoint is of a newer format.
     """
-    document = _document(content, store=store)
-    pipelines = {
-        name: PipelineState(
-            generation=one["generation"],
-            driver=one["driver"],
-            commit_id=one["commit_id"],
-            entry=None if one["entry"] is None else check_format(entry_from_json(one["entry"]), store=store),
-        )
-        for name, one in document["pipelines"].items()
-    }
-    tables = {name: _table_from_json(one) for name, one in document["tables"].items()}
-    return LogState(next_slot=document["next_slot"], pipelines=pipelines, tables=tables)
+    with _readable(store):
+        document = _document(content, store=store)
+        pipelines = {
+            name: check_fields(
+                PipelineState(
+                    generation=one["generation"],
+                    driver=one["driver"],
+                    commit_id=one["commit_id"],
+                    entry=None if one["entry"] is None else check_format(entry_from_json(one["entry"]), store=store),
+                )
+            )
+            for name, one in document["pipelines"].items()
+        }
+        tables = {name: _table_from_json(one) for name, one in document["tables"].items()}
+        return check_fields(LogState(next_slot=document["next_slot"], pipelines=pipelines, tables=tables))
+
+
+@contextmanager
+def _readable(store: str) -> Iterator[None]:
+    """Whatever is wrong with a document is an error that says so: another program may have written the file."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        detail = f"an entry cannot be read ({type(error).__name__}: {error}); restore it from a backup"
+        raise SchemaMismatchError(store=store, sink="the log", detail=detail) from error
 
 
 _KINDS: Final[dict[type, str]] = {Fence: "fence", TableColumns: "columns", BatchAdded: "batch"}
@@ -232,11 +247,8 @@ def _line(document: Mapping[str, Any]) -> bytes:
 
 
 def _document(content: bytes, *, store: str) -> dict[str, Any]:
-    try:
-        document: dict[str, Any] = json.loads(content)
-        version = document["format_version"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise SchemaMismatchError(store=store, sink="the log", detail=f"an entry cannot be read: {error}") from error
+    document: dict[str, Any] = json.loads(content)
+    version = document["format_version"]
     if version > LOG_FORMAT_VERSION:
         raise SchemaMismatchError(
             store=store,
@@ -257,5 +269,8 @@ def _table_to_json(table: TableState) -> dict[str, Any]:
 
 
 def _table_from_json(document: Mapping[str, Any]) -> TableState:
-    schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
-    return TableState(format=document["format"], schema=schema)
+    try:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(document["schema"])))
+    except OSError as error:  # Arrow's word for bytes that end too early
+        raise ValueError(f"its schema cannot be read: {error}") from error
+    return check_fields(TableState(format=document["format"], schema=schema))

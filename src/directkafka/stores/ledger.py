@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
@@ -15,6 +15,7 @@ from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
 
 __all__ = [
     "check_count",
+    "check_fields",
     "check_format",
     "check_stands",
     "check_successor",
@@ -28,6 +29,11 @@ __all__ = [
     "with_counts",
 ]
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Checked = TypeVar("Checked", bound="DataclassInstance")
+
 
 def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, Any]]:
     """One object per partition, sorted, so that equal progress is equal JSON."""
@@ -36,7 +42,7 @@ def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, An
 
 def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
     """The reverse of :func:`progress_to_json`."""
-    return tuple(sorted(PartitionProgress(**item) for item in items))
+    return tuple(sorted(check_fields(PartitionProgress(**item)) for item in items))
 
 
 def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
@@ -45,11 +51,32 @@ def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
-    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it."""
-    known = {field.name for field in fields(LedgerEntry)}
-    values = {name: value for name, value in document.items() if name in known}
-    is_known = document["format_version"] <= FORMAT_VERSION
-    return LedgerEntry(**values | {"progress": progress_from_json(document["progress"]) if is_known else ()})
+    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it.
+
+    Raises:
+        ValueError: it is no entry.
+    """
+    try:
+        known = {field.name for field in fields(LedgerEntry)}
+        values = {name: value for name, value in document.items() if name in known}
+        is_known = document["format_version"] <= FORMAT_VERSION
+        progress = progress_from_json(document["progress"]) if is_known else ()
+        return check_fields(LedgerEntry(**values | {"progress": progress}))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no ledger entry ({type(error).__name__}: {error})") from error
+
+
+def check_fields(value: Checked) -> Checked:
+    """Refuse a value of a dataclass that was made of a document with a field of another type; returns the value.
+
+    Raises:
+        TypeError: names the first such field.
+    """
+    for one in fields(value):
+        found = type(getattr(value, one.name)).__name__
+        if one.type in ("int", "str") and found != one.type:
+            raise TypeError(f"{one.name} is of type {found}")
+    return value
 
 
 def describe_entry(entry: LedgerEntry | None) -> str:

@@ -170,12 +170,94 @@ def test_a_variable_in_a_list_is_replaced_and_a_dollar_alone_stays(tmp_path: Pat
     assert load(path, ENVIRONMENT).sink[0].key == ["broker:9092", "$x", "${}"]
 
 
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("$${KAFKA}", "${KAFKA}"),
+        ("$$${KAFKA}", "$broker:9092"),
+        ("$$$${KAFKA}", "$${KAFKA}"),
+        ("a$${NOT_SET}b${KAFKA}", "a${NOT_SET}bbroker:9092"),
+        # What was written before there was a way to write it stays as it was.
+        ("$$ $x $1 ${} ${1} ^air$ {KAFKA} $$x ${a.b}", "$$ $x $1 ${} ${1} ^air$ {KAFKA} $$x ${a.b}"),
+    ],
+)
+def test_two_dollars_before_a_brace_are_one_and_no_variable(tmp_path: Path, written: str, read: str) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD.replace("SELECT 1", f"SELECT '{written}'"))
+    assert load(path, ENVIRONMENT).transform.sql == f"SELECT '{read}'"
+
+
+def test_all_mistakes_of_a_file_are_told_with_their_lines(tmp_path: Path) -> None:
+    """One in each section, and one that the model finds, one of the source's table, one variable that is not set."""
+    path = tmp_path / "flights.toml"
+    wrong = (
+        GOOD.replace("[pipeline]", '[pipeline]\ntriger = "1s"')
+        .replace("subscribe", 'startingOffset = "latest"\nsubscribe')
+        .replace('type = "postgres"', 'type = "postgres"\nmoed = "append"')
+        .replace("SELECT 1", "SELECT ${NOT_SET}")
+    )
+    path.write_text(wrong + '[[sink]]\ntype = "sqlite"\ntabel = "t"\n')
+    with pytest.raises(OptionError) as raised:
+        load(path, ENVIRONMENT)
+    lines = str(raised.value).splitlines()
+    at = {line.split("'")[1]: int(line.partition(", line ")[2].split(":")[0]) for line in lines}
+    text = path.read_text().splitlines()
+    assert at.keys() == {
+        "transform.sql", "pipeline.triger", "sink.0.moed", "sink.1.tabel", "sink.1.path", "startingoffset"
+    }  # fmt: skip
+    assert "triger" in text[at["pipeline.triger"] - 1]
+    assert "NOT_SET" in text[at["transform.sql"] - 1]
+    assert "moed" in text[at["sink.0.moed"] - 1]
+    assert "tabel" in text[at["sink.1.tabel"] - 1]
+    assert text[at["sink.1.path"] - 1] == "[[sink]]", "what is missing is missing in its table"
+    assert text[at["startingoffset"] - 1] == "[source]"
+    assert all("did you mean" in line for line in lines if "triger" in line or "moed" in line)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_sinks_that_make_no_sense_are_told_together_with_the_source(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    sinks = (
+        GOOD.replace('table = "flights"', 'table = "a.b.c"') + '[[sink]]\ntype = "postgres"\ndsn = "x"\ntable = ""\n'
+    )
+    path.write_text(sinks.replace('table = ""', 'table = "t"\nmode = "merge"').replace("50000", '"many"'))
+    with pytest.raises(OptionError) as raised:
+        load(path, ENVIRONMENT).sinks()
+    assert [part in str(raised.value) for part in ("a.b.c", "key", "maxOffsetsPerTrigger")] == [True] * 3
+    assert ", line 13" in str(raised.value), "of the sink"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a." * 5_000 + "b = 1", "nested"),
+        ("x = " + "[" * 5_000 + "]" * 5_000, "nested"),
+        ("x = " + "9" * 5_000, "not TOML"),
+        ("x = 1\nx = 2", "not TOML"),
+    ],
+)
+def test_what_no_parser_takes_is_told(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(text)
+    with pytest.raises(OptionError, match=said):
+        load(path, ENVIRONMENT)
+
+
+@pytest.mark.parametrize("old", ['name = "fl', "SELECT", 'table = "fl', 'subscribe = "fl', 'dsn = "'])
+def test_a_nul_is_told_wherever_it_stands(tmp_path: Path, old: str) -> None:
+    assert "NUL" in str(mistake(tmp_path, old, old + "\\u0000"))
+
+
+def test_a_file_s_name_may_be_wrong_too() -> None:
+    with pytest.raises(OptionError, match="NUL"):
+        load("a\0b", ENVIRONMENT)
+
+
 def test_a_value_from_the_environment_is_not_looked_into_again(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
     path.write_text(GOOD)
-    assert load(path, {"KAFKA": "${PASSWORD}", "PASSWORD": "x"}).source_options()["kafka.bootstrap.servers"] == (
-        "${PASSWORD}"
-    )
+    dsn = load(path, {"KAFKA": "broker:9092", "PASSWORD": "${KAFKA}"}).sink[0].dsn
+    assert dsn == "host=db password=${KAFKA}"
 
 
 def test_a_syntax_error_is_told_with_its_line(tmp_path: Path) -> None:

@@ -1,0 +1,81 @@
+"""Texts that others write, before they are numbers and names: what no number and no name can be is told at once.
+
+Without these bounds such a text goes deep into a library, which ends with an error of its own: Python makes no number
+of 4,300 digits, Kafka's protocol no text of more than 32,767 bytes, the operating system no path with a NUL.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import warnings
+from typing import Final
+
+__all__ = ["TEXT_BYTES_MAX", "decimal_number", "fault_of_pattern", "fault_of_text", "fault_of_topic", "whole_number"]
+
+#: Java's Short.MAX_VALUE: longest text of Kafka's protocol.
+TEXT_BYTES_MAX: Final = 2**15 - 1
+
+#: As many digits as a number of 64 bits has; zeros before them do not count.
+_WHOLE: Final = re.compile(r"([+-]?)0*([0-9]{1,20})")
+_DECIMAL: Final = re.compile(r"[0-9]{1,300}(\.[0-9]{1,300})?")
+#: Kafka's own rule.
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text of digits is; None where it is none, or has more digits than anything here.
+
+    Not ``int(text)``: that takes ``1_000`` and digits of other scripts, which neither Kafka nor Spark does.
+    """
+    found = _WHOLE.fullmatch(text)
+    return None if found is None else int(found[1] + found[2])
+
+
+def decimal_number(text: str) -> float | None:
+    """The same for a number from 0 with a point, or without."""
+    value = float(text) if _DECIMAL.fullmatch(text) else math.inf
+    return value if math.isfinite(value) else None
+
+
+def fault_of_text(text: str, *, bytes_max: int | None = None) -> str:
+    """What is wrong with a text that becomes a name, a path or an address; empty when nothing is.
+
+    Args:
+        text: what the user gives.
+        bytes_max: most bytes of UTF-8.
+    """
+    if "\0" in text:
+        return f"has a NUL character (U+0000) at position {text.index(chr(0)) + 1}, which no name, path or address has"
+    try:
+        length = len(text.encode())
+    except UnicodeEncodeError as error:
+        return (
+            f"has half a character (the lone surrogate U+{ord(text[error.start]):04X}) at position {error.start + 1}; "
+            "was it read as another encoding than UTF-8?"
+        )
+    if bytes_max is not None and length > bytes_max:
+        return f"has {length:,} bytes; {bytes_max:,} is the most"
+    return ""
+
+
+def fault_of_topic(name: str) -> str:
+    """What is wrong with a topic's name by Kafka's rule; empty when nothing is."""
+    if _TOPIC.fullmatch(name) and name not in (".", ".."):
+        return ""
+    shown = repr(name) if len(name) <= 249 else f"one of {len(name):,} characters"
+    return f"{shown} cannot be a topic's name: Kafka has 1 to 249 letters, digits, '.', '_' and '-', and not . and .."
+
+
+def fault_of_pattern(pattern: str) -> str:
+    """What is wrong with a regular expression; empty when nothing is."""
+    try:
+        # Python warns of what a later version may read in another way; a user of the pattern can do nothing with that.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            re.compile(pattern)
+    except re.error as error:
+        return f"is not a Python regular expression: {error}"
+    except (RecursionError, OverflowError):
+        return "is a regular expression that Python cannot take: nested too deep, or with a number of too many digits"
+    return ""

@@ -1,0 +1,101 @@
+"""Entries of a directory's log that another program has written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import SchemaMismatchError
+from directkafka.offsets import PartitionProgress
+from directkafka.stores.base import LedgerEntry
+from directkafka.stores.files_state import (
+    BatchAdded,
+    DataFile,
+    Entry,
+    Fence,
+    LogState,
+    TableColumns,
+    TableState,
+    applied,
+    entry_from_bytes,
+    entry_to_bytes,
+    state_from_bytes,
+    state_to_bytes,
+)
+
+PROGRESS = PartitionProgress(topic="t", partition=0, topic_id="", start=0, end=1, leader_epoch=-1, origin=0)
+ENTRIES: tuple[Entry, ...] = (
+    Fence(pipeline="flights", generation=1, driver="me"),
+    TableColumns(table="t", columns=TableState(format="parquet", schema=pa.schema([("id", pa.int64())]))),
+    BatchAdded(
+        commit_id="c",
+        entry=LedgerEntry(pipeline="flights", generation=1, lineage="one", batch_id=0, progress=(PROGRESS,)),
+        files={"t": (DataFile(name="file", rows=1, bytes=2),)},
+    ),
+)
+
+
+def state() -> LogState:
+    state = LogState()
+    for entry in ENTRIES:
+        state = applied(state, entry)
+    return state
+
+
+def spoilt(document: Any, *, beside: tuple[str, ...] = ()) -> Iterator[Any]:
+    """The document with one value of another type, or one name less, at each place."""
+    if isinstance(document, dict):
+        for name, value in document.items():
+            if name in beside:
+                continue
+            yield {key: one for key, one in document.items() if key != name}
+            for other in (["x"], 1.5, {"x": "y"}, *(() if isinstance(value, str) else ("x",))):
+                if type(other) is not type(value):
+                    yield document | {name: other}
+            for other in spoilt(value, beside=beside):
+                yield document | {name: other}
+    elif isinstance(document, list):
+        for number, value in enumerate(document):
+            for other in spoilt(value, beside=beside):
+                yield [*document[:number], other, *document[number + 1 :]]
+
+
+#: For people, with a default, or not looked into when a log is read: its absence is no fault.
+NOT_READ = ("described", "row_counts", "total_rows", "committed_at_ms")
+
+
+@pytest.mark.parametrize("entry", ENTRIES, ids=lambda one: type(one).__name__)
+def test_an_entry_with_a_wrong_field_is_told(entry: Entry) -> None:
+    document = json.loads(entry_to_bytes(entry))
+    assert entry_from_bytes(json.dumps(document).encode(), store="dir") == entry
+    tries = [json.dumps(one).encode() for one in spoilt(document, beside=NOT_READ) if "format_version" in one]
+    assert len(tries) > 10
+    for content in (*tries, b"", b"[]", b"1", b"\xff", b"[" * 100_000, b'{"format_version": 1}'):
+        try:
+            read = entry_from_bytes(content, store="dir")
+        except SchemaMismatchError:
+            continue
+        # A table that is called otherwise, or more of a mapping, is an entry too, and reads back as what it is.
+        assert json.loads(entry_to_bytes(read)).keys() == document.keys()
+
+
+def test_a_checkpoint_with_a_wrong_field_is_told() -> None:
+    document = json.loads(state_to_bytes(state()))
+    assert state_from_bytes(json.dumps(document).encode(), store="dir") == state()
+    refused = 0
+    for one in spoilt(document, beside=NOT_READ):
+        try:
+            state_from_bytes(json.dumps(one).encode(), store="dir")
+        except SchemaMismatchError:
+            refused += 1
+    assert refused > 50
+
+
+def test_a_generation_that_is_no_number_is_told() -> None:
+    document = json.loads(entry_to_bytes(ENTRIES[0])) | {"generation": "1"}
+    with pytest.raises(SchemaMismatchError, match=r"generation is of type str.*restore it from a backup"):
+        entry_from_bytes(json.dumps(document).encode(), store="dir")
