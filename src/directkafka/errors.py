@@ -29,8 +29,8 @@
         ├── SchemaMismatchError     the table and the DataFrame do not fit
         └── RowRejectedError        a row that the store cannot hold
 
-An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes
-every error picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
+An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes every error
+picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ __all__ = [
 class DirectKafkaError(Exception):
     """Base of every error that directkafka raises on purpose.
 
-    Subclasses declare their fields as a dataclass does and a ``template`` over them. ``str(error)`` says what
-    happened, where, the numbers and what to do.
+    Subclasses declare fields and a ``template`` over them: what happened, where, the numbers and what to do.
     """
 
     template: ClassVar[str] = "directkafka failed"
@@ -96,8 +95,8 @@ class OptionError(DirectKafkaError):
 
     Attributes:
         option: the name as the user wrote it.
-        reason: what is wrong with it and what to write instead, as a sentence without a final full stop.
-        where: the file or call it stands in; empty when the option's name says enough.
+        reason: what is wrong and what to write instead, without a final full stop.
+        where: the file or call it stands in, if any.
         also: the messages of the other mistakes that were found with this one.
     """
 
@@ -107,8 +106,8 @@ class OptionError(DirectKafkaError):
     also: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        place = f" in {self.where}" if self.where else ""
-        return "\n".join((f"option {self.option!r}{place}: {self.reason}.", *self.also))
+        option = f"option {self.option!r}" + (f" in {self.where}" if self.where else "")
+        return "\n".join((f"{option}: {self.reason}.", *self.also))
 
 
 @dataclass(kw_only=True, eq=False)
