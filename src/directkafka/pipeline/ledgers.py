@@ -12,7 +12,7 @@ from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
-from directkafka.stores.base import LedgerEntry, Store
+from directkafka.stores.base import LedgerEntry, Stoppable, StopSignal, Store
 
 __all__ = ["Ledgers"]
 
@@ -37,11 +37,13 @@ class Ledgers:
     Args:
         pipeline: the pipeline's name.
         bindings: the sinks; those whose stores have one identity share the first one's transaction.
+        stop: once it is set, a store that waits for somebody else's lock gives up.
     """
 
-    def __init__(self, pipeline: str, bindings: Sequence[Binding]) -> None:
+    def __init__(self, pipeline: str, bindings: Sequence[Binding], *, stop: StopSignal | None = None) -> None:
         self._pipeline = pipeline
         self._bindings = bindings
+        self._stop = stop
         self._ledgers: list[_Ledger] = []
 
     @property
@@ -114,6 +116,8 @@ class Ledgers:
         found: dict[str, _Ledger] = {}
         for binding in self._bindings:
             store, sink = binding.sink.store, binding.sink.name
+            if self._stop is not None and isinstance(store, Stoppable):
+                store.heed(self._stop)
             ledger = found.setdefault(store.identity, _Ledger(store))
             if sink in ledger.sinks:
                 raise OptionError(

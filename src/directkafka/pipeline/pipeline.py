@@ -345,7 +345,7 @@ class Pipeline:
             self.name,
             cluster=SourceCluster(self._source),
             writer=writer,
-            ledgers=Ledgers(self.name, self._bindings),
+            ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
             starting=self._source.starting,
             policy=PlanPolicy.of(self._source, limits=self._source.limits),
             min_offsets=self._source.min_offsets,

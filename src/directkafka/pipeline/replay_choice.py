@@ -121,7 +121,7 @@ class Choice:
         return ReplayEngine(
             name,
             writer=writer,
-            ledgers=Ledgers(name, writer.bindings),
+            ledgers=Ledgers(name, writer.bindings, stop=stop),
             letters=self.letters,
             planned=PlannedLetters(self.sink, self.letters, self.selection),
             report=report,

@@ -10,7 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from directkafka.errors import (
     BrokerResponseError,
@@ -22,6 +22,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     WorkerLostError,
 )
+from directkafka.stores.base import StopSignal
 
 __all__ = ["Patience", "StopAsked", "StopSignal", "may_pass"]
 
@@ -34,18 +35,6 @@ _PASSING = (StoreUnavailableError, RowCountError, BrokerUnreachableError, FetchT
 
 _FIRST_PAUSE_S = 0.2
 _PAUSE_S_MAX = 5.0
-
-
-class StopSignal(Protocol):
-    """The part of :class:`threading.Event` that is needed to notice a stop."""
-
-    def is_set(self) -> bool:
-        """Whether a stop was asked for."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait so many seconds at most, or until a stop is asked for; whether it was."""
-        ...
 
 
 class StopAsked(Exception):  # noqa: N818 - like StopIteration, it is no error

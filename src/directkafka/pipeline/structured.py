@@ -147,7 +147,7 @@ class BatchFunction:
                 self.name,
                 checkpoint=checkpoint,
                 writer=MicroBatchWriter(frame, self._transform, self._bindings),
-                ledgers=Ledgers(self.name, self._bindings),
+                ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
                 report=self._report,
                 patience=self._patience,
             )

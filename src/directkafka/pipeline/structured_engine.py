@@ -176,7 +176,7 @@ class StructuredEngine:
 
     def _continued_offsets(self) -> dict[str, str]:
         """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
-        ledgers = Ledgers(self._name, self._bindings)
+        ledgers = Ledgers(self._name, self._bindings, stop=self._stop)
         try:
             ledgers.connect()
             entry = ledgers.peek().ahead

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import replace
 from typing import Any, Final, Literal, get_args
 
 import psycopg
@@ -19,13 +20,13 @@ from psycopg import sql
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.json_fields import is_json
 from directkafka.sinks.modes import Mode, RowMode
+from directkafka.sinks.postgres_checks import missing_right, table_problems
 from directkafka.sinks.postgres_letters import PostgresLetters
 from directkafka.sinks.postgres_moves import drop_staging, move_rows
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import (
     SQL,
     Table,
-    column_problems,
     count_table,
     creation_type,
     json_columns,
@@ -37,32 +38,14 @@ from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.postgres import PostgresStore
+from directkafka.stores.postgres_ledger import ledger_schema
 from directkafka.stores.postgres_session import ALREADY_THERE
-from directkafka.stores.staging import staging_name
+from directkafka.stores.postgres_watch import SessionWatch
+from directkafka.stores.staging import ended_staging_pattern, staging_name
 
 __all__ = ["PostgresSink"]
 
 SchemaPolicy = Literal["fail", "add-columns"]
-
-#: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
-_RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
-    "append": ("INSERT", "STAGE"),
-    "ignore": ("INSERT", "SELECT", "STAGE", "TEMPORARY"),
-    "upsert": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
-    "merge": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
-    "replace": ("INSERT", "DELETE", "STAGE"),
-}
-
-#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
-_EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
-    "append": ("INSERT",),
-    "ignore": ("INSERT", "UPDATE"),
-    "upsert": ("INSERT", "UPDATE"),
-    "merge": ("INSERT", "UPDATE"),
-    "replace": ("INSERT", "DELETE"),
-}
-
-_NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 
 _WHERE: Final = "a Postgres sink"
 
@@ -122,8 +105,6 @@ class PostgresSink(Renewable):
         self._schema_policy = schema_policy
         self._staging_schema = staging_schema
         self._plan: SinkPlan | None = None
-        #: Staging tables that may be there, and the number of the batch that each is for.
-        self._staging_names: dict[str, int] = {}
 
     #: A batch may be staged while the one before it is committed.
     takes_two_batches = True
@@ -174,15 +155,14 @@ class PostgresSink(Renewable):
                 with connection.transaction(force_rollback=True):
                     self._examine(connection, schema, self._find_or_make(connection, schema))
                 return
-            known = {column.name for column in table.columns}
-            new = [field for field in schema if field.name not in known]
-            if not new or self._schema_policy == "fail":
-                self._examine(connection, schema, table)
+            if self._schema_policy == "add-columns" and (new := _new_fields(schema, table)):
+                self._check_rights(table, connection.info.user, "OWN")
+                for field in new:
+                    self._type_sql(field)
+                # What is to be added fits by then.
+                self._raise_problems(schema, table, pa.schema([field for field in schema if field not in new]))
                 return
-            for field in new:
-                self._type_sql(field)
-            if problems := column_problems(pa.schema([field for field in schema if field.name in known]), table):
-                self._mismatch_raised("; ".join(problems))
+            self._examine(connection, schema, table)
 
     def prepare(self, schema: pa.Schema) -> None:
         """Make the table if there is none, and check columns, key and rights.
@@ -193,7 +173,8 @@ class PostgresSink(Renewable):
             StoreUnavailableError: the database cannot be reached.
         """
         with self._connected("directkafka prepare") as connection:
-            self._plan = self._examine(connection, schema, self._find_or_make(connection, schema))
+            plan = self._examine(connection, schema, self._find_or_make(connection, schema))
+            self._plan = replace(plan, ledger_schema=ledger_schema(connection))
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PostgresTaskWriter:
         """What each task of this batch runs.
@@ -203,12 +184,11 @@ class PostgresSink(Renewable):
             schema: the one the sink was prepared with.
             task_count: how many tasks share ``inline_bytes_max``.
         """
-        staging = staging_name(batch, self.name)
-        self._staging_names[staging] = batch.batch_id
+        plan = self._prepared()
         return PostgresTaskWriter(
             address=self._store.address,
-            plan=self._prepared(),
-            staging=staging,
+            plan=plan,
+            staging=staging_name(batch, self.name, plan.ledger_schema),
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
         )
 
@@ -225,12 +205,10 @@ class PostgresSink(Renewable):
             psycopg.Error: untranslated; the store knows whether its session was lost.
         """
         plan = self._prepared()
-        rows = move_rows(transaction, plan, staging_name(batch, self.name), reports)
-        # Tables of the next batch stay. A name is forgotten only when its table is seen to be gone: this transaction
-        # may be rolled back.
-        ended = {name for name, batch_id in tuple(self._staging_names.items()) if batch_id <= batch.batch_id}
-        for name in ended - drop_staging(transaction, plan, ended):
-            del self._staging_names[name]
+        rows = move_rows(transaction, plan, staging_name(batch, self.name, plan.ledger_schema), reports)
+        # Tables of the next batch stay.
+        pattern = ended_staging_pattern(batch, self.name, plan.ledger_schema)
+        drop_staging(transaction, plan, pattern, batch.batch_id)
         return rows
 
     def recount(self) -> TableCount:
@@ -249,10 +227,12 @@ class PostgresSink(Renewable):
         """A session beside the ledger's, with psycopg's errors translated."""
         address = self._store.address
         with closing(address.connect(purpose)) as connection:
-            try:
-                yield connection
-            except psycopg.Error as error:
-                raise address.translate(error, sink=self.name) from error
+            doing = f"{purpose} of table {self.name}"
+            with SessionWatch(address, lambda: connection, doing=doing, stop=self._store.stop) as watch:
+                try:
+                    yield connection
+                except psycopg.Error as error:
+                    raise address.translate(error, sink=self.name, note=watch.note) from error
 
     def _examine(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> SinkPlan:
         self._check_rights(table, connection.info.user)
@@ -295,16 +275,14 @@ class PostgresSink(Renewable):
             connection.execute(statement)
 
     def _add_columns(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> None:
-        known = {column.name for column in table.columns}
-        for field in schema:
-            if field.name not in known:
-                connection.execute(
-                    sql.SQL(SQL["add_column"]).format(
-                        target=sql.Identifier(table.schema, table.name),
-                        column=sql.Identifier(field.name),
-                        type=sql.SQL(self._type_sql(field)),
-                    )
+        for field in _new_fields(schema, table):
+            connection.execute(
+                sql.SQL(SQL["add_column"]).format(
+                    target=sql.Identifier(table.schema, table.name),
+                    column=sql.Identifier(field.name),
+                    type=sql.SQL(self._type_sql(field)),
                 )
+            )
 
     def _type_sql(self, field: pa.Field) -> str:
         if is_json(field):
@@ -316,13 +294,12 @@ class PostgresSink(Renewable):
             "for example with to_json"
         )
 
-    def _plan_for(self, schema: pa.Schema, table: Table) -> SinkPlan:
-        problems = column_problems(schema, table) + self._mode.column_problems(schema) + self._key_problems(table)
-        if table.kind not in ("r", "p"):
-            problems.append("it is no ordinary or partitioned table")
-        problems += self._rule_problems(table)
-        if problems:
+    def _raise_problems(self, schema: pa.Schema, table: Table, held: pa.Schema) -> None:
+        if problems := table_problems(schema, table, self._mode, sink=self.name, held=held):
             self._mismatch_raised("; ".join(problems))
+
+    def _plan_for(self, schema: pa.Schema, table: Table) -> SinkPlan:
+        self._raise_problems(schema, table, schema)
         index = table.unique_index(self._mode.key)
         return SinkPlan(
             store=self._store.address.label,
@@ -336,52 +313,19 @@ class PostgresSink(Renewable):
             triggers=table.triggers,
         )
 
-    def _rule_problems(self, table: Table) -> list[str]:
-        """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
-        met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[self._mode.name]]
-        if not met:
-            return []
-        return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
-
-    def _key_problems(self, table: Table) -> list[str]:
-        problems = []
-        if self._mode.key and table.unique_index(self._mode.key) is None:
-            columns = ", ".join(self._mode.key)
-            problems.append(
-                f"the key ({columns}) has no unique index without a condition: "
-                f"run CREATE UNIQUE INDEX ON {self.name} ({columns})"
-            )
-        problems += [
-            f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
-            for column in table.columns
-            if column.name in self._mode.add and column.base_type not in _NUMBERS
-        ]
-        return problems
-
-    def _check_rights(self, table: Table, user: str) -> None:
-        place = f'"{table.schema}"."{table.name}"'
+    def _check_rights(self, table: Table, user: str, *more: str) -> None:
         staging = self._staging_schema or table.schema
-        for right in self._rights_needed(table):
-            if right in table.rights:
-                continue
-            grant = {
-                "STAGE": f'CREATE ON SCHEMA "{staging}"',
-                "TEMPORARY": "TEMPORARY ON DATABASE ...",
-            }.get(right, f"{right} ON {place}")
-            purpose = " (for staging tables)" if right == "STAGE" else ""
-            raise StoreAccessError(
-                store=self._store.address.label,
-                cause=f"user {user!r} lacks {grant}{purpose}",
-                remedy=f'Run GRANT {grant} TO "{user}".',
-            )
-
-    def _rights_needed(self, table: Table) -> list[str]:
-        """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
-        needed = [right for right in _RIGHTS[self._mode.name] if right != "SELECT" or self._mode.key]
-        return needed + ["SELECT"] * (self._mode.name == "replace" and bool(table.triggers))
+        if found := missing_right(table, self._mode, user, staging_schema=staging, more=more):
+            cause, remedy = found
+            raise StoreAccessError(store=self._store.address.label, cause=cause, remedy=remedy)
 
     def _mismatch_raised(self, detail: str) -> Any:
         raise SchemaMismatchError(store=self._store.address.label, sink=self.name, detail=detail)
+
+
+def _new_fields(schema: pa.Schema, table: Table) -> list[pa.Field]:
+    known = {column.name for column in table.columns}
+    return [field for field in schema if field.name not in known]
 
 
 def _check_options(connections_max: int, schema_policy: str) -> None:

@@ -4,8 +4,16 @@
 
 -- name: find_table
 -- The target, if it can be seen, what this user may do with it, and what of its own may change what is done: row
--- triggers that come before (bits 1 and 2 of tgtype), also those of partitions, and rules.
+-- triggers that come before (bits 1 and 2 of tgtype), also those of partitions, and rules. Fleeting is what a crash of
+-- the server would empty, or what commits by itself: the table, or partitions of it.
 SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
+       pg_has_role(c.relowner, 'USAGE') AS is_owner,
+       array(SELECT p.oid::regclass || CASE WHEN p.relkind = 'f' THEN ' (foreign)' WHEN p.relpersistence = 'u'
+                                            THEN ' (unlogged)' ELSE ' (temporary)' END
+               FROM pg_class p
+              WHERE (p.oid = c.oid OR p.oid IN (SELECT relid FROM pg_partition_tree(c.oid)))
+                AND p.relkind <> 'p' AND (p.relpersistence <> 'p' OR p.relkind = 'f')
+              ORDER BY 1) AS fleeting,
        has_table_privilege(c.oid, 'INSERT') AS may_insert,
        has_table_privilege(c.oid, 'SELECT') AS may_select,
        has_table_privilege(c.oid, 'UPDATE') AS may_update,
@@ -148,8 +156,16 @@ SELECT count(*) FROM {target};
 SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT 1;
 
 -- name: existing_staging
--- Which of these staging tables are there.
-SELECT name FROM unnest(%(names)s::text[]) AS name WHERE to_regclass(name) IS NOT NULL;
+-- Whether this staging table is there.
+SELECT to_regclass(%(name)s) IS NOT NULL;
+
+-- name: ended_staging
+-- Staging tables of batches up to this one: of this batch, of tries that failed, and of tasks that made theirs when
+-- their batch was over already. The beginning of the pattern is fixed, so that the index on names is used.
+SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+ WHERE n.nspname = %(schema)s AND c.relname ~ %(pattern)s
+   AND c.relkind = 'r' AND c.relpersistence = 'u' AND pg_has_role(c.relowner, 'USAGE')
+   AND substring(c.relname FROM %(pattern)s)::bigint <= %(batch_id)s;
 
 -- name: drop_staging
 -- The batch has moved.

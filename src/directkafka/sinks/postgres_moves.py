@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import psycopg
@@ -66,26 +66,32 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     return sum(report.rows for report in reports)
 
 
-def drop_staging(cursor: Cursor, plan: SinkPlan, names: Iterable[str]) -> set[str]:
-    """Drop staging tables in this transaction; those that a zombie task still writes to are left.
+def drop_staging(cursor: Cursor, plan: SinkPlan, pattern: str, batch_id: int) -> None:
+    """Drop the staging tables of batches up to this one; those that a zombie task still writes to are left.
 
     A zombie may be stopped for hours, and the batch must not wait for it; ending its session would need a
     right that the driver may not have. The sink asks again with its next batch, and the next fence does.
 
-    Returns:
-        Names of tables that were there.
+    Args:
+        cursor: of the committing transaction.
+        plan: the sink's.
+        pattern: finds a batch's number in the names of the sink's staging tables.
+        batch_id: of the batch that is committed.
     """
-    quoted = {plan.staging_sql(name).as_string(cursor): name for name in names}
-    there = cursor.connection.execute(SQL["existing_staging"], {"names": list(quoted)}).fetchall()
-    for (table,) in there:
+    connection = cursor.connection
+    named = {"schema": plan.staging_schema, "pattern": pattern, "batch_id": batch_id}
+    there = connection.execute(SQL["ended_staging"], named).fetchall()
+    if not there:
+        return
+    limit = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    for (name,) in there:
         try:
-            with cursor.connection.transaction():
+            with connection.transaction():
                 cursor.execute(f"SET LOCAL lock_timeout = {_DROP_LOCK_TIMEOUT_MS}")
-                cursor.execute(sql.SQL(SQL["drop_staging"]).format(staging=plan.staging_sql(quoted[table])))
-                cursor.execute("SET LOCAL lock_timeout TO DEFAULT")
+                cursor.execute(sql.SQL(SQL["drop_staging"]).format(staging=plan.staging_sql(name)))
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", limit)
         except psycopg.errors.LockNotAvailable:
-            _log.warning("%s is still written to by a task that does not count; left for later", table)
-    return {quoted[table] for (table,) in there}
+            _log.warning("%s is still written to by a task that does not count; left for later", plan.staging_sql(name))
 
 
 def _empty(cursor: Cursor, plan: SinkPlan) -> None:
@@ -141,8 +147,9 @@ def _check_taken(plan: SinkPlan, *, sent: int, taken: int) -> None:
 
 
 def _is_there(cursor: Cursor, plan: SinkPlan, staging: str) -> bool:
-    names = {"names": [plan.staging_sql(staging).as_string(cursor)]}
-    return cursor.connection.execute(SQL["existing_staging"], names).fetchone() is not None
+    name = {"name": plan.staging_sql(staging).as_string(cursor)}
+    found = cursor.connection.execute(SQL["existing_staging"], name).fetchone()
+    return bool(found and found[0])
 
 
 def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> None:

@@ -28,6 +28,7 @@ class SinkPlan:
         types_sql: the target columns' types and collations, in the same order.
         refuse_null_keys: whether the unique index would let two rows without a key in.
         triggers: of the target, those that may leave rows out.
+        ledger_schema: where the pipeline's ledger is.
     """
 
     store: str
@@ -39,6 +40,7 @@ class SinkPlan:
     types_sql: tuple[str, ...]
     refuse_null_keys: bool = False
     triggers: tuple[str, ...] = ()
+    ledger_schema: str = ""
 
     @property
     def target_sql(self) -> sql.Identifier:

@@ -94,10 +94,11 @@ class Table:
     Attributes:
         schema, name: as the catalogs have them, unquoted.
         kind: ``pg_class.relkind``.
-        rights: of INSERT, SELECT, UPDATE, DELETE, STAGE (create tables in the staging schema) and TEMPORARY, those
-            that this user has.
+        rights: of INSERT, SELECT, UPDATE, DELETE, OWN, STAGE (create tables in the staging schema) and TEMPORARY,
+            those that this user has.
         triggers: row triggers that come before a row is written, and may leave it out.
         rules: as ``name on INSERT``.
+        fleeting: the table itself, or partitions, that a crash of the server would empty, or that commit by themselves.
     """
 
     schema: str
@@ -108,6 +109,7 @@ class Table:
     rights: frozenset[str]
     triggers: tuple[str, ...] = ()
     rules: tuple[str, ...] = ()
+    fleeting: tuple[str, ...] = ()
 
     def column(self, name: str) -> TableColumn:
         """The column of this name, which must be there."""
@@ -130,7 +132,7 @@ def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema:
         indexes = rows.execute(SQL["list_unique_indexes"], {"oid": found["oid"]}).fetchall()
     rights = {
         "INSERT": found["may_insert"], "SELECT": found["may_select"], "UPDATE": found["may_update"],
-        "DELETE": found["may_delete"],
+        "DELETE": found["may_delete"], "OWN": found["is_owner"],
         "STAGE": found["may_stage"], "TEMPORARY": found["may_make_temporary"],
     }  # fmt: skip
     return Table(
@@ -144,6 +146,7 @@ def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema:
         rights=frozenset(right for right, has in rights.items() if has),
         triggers=tuple(found["triggers"]),
         rules=tuple(found["rules"]),
+        fleeting=tuple(found["fleeting"]),
     )
 
 

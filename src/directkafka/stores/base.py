@@ -36,6 +36,8 @@ __all__ = [
     "PartitionProgress",
     "SecondPhase",
     "Sink",
+    "StopSignal",
+    "Stoppable",
     "Store",
     "TableCount",
     "TaskReport",
@@ -164,6 +166,30 @@ class SecondPhase:
     writer_count: int
     limit_ms: int
     too_slow: Callable[[], DirectKafkaError]
+
+
+class StopSignal(Protocol):
+    """The part of :class:`threading.Event` that is needed to notice a stop."""
+
+    def is_set(self) -> bool:
+        """Whether a stop was asked for."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait so many seconds at most, or until a stop is asked for; whether it was."""
+        ...
+
+
+@runtime_checkable
+class Stoppable(Protocol):
+    """A store whose calls can be ended while they wait for somebody else, such as an application's lock."""
+
+    def heed(self, stop: StopSignal) -> None:
+        """Once this is set, end what waits, and raise :class:`~directkafka.errors.StoreUnavailableError`.
+
+        What makes progress goes on; nothing is left half done.
+        """
+        ...
 
 
 @runtime_checkable

@@ -38,7 +38,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.stores.base import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.stores.base import FORMAT_VERSION, BatchName, LedgerEntry, Sink, StopSignal, TaskReport
 from directkafka.stores.ledger import (
     check_count,
     check_format,
@@ -50,10 +50,14 @@ from directkafka.stores.ledger import (
 )
 from directkafka.stores.postgres_ledger import Cursor, LedgerSession
 from directkafka.stores.postgres_session import SQL, PostgresAddress, connection_is_lost
+from directkafka.stores.postgres_watch import SessionWatch
 
 __all__ = ["PostgresStore"]
 
 Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+#: A wait that a limit or a stop has ended; the watch knows who was in the way.
+_WAIT_ENDED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 
 _log = logging.getLogger("directkafka.stores.postgres")
 
@@ -98,9 +102,21 @@ class PostgresStore:
         """
         if self._identity is None:
             # A session of its own: most stores are asked who they are, and then another one is used.
-            with self._session.guard(), closing(self.address.connect("directkafka")) as connection:
+            with (
+                self._session.guard("a look at the server"),
+                closing(self.address.connect("directkafka")) as connection,
+            ):
                 self._identity = "postgres/" + _identify(connection)
         return self._identity
+
+    def heed(self, stop: StopSignal) -> None:
+        """See :meth:`directkafka.stores.base.Stoppable.heed`."""
+        self._session.stop = stop
+
+    @property
+    def stop(self) -> StopSignal | None:
+        """What ends a wait, if anything does."""
+        return self._session.stop
 
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1; see :meth:`directkafka.stores.base.Store.fence`.
@@ -111,7 +127,7 @@ class PostgresStore:
                 names who holds it.
             StoreAccessError: the ledger may not be made, written, or the older session may not be ended.
         """
-        with self._session.guard():
+        with self._session.guard(f"pipeline {pipeline}: taking over its ledger"):
             held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
             self._held[pipeline] = held
             self._session.drop_stale_staging(pipeline, held)
@@ -124,7 +140,7 @@ class PostgresStore:
             FencedError: this store fenced the pipeline, and a newer driver has done so since.
             SchemaMismatchError: the entry is of a format newer than this program.
         """
-        with self._session.guard():
+        with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
             row = self._session.read_row(pipeline)
         held = self._held.get(pipeline)
         if row is not None and held is not None and row["generation"] > held:
@@ -143,24 +159,26 @@ class PostgresStore:
         An error before COMMIT was sent is a definite failure; one after it is settled by reading the row.
         """
         check_successor(entry, previous, store=self.address.label)
-        with self._session.guard():
-            connection = self._session.recorded(entry.pipeline, entry.generation)
+        doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
+        connection = self._recorded_connection(entry, previous, doing)
         commit_id = uuid.uuid4()
         committed: LedgerEntry | None = None
+        watch = self._session.watch(doing)
         try:
-            with connection.cursor(row_factory=dict_row) as cursor:
+            with watch, connection.cursor(row_factory=dict_row) as cursor:
                 cursor.execute("BEGIN")
                 reach("commit.begun")
                 # `committed` is set just before COMMIT is sent, and so says whether it was.
                 committed = self._write(cursor, entry, previous, commit_id, writes)
+                watch.refuse_cancels()
                 self._end(cursor)
         except BaseException as error:
             lost = connection_is_lost(error, connection)
             self._session.abandon()
             if lost:
-                committed = self._settle(entry, commit_id, committed, error)
+                committed = self._settle(entry, commit_id, committed, error, watch)
             elif isinstance(error, psycopg.Error):
-                raise self.address.translate(error) from error
+                raise self.address.translate(error, note=watch.note) from error
             else:
                 raise
         reach("commit.answered")
@@ -179,6 +197,21 @@ class PostgresStore:
         self._session.close()
 
     # The committing transaction.
+
+    def _recorded_connection(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, doing: str
+    ) -> psycopg.Connection[Any]:
+        """The session, once the row names it.
+
+        A row that has a lower generation, or is gone, is no newer driver's doing: the database was restored, or a
+        standby took its place that had not seen this driver's fence. Whoever starts again goes on from what is there.
+        """
+        with self._session.guard(doing):
+            connection = self._session.recorded(entry.pipeline, entry.generation)
+            row = self._session.read_row(entry.pipeline) if connection is None else None
+        if connection is None:
+            raise self._refused(entry, previous, row)
+        return connection
 
     def _write(
         self,
@@ -202,6 +235,8 @@ class PostgresStore:
                 "total_rows": Jsonb(dict(committed.total_rows)),
             },
         )
+        # What deferred constraints wait for, they wait for here: COMMIT is not cancelled.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
         reach("commit.rows_moved")
         return committed
 
@@ -236,7 +271,7 @@ class PostgresStore:
         try:
             rows = sink.apply(cursor, batch, reports)
         except psycopg.Error as error:
-            if connection_is_lost(error, cursor.connection):
+            if connection_is_lost(error, cursor.connection) or isinstance(error, _WAIT_ENDED):
                 raise
             raise self.address.translate(error, sink=sink.name) from error
         reported = sum(report.rows for report in reports)
@@ -265,6 +300,7 @@ class PostgresStore:
         commit_id: uuid.UUID,
         committed: LedgerEntry | None,
         cause: BaseException,
+        watch: SessionWatch,
     ) -> LedgerEntry:
         """Decide what became of a transaction whose session was lost.
 
@@ -272,9 +308,11 @@ class PostgresStore:
         is final: it has this commit's id, then COMMIT was applied (a newer driver's fence keeps the id); or it
         has not, then it never will be.
         """
-        said = " ".join(str(cause).split())
+        said = "; ".join(filter(None, (" ".join(str(cause).split()), watch.note)))
         try:
-            row = self._read_settled(entry.pipeline)
+            if watch.gave_up and self.stop is not None and self.stop.is_set():
+                raise StoreUnavailableError(store=self.address.label, cause="a stop was asked for")
+            row = self._read_settled(entry.pipeline, entry.generation)
         except StoreError as error:
             if committed is None:
                 raise StoreUnavailableError(store=self.address.label, cause=said) from error
@@ -289,15 +327,15 @@ class PostgresStore:
             raise self._session.fenced(entry.pipeline, entry.generation, row)
         raise StoreUnavailableError(store=self.address.label, cause=said)
 
-    def _read_settled(self, pipeline: str) -> DictRow | None:
+    def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
         for attempt in Retrying(
             retry=retry_if_exception_type(StoreUnavailableError),
             wait=wait_exponential(multiplier=0.1, max=2.0),
             stop=stop_after_delay(self._resolve_timeout_s),
             reraise=True,
         ):
-            with attempt, self._session.guard():
-                return self._session.read_settled(pipeline)
+            with attempt, self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
+                return self._session.read_settled(pipeline, generation)
         raise AssertionError("tenacity returns or raises")
 
     def _entry(self, row: DictRow | None) -> LedgerEntry | None:

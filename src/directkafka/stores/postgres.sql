@@ -8,9 +8,15 @@ SELECT {system_identifier} || '.' || (extract(epoch FROM pg_postmaster_start_tim
            (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
              WHERE c.oid = to_regclass('directkafka_ledger')), current_schema(), '');
 
--- name: ledger_exists
--- Whether the ledger can be seen on the search path.
-SELECT to_regclass('directkafka_ledger') IS NOT NULL;
+-- name: find_ledger
+-- The ledger, if it can be seen on the search path, and whether it outlasts a crash of the server.
+SELECT oid::regclass::text, relkind = 'r', relpersistence::text
+  FROM pg_class WHERE oid = to_regclass('directkafka_ledger');
+
+-- name: ledger_schema
+-- Where the ledger is; before there is one, where it would be made.
+SELECT coalesce((SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass('directkafka_ledger')),
+                current_schema());
 
 -- name: create_ledger
 -- The ledger. A row is made by the first fence; batch_id is -1 until the first commit. What the last fence
@@ -35,15 +41,34 @@ CREATE TABLE IF NOT EXISTS directkafka_ledger (
 
 -- name: configure_session
 -- What every session of ours needs, said by SET because poolers refuse startup options. A driver that hangs
--- in its transaction loses it after a while, even if no newer driver comes to end it.
+-- in its transaction loses it after a while, even if no newer driver comes to end it. No lock is waited for without
+-- end; a limit that the user has set stays.
 SELECT set_config('application_name', %(application_name)s, false),
        set_config('idle_in_transaction_session_timeout', %(idle_timeout)s, false),
+       set_config('lock_timeout',
+                  CASE current_setting('lock_timeout') WHEN '0' THEN %(lock_timeout)s
+                  ELSE current_setting('lock_timeout') END, false),
        set_config('synchronous_commit',
                   CASE WHEN %(durable)s THEN 'on' ELSE current_setting('synchronous_commit') END, false);
 
 -- name: backend
 -- Process id and start of this session's server process; together they are never used twice.
 SELECT pid, backend_start FROM pg_stat_activity WHERE pid = pg_backend_pid();
+
+-- name: waiting_for
+-- What a session waits for, and who is in its way: one row for each session that has the lock or is before it in the
+-- queue, and one row without a pid where there is none. Another user's state and statement need pg_read_all_stats.
+SELECT DISTINCT waiting.wait_event, blocking.pid, blocker.usename, blocker.application_name, blocker.state,
+       extract(epoch FROM clock_timestamp() - coalesce(blocker.state_change, blocker.xact_start))::bigint AS state_s,
+       blocker.query,
+       (SELECT CASE WHEN relation IS NOT NULL THEN mode || ' on ' || relation::regclass
+                    WHEN locktype = 'transactionid' THEN 'a row that another transaction has changed'
+                    ELSE 'a lock of type ' || locktype END
+          FROM pg_locks WHERE pg_locks.pid = waiting.pid AND NOT granted LIMIT 1) AS lock
+  FROM pg_stat_activity AS waiting
+  LEFT JOIN LATERAL unnest(pg_blocking_pids(waiting.pid)) AS blocking (pid) ON true
+  LEFT JOIN pg_stat_activity AS blocker ON blocker.pid = blocking.pid
+ WHERE waiting.pid = %(pid)s;
 
 -- name: fence
 -- Step 1: take the pipeline over, as one transaction of one statement. No row comes back when the ledger
@@ -69,12 +94,14 @@ UPDATE directkafka_ledger
 
 -- name: terminate_recorded_backend
 -- End the server process that the row names, if it is still the same process and has an open transaction
--- that wrote to the ledger: a lock in row exclusive mode on the ledger is held until that transaction ends.
+-- that wrote to the ledger: a lock in row exclusive mode on the ledger is held until that transaction ends. A driver
+-- that fences ends an older driver's; one that only looks for its own end ends its own, never a newer driver's.
 SELECT pg_terminate_backend(activity.pid)
   FROM directkafka_ledger AS ledger
   JOIN pg_stat_activity AS activity
     ON activity.pid = ledger.backend_pid AND activity.backend_start = ledger.backend_start
  WHERE ledger.pipeline = %(pipeline)s
+   AND (ledger.driver = %(driver)s OR ledger.generation < %(below_generation)s)
    AND activity.pid <> pg_backend_pid()
    AND EXISTS (SELECT FROM pg_locks
                 WHERE pg_locks.pid = activity.pid AND granted
@@ -119,8 +146,9 @@ UPDATE directkafka_ledger SET row_counts = %(row_counts)s, total_rows = %(total_
 
 -- name: stale_staging
 -- Staging tables of this pipeline that belong to lower generations: staging_name() puts the generation into
--- the name. Only those this user may drop.
+-- the name. Only those this user may drop: to be a member of the owning role is not enough where its rights are not
+-- inherited.
 SELECT n.nspname, c.relname
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE c.relkind = 'r' AND c.relpersistence = 'u' AND pg_has_role(c.relowner, 'MEMBER')
+ WHERE c.relkind = 'r' AND c.relpersistence = 'u' AND pg_has_role(c.relowner, 'USAGE')
    AND substring(c.relname FROM %(pattern)s)::bigint < %(generation)s;

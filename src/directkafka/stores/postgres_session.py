@@ -36,6 +36,10 @@ ALREADY_THERE: Final = (
 #: are those between two of its statements: milliseconds.
 IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
 
+#: Longest wait for one lock, in milliseconds, where the user has set none. The try then fails and may be made again:
+#: what it has locked itself is given back, and other sessions' deadlocks with it end.
+LOCK_TIMEOUT_MS: Final = 30_000
+
 #: libpq parameters that a DSN may override. A peer that vanished without a FIN is noticed in about 25 s.
 _DEFAULTS: Final[dict[str, Any]] = {
     "connect_timeout": 10,
@@ -136,6 +140,7 @@ class PostgresAddress:
                 {
                     "application_name": application_name,
                     "idle_timeout": str(IDLE_IN_TRANSACTION_MS_MAX),
+                    "lock_timeout": str(LOCK_TIMEOUT_MS),
                     "durable": durable,
                 },
             )
@@ -143,12 +148,25 @@ class PostgresAddress:
             raise self.translate(error) from None
         return connection
 
-    def translate(self, error: psycopg.Error, *, sink: str = "") -> DirectKafkaError:
+    def connect_beside(self, session: psycopg.Connection[Any], *, timeout_s: int) -> psycopg.Connection[Any]:
+        """Open another session with the very server that this one is with; a DSN may name several.
+
+        Raises:
+            psycopg.Error: untranslated.
+        """
+        info = session.info
+        place = {"host": info.host, "port": info.port} | ({"hostaddr": info.hostaddr} if info.hostaddr else {})
+        settings = _DEFAULTS | conninfo.conninfo_to_dict(self._dsn) | place
+        settings |= {"target_session_attrs": "any", "connect_timeout": timeout_s, "client_encoding": "UTF8"}
+        settings.setdefault("application_name", "directkafka watch")
+        return psycopg.connect(**settings, autocommit=True, prepare_threshold=None)
+
+    def translate(self, error: psycopg.Error, *, sink: str = "", note: str = "") -> DirectKafkaError:
         """What a psycopg error means here; see :func:`translate`."""
         found = conninfo.conninfo_to_dict(self._dsn)
         return translate(
             error, store=self.label, sink=sink, user=str(found.get("user") or ""),
-            secret=str(found.get("password") or ""),
+            secret=str(found.get("password") or ""), note=note,
         )  # fmt: skip
 
 
@@ -161,7 +179,7 @@ def connection_is_lost(error: BaseException, connection: psycopg.Connection[Any]
 
 
 def translate(
-    error: psycopg.Error, *, store: str, sink: str = "", user: str = "", secret: str = ""
+    error: psycopg.Error, *, store: str, sink: str = "", user: str = "", secret: str = "", note: str = ""
 ) -> DirectKafkaError:
     """The project's error for one of psycopg's: one table, from SQLSTATE to meaning.
 
@@ -171,8 +189,11 @@ def translate(
         sink: the sink's name when the statement was about its table.
         user: the user of the DSN, for the remedy.
         secret: the password; taken out wherever the server's text repeats it.
+        note: what else is known of a failure that may pass, such as who was in the way.
     """
     cause = _words(error, secret)
+    if note and _meaning(error) == "unavailable":
+        cause = f"{cause}; {note}"
     return meant(
         _meaning(error), store=store, sink=sink, cause=cause, remedy=_remedy(cause, user), code=error.sqlstate or "none"
     )

@@ -471,7 +471,7 @@ def test_a_fence_drops_what_dead_drivers_staged_and_nothing_else(
     before = set(staging_tables(connection))
     assert len(before) == 3
     new = Job(PostgresStore(database)).start()
-    pattern = stale_staging_pattern("flights")
+    pattern = stale_staging_pattern("flights", "public")
     dropped = before - set(staging_tables(connection))
     assert [re.findall(pattern, name) for name in dropped] == [[str(job.generation)]]
     new.store.close()

@@ -254,9 +254,9 @@ def test_a_lost_commit_after_which_another_took_over(
     other = PostgresStore(database)
     settle = PostgresStore._read_settled
 
-    def take_over_first(store: PostgresStore, pipeline: str) -> Any:
+    def take_over_first(store: PostgresStore, pipeline: str, generation: int) -> Any:
         other.fence("flights")
-        return settle(store, pipeline)
+        return settle(store, pipeline, generation)
 
     monkeypatch.setattr(PostgresStore, "_read_settled", take_over_first)
     proxy.loss = loss

@@ -1,0 +1,345 @@
+"""What a driver does while others hold locks, or the server says nothing: it says who, it can be stopped, it goes on."""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+from psycopg import conninfo
+from tests.contract.postgres_harness import PostgresHarness
+from tests.real.proxy import TcpProxy
+
+from directkafka.errors import StoreUnavailableError
+from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.retry import Patience, StopAsked, may_pass
+from directkafka.sinks.postgres import PostgresSink
+from directkafka.stores import postgres_session, postgres_watch
+from directkafka.stores.postgres import PostgresStore
+from directkafka.testing.store_driver import SCHEMA, Job
+
+pytestmark = pytest.mark.real
+
+WAIT_S = 60.0
+#: What the issue of a stop is held to.
+STOP_S_MAX = 5.0
+WARNING_S_MAX = 10.0
+
+
+@pytest.fixture
+def harness(database: str) -> PostgresHarness:
+    return PostgresHarness(database)
+
+
+@pytest.fixture
+def job(harness: PostgresHarness) -> Iterator[Job]:
+    job = Job(harness.open_store()).start()
+    yield job
+    job.store.close()
+
+
+@pytest.fixture
+def stop(job: Job) -> threading.Event:
+    """Heeded by the job's store."""
+    stop = threading.Event()
+    job.store.heed(stop)
+    return stop
+
+
+@pytest.fixture
+def other(database: str) -> Iterator[psycopg.Connection[Any]]:
+    """An application's session; what it locks stays locked until it rolls back."""
+    with psycopg.connect(database, application_name="forgotten psql") as connection:
+        yield connection
+        connection.rollback()
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor() as pool:
+        yield pool
+
+
+@pytest.fixture
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Looks come at once."""
+    monkeypatch.setattr(postgres_watch, "FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr(postgres_watch, "LOOK_AGAIN_S", 0.2)
+
+
+def until(condition: Callable[[], object], what: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def waits(dsn: str) -> bool:
+    with psycopg.connect(dsn) as connection:
+        found = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+    return bool(found and found[0])
+
+
+def failure_after_stop(done: Future[Any], stop: threading.Event) -> BaseException:
+    """Ask for a stop, and return what the work ended with, which it has to do in time."""
+    stop.set()
+    begun = time.monotonic()
+    error = done.exception(timeout=WAIT_S)
+    assert time.monotonic() - begun < STOP_S_MAX
+    assert error is not None
+    return error
+
+
+def test_a_commit_behind_a_forgotten_session_names_it_within_ten_seconds_and_goes_on_when_it_ends(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    sink = harness.sink("flights")
+    job.run((sink, [[(1, 1)]]))
+    other.execute("LOCK TABLE flights")
+    begun = time.monotonic()
+    with caplog.at_level(logging.WARNING):
+        done = pool.submit(job.run, (sink, [[(2, 1)]]))
+        until(lambda: caplog.messages, "no word of the lock")
+    assert time.monotonic() - begun < WARNING_S_MAX
+    said = caplog.messages[0]
+    assert said.startswith("pipeline flights: the commit of batch 1 has taken")
+    assert re.search(
+        rf"waits for \w+ on flights behind process {other.info.backend_pid} \(user 'postgres', application "
+        r"'forgotten psql', idle in transaction for \d+ s, last statement LOCK TABLE\)",
+        said,
+    ), said
+    other.rollback()
+    assert done.result(WAIT_S).batch_id == 1
+    assert harness.rows(sink) == [(1, 1), (2, 1)]
+
+
+@pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
+@pytest.mark.usefixtures("soon")
+def test_a_stop_ends_a_commit_that_waits_for_a_lock_and_nothing_is_lost(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
+    stop: threading.Event, database: str, staged: bool,
+) -> None:  # fmt: skip
+    sink = harness.sink("flights", staged=staged)
+    job.run((sink, [[(1, 1)]]))
+    other.execute("LOCK TABLE flights IN SHARE MODE")
+    done = pool.submit(job.run, (sink, [[(2, 1)]]))
+    until(lambda: waits(database), "the commit waits for nobody")
+    error = failure_after_stop(done, stop)
+    assert isinstance(error, StoreUnavailableError)
+    assert may_pass(error)
+    assert re.search(r"a stop was asked for while it waited for .* behind process \d+", str(error)), error
+    other.rollback()
+    assert harness.rows(sink) == [(1, 1)]
+    # What the next start does.
+    with closing(harness.open_store()) as store:
+        new = Job(store).start()
+        assert new.last is not None
+        assert new.last.batch_id == 0
+        new.run((sink, [[(2, 1)]]))
+    assert harness.rows(sink) == [(1, 1), (2, 1)]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_stop_leaves_a_commit_alone_that_waits_for_nobody(
+    harness: PostgresHarness, job: Job, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres_watch, "STOP_GRACE_S", 0.1)
+    looks: list[Any] = []
+    look = postgres_watch.SessionWatch._waits_for
+
+    def counted(watch: postgres_watch.SessionWatch, session: Any) -> Any:
+        looks.append(look(watch, session))
+        return looks[-1]
+
+    monkeypatch.setattr(postgres_watch.SessionWatch, "_waits_for", counted)
+
+    class Busy:
+        """A sink with much to do."""
+
+        name = "busy"
+
+        def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+            stop.set()
+            while len(looks) < 2:
+                transaction.execute("SELECT pg_sleep(0.2)")
+            return 0
+
+    entry = job.next_entry()
+    assert job.store.commit(entry, previous=job.last, writes=[(Busy(), job.batch(entry), [])]).batch_id == 0
+    assert looks[:2] == [None, None]
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_deferred_constraint_waits_before_commit_is_sent_so_that_a_stop_can_end_it(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
+    stop: threading.Event, database: str,
+) -> None:  # fmt: skip
+    """A cancel in the middle of COMMIT could leave a commit that no standby has."""
+    sink = harness.sink("flights")
+    job.run((sink, [[(1, 1)]]))
+    with psycopg.connect(database) as connection:
+        connection.execute("CREATE TABLE keys (id bigint PRIMARY KEY); INSERT INTO keys VALUES (1), (2)")
+        connection.execute(
+            "ALTER TABLE flights ADD FOREIGN KEY (id) REFERENCES keys (id) DEFERRABLE INITIALLY DEFERRED"
+        )
+    other.execute("SELECT FROM keys WHERE id = 2 FOR UPDATE")
+    done = pool.submit(job.run, (sink, [[(2, 1)]]))
+    until(lambda: waits(database), "the commit waits for nobody")
+    with psycopg.connect(database) as connection:
+        found = connection.execute(
+            "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ).fetchall()
+    assert found == [("SET CONSTRAINTS ALL IMMEDIATE",)]
+    assert isinstance(failure_after_stop(done, stop), StoreUnavailableError)
+    other.rollback()
+    assert harness.rows(sink) == [(1, 1)]
+
+
+@pytest.mark.usefixtures("soon")
+def test_what_blockers_run_is_told_by_its_kind_and_never_by_its_values(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
+    stop: threading.Event, database: str, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    sink = harness.sink("flights", mode="merge")
+    job.run((sink, [[(1, 1)]]))
+    other.execute("/* by: hunter2 */ UPDATE flights SET flights = 1000 WHERE id = 1 AND 'hunter2' <> ''")
+    with caplog.at_level(logging.WARNING):
+        done = pool.submit(job.run, (sink, [[(1, 5)]]))
+        until(lambda: caplog.messages, "no word of the lock")
+    assert "a row that another transaction has changed behind process" in caplog.text
+    assert "last statement UPDATE)" in caplog.text
+    assert "hunter2" not in caplog.text + str(failure_after_stop(done, stop))
+
+
+@pytest.mark.usefixtures("soon")
+def test_one_lock_is_waited_for_so_long_and_the_error_names_who_had_it(
+    harness: PostgresHarness, other: psycopg.Connection[Any], database: str
+) -> None:
+    """The bound that holds where nobody asks for a stop; a limit that the user has set is kept."""
+    dsn = conninfo.make_conninfo(database, options="-c lock_timeout=1500")
+    job = Job(PostgresStore(dsn)).start()
+    sink = PostgresSink(dsn, "flights", inline_bytes_max=0)
+    job.run((sink, [[(1, 1)]]))
+    other.execute("LOCK TABLE flights")
+    with pytest.raises(StoreUnavailableError, match=r"lock timeout; it waited for .* behind process \d+ ") as caught:
+        job.run((sink, [[(2, 1)]]))
+    assert may_pass(caught.value)
+    other.rollback()
+    # Dropping staging tables, with its own short limit, has left the limit as it was.
+    job.run((sink, [[(2, 1)]]))
+    assert harness.rows(sink) == [(1, 1), (2, 1)]
+    job.store.close()
+
+
+def test_no_session_of_ours_waits_for_a_lock_for_ever(database: str) -> None:
+    with closing(PostgresStore(database).address.connect("test")) as connection:
+        found = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    assert found == (f"{postgres_session.LOCK_TIMEOUT_MS // 1000}s",)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_stop_ends_what_prepares_a_table_that_a_reader_has_open(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor, database: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    job.run((harness.sink("flights"), [[(1, 1)]]))
+    sink, stop = PostgresSink(database, "flights", schema_policy="add-columns"), threading.Event()
+    sink.store.heed(stop)
+    other.execute("SELECT * FROM flights")
+    with caplog.at_level(logging.WARNING):
+        done = pool.submit(sink.prepare, SCHEMA.append(pa.field("carrier", pa.string())))
+        until(lambda: caplog.messages, "no word of the lock")
+    assert "AccessExclusiveLock on flights behind process" in caplog.text
+    assert isinstance(failure_after_stop(done, stop), StoreUnavailableError)
+
+
+@pytest.mark.parametrize("step", ["fence", "read"])
+@pytest.mark.usefixtures("soon")
+def test_a_stop_ends_a_wait_for_a_locked_ledger(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor, database: str,
+    step: str,
+) -> None:  # fmt: skip
+    """As a run asks for it: through the ledgers of its bindings, with its patience."""
+    stop = threading.Event()
+    ledgers = Ledgers("flights", [Binding(output="default", sink=harness.sink("flights"))], stop=stop)
+    ledgers.connect()
+    other.execute("LOCK TABLE directkafka_ledger")
+    patience = Patience(stop, retry_ms_max=60_000)
+    done = pool.submit(patience.until_done, getattr(ledgers, step))
+    until(lambda: waits(database), f"{step} waits for nobody")
+    assert isinstance(failure_after_stop(done, stop), StopAsked)
+    other.rollback()
+    ledgers.close()
+
+
+class SilentProxy(TcpProxy):
+    """Passes everything on until it falls silent: connections are taken, and nothing more is heard."""
+
+    def __init__(self, server_host: str, server_port: int) -> None:
+        super().__init__(server_host, server_port)
+        self.is_silent = threading.Event()
+        self.ended = threading.Event()
+
+    def to_server(self, client: Any, server: Any) -> None:
+        while data := client.recv(1 << 16):
+            if self.is_silent.is_set():
+                self.ended.wait(WAIT_S)
+                return
+            server.sendall(data)
+
+
+@pytest.fixture
+def silent_proxy(database: str) -> Iterator[SilentProxy]:
+    address = conninfo.conninfo_to_dict(database)
+    with SilentProxy(str(address["host"]), int(address["port"])) as proxy:
+        yield proxy
+        proxy.ended.set()
+
+
+@pytest.mark.parametrize("is_stopped", [True, False], ids=["a stop", "nobody asks for a stop"])
+@pytest.mark.usefixtures("soon")
+def test_a_server_that_falls_silent_in_a_commit_is_given_up(
+    database: str, silent_proxy: SilentProxy, pool: ThreadPoolExecutor, is_stopped: bool,
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    """A frozen machine, a pooler that is paused: the connection stands, so that no keepalive fails."""
+    if not is_stopped:
+        monkeypatch.setattr(postgres_watch, "SILENCE_S_MAX", 1.0)
+    dsn = conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port, connect_timeout=2)
+    job, stop = Job(PostgresStore(dsn, resolve_timeout_s=0.5)).start(), threading.Event()
+    job.store.heed(stop)
+
+    class Silencer:
+        """A sink during whose work the server falls silent."""
+
+        name = "silencer"
+
+        def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+            silent_proxy.is_silent.set()
+            transaction.execute("SELECT 1")
+            return 0
+
+    def commit() -> None:
+        entry = job.next_entry()
+        job.store.commit(entry, previous=job.last, writes=[(Silencer(), job.batch(entry), [])])
+
+    with caplog.at_level(logging.WARNING):
+        done = pool.submit(commit)
+        until(silent_proxy.is_silent.is_set, "the commit has not come so far")
+        error = failure_after_stop(done, stop) if is_stopped else done.exception(timeout=WAIT_S)
+    assert isinstance(error, StoreUnavailableError), error
+    assert "the server answers nobody" in caplog.text
+    assert "the server has answered nobody since" in str(error)
+    with closing(PostgresStore(database)) as near:
+        assert near.read("flights") == job.last
+    job.store.close()
