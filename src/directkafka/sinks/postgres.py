@@ -275,7 +275,10 @@ class PostgresSink(Renewable):
             connection.execute(statement)
 
     def _add_columns(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> None:
-        for field in _new_fields(schema, table):
+        new = _new_fields(schema, table)
+        if new:
+            self._check_rights(table, connection.info.user, "OWN")
+        for field in new:
             connection.execute(
                 sql.SQL(SQL["add_column"]).format(
                     target=sql.Identifier(table.schema, table.name),

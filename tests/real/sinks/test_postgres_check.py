@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import uuid
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any, LiteralString
 
 import psycopg
 import pyarrow as pa
 import pytest
+from psycopg import sql
 
 from directkafka.errors import SchemaMismatchError, StoreAccessError
 from directkafka.sinks.postgres import PostgresSink
+from directkafka.stores.postgres import PostgresStore
 
 pytestmark = pytest.mark.real
 
@@ -63,6 +68,81 @@ def test_no_right_to_make_the_table_is_found(database: str, connection: psycopg.
     finally:
         connection.execute("DROP OWNED BY check_reader")
         connection.execute("DROP ROLE check_reader")
+
+
+@pytest.fixture
+def plain_dsn(database: str, connection: psycopg.Connection[Any]) -> Iterator[str]:
+    """A user with no rights but those that everybody has."""
+    name = f"plain_{uuid.uuid4().hex[:8]}"
+    user = sql.Identifier(name)
+    connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD 'plain'").format(user))
+    connection.execute(sql.SQL("GRANT CREATE ON SCHEMA public TO {}").format(user))
+    yield psycopg.conninfo.make_conninfo(database, user=name, password="plain")
+    connection.execute(sql.SQL("DROP OWNED BY {}").format(user))
+    connection.execute(sql.SQL("DROP ROLE {}").format(user))
+
+
+def test_columns_to_be_added_to_somebody_else_s_table_are_refused(
+    plain_dsn: str, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("CREATE TABLE totals (carrier text)")
+    connection.execute("GRANT INSERT ON totals TO PUBLIC")
+    sink = PostgresSink(plain_dsn, "totals", schema_policy="add-columns")
+    sink.check(pa.schema({"carrier": pa.string()}))
+    for look in (sink.check, sink.prepare):
+        with pytest.raises(StoreAccessError, match=r"does not own it.* OWNER TO"):
+            look(SCHEMA)
+
+
+def test_rights_are_looked_at_where_columns_are_to_be_added_too(
+    plain_dsn: str, connection: psycopg.Connection[Any]
+) -> None:
+    connection.execute("CREATE TABLE totals (carrier text)")
+    with pytest.raises(StoreAccessError, match="lacks INSERT ON"):
+        PostgresSink(plain_dsn, "totals", schema_policy="add-columns").check(SCHEMA)
+
+
+_PARTED = "CREATE TABLE totals (carrier text, flights int8) PARTITION BY LIST (carrier)"
+_FDW = "CREATE FOREIGN DATA WRAPPER nothing; CREATE SERVER files FOREIGN DATA WRAPPER nothing"
+_FOREIGN = "CREATE FOREIGN TABLE parted PARTITION OF totals FOR VALUES IN ('AA') SERVER files"
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("CREATE UNLOGGED TABLE totals (carrier text, flights int8)", r"totals \(unlogged\)"),
+        (f"{_PARTED}; CREATE UNLOGGED TABLE parted PARTITION OF totals DEFAULT", r"parted \(unlogged\)"),
+        (f"{_PARTED}; {_FDW}; {_FOREIGN}", r"parted \(foreign\)"),
+    ],
+    ids=["unlogged", "unlogged partition", "foreign partition"],
+)
+def test_a_table_that_does_not_keep_what_is_committed_is_refused(
+    database: str, connection: psycopg.Connection[Any], statement: LiteralString, named: str
+) -> None:
+    """Crash recovery empties it, and the ledger still says that its rows are there."""
+    connection.execute(statement)
+    sink = PostgresSink(database, "totals")
+    for look in (sink.check, sink.prepare):
+        with pytest.raises(SchemaMismatchError, match=f"{named}.*SET LOGGED"):
+            look(SCHEMA)
+
+
+def test_a_table_that_is_made_among_the_temporary_ones_is_refused(database: str) -> None:
+    with pytest.raises(SchemaMismatchError, match=r"\(temporary\)"):
+        PostgresSink(database, "pg_temp.totals").check(SCHEMA)
+
+
+def test_an_unlogged_ledger_is_refused_before_anything_is_taken(
+    database: str, connection: psycopg.Connection[Any]
+) -> None:
+    with closing(PostgresStore(database)) as store:
+        assert store.fence("flights") == 1
+        connection.execute("ALTER TABLE directkafka_ledger SET UNLOGGED")
+        for step in (store.fence, store.read):
+            with pytest.raises(SchemaMismatchError, match="ALTER TABLE directkafka_ledger SET LOGGED"):
+                step("flights")
+        connection.execute("ALTER TABLE directkafka_ledger SET LOGGED")
+        assert store.fence("flights") == 2
 
 
 def test_what_was_checked_can_be_prepared(database: str, connection: psycopg.Connection[Any]) -> None:

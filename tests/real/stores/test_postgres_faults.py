@@ -24,6 +24,7 @@ from tests.real.stores.postgres_proxy import Loss, PostgresProxy
 from directkafka.errors import (
     CommitUnknownError,
     FencedError,
+    OffsetMismatchError,
     RowCountError,
     RowRejectedError,
     StoreUnavailableError,
@@ -271,6 +272,82 @@ def test_a_lost_commit_after_which_another_took_over(
         assert rows(database) == [(1, 1)]
     assert proxy.happened == [loss]
     other.close()
+
+
+class Meanwhile:
+    """A sink during whose work, with the ledger's row locked, something else happens."""
+
+    name = "meanwhile"
+
+    def __init__(self, happens: Callable[[], object]) -> None:
+        self._happens = happens
+
+    def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+        self._happens()
+        transaction.execute("SELECT 1")
+        return 0
+
+
+def commit_and_meanwhile(job: Job, happens: Callable[[], object]) -> None:
+    entry = job.next_entry()
+    job.last = job.store.commit(entry, previous=job.last, writes=[(Meanwhile(happens), job.batch(entry), [])])
+
+
+def test_who_looks_for_its_own_commit_does_not_end_a_newer_driver_s_session(
+    database: str, sink: PostgresSink, proxy: PostgresProxy, far_job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A COMMIT never arrives; a newer driver takes over, and is in the middle of its own commit for long."""
+    far_job.run((sink, [[(1, 1)]]))
+    newer = Job(PostgresStore(database))
+    settle = PostgresStore._read_settled
+
+    def settle_beside(store: PostgresStore, pipeline: str, generation: int) -> Any:
+        found: list[Any] = []
+        newer.start()
+        commit_and_meanwhile(newer, lambda: found.append(settle(store, pipeline, generation)))
+        return found[0]
+
+    monkeypatch.setattr(PostgresStore, "_read_settled", settle_beside)
+    proxy.loss = Loss.REQUEST
+    with pytest.raises(FencedError):
+        far_job.run((sink, [[(2, 1)]]))
+    assert proxy.happened == [Loss.REQUEST]
+    assert newer.last is not None
+    assert newer.last.batch_id == 1
+    newer.store.close()
+
+
+def test_a_driver_that_reconnects_does_not_end_a_newer_one_s_session(
+    database: str, sink: PostgresSink, job: Job
+) -> None:
+    job.run((sink, [[(1, 1)]]))
+    newer = Job(PostgresStore(database)).start()
+    job.store.close()
+
+    def go_on() -> None:
+        with pytest.raises(FencedError):
+            job.run((sink, [[(2, 1)]]))
+
+    commit_and_meanwhile(newer, go_on)
+    assert newer.last is not None
+    assert newer.last.batch_id == 1
+    newer.store.close()
+
+
+@pytest.mark.parametrize("change", ["SET generation = generation - 1", ""], ids=["an older state", "no entry"])
+def test_a_fence_that_a_restore_or_a_failover_has_lost_is_no_newer_driver_s_doing(
+    database: str, sink: PostgresSink, job: Job, change: str
+) -> None:
+    """Exit code 3 would keep every supervisor from starting the pipeline again, and nobody else runs it."""
+    job.run((sink, [[(1, 1)]]))
+    statement = f"UPDATE directkafka_ledger {change}" if change else "DELETE FROM directkafka_ledger"
+    with psycopg.connect(database) as connection:
+        connection.execute(statement)  # type: ignore[arg-type]
+    # The failover has ended the session.
+    job.store.close()
+    with pytest.raises(OffsetMismatchError, match=r"restored|no fence of this pipeline"):
+        job.run((sink, [[(2, 1)]]))
+    assert rows(database) == [(1, 1)]
 
 
 # A session that is ended, a transaction that fails.

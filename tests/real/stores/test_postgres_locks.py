@@ -1,4 +1,4 @@
-"""What a driver does while others hold locks, or the server says nothing: it says who, it can be stopped, it goes on."""
+"""What a driver does while others hold locks, or the server says nothing: it says who, it can be stopped."""
 
 from __future__ import annotations
 
