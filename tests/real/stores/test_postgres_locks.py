@@ -51,6 +51,7 @@ def job(harness: PostgresHarness) -> Iterator[Job]:
 def stop(job: Job) -> threading.Event:
     """Heeded by the job's store."""
     stop = threading.Event()
+    assert isinstance(job.store, PostgresStore)
     job.store.heed(stop)
     return stop
 
@@ -316,8 +317,9 @@ def test_a_server_that_falls_silent_in_a_commit_is_given_up(
     if not is_stopped:
         monkeypatch.setattr(postgres_watch, "SILENCE_S_MAX", 1.0)
     dsn = conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port, connect_timeout=2)
-    job, stop = Job(PostgresStore(dsn, resolve_timeout_s=0.5)).start(), threading.Event()
-    job.store.heed(stop)
+    store, stop = PostgresStore(dsn, resolve_timeout_s=0.5), threading.Event()
+    store.heed(stop)
+    job = Job(store).start()
 
     class Silencer:
         """A sink during whose work the server falls silent."""
