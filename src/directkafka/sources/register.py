@@ -16,7 +16,7 @@ def register(spark: SparkSession) -> None:
         spark: the session; others of the same application need a call of their own. It becomes the thread's active
             session, in which Spark looks for the format of a write; a second call does no more.
     """
-    from directkafka.sources.structured import DirectKafkaDataSource
+    from directkafka.sources.structured import DirectKafkaDataSource, ListenedDataSource
 
     java_session: Any = getattr(spark, "_jsparkSession", None)
     if java_session is not None:
@@ -25,4 +25,14 @@ def register(spark: SparkSession) -> None:
         jvm.SparkSession.setActiveSession(java_session)
         if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
             return
+        if _follow_queries(spark):
+            spark.dataSource.register(ListenedDataSource)
+            return
     spark.dataSource.register(DirectKafkaDataSource)
+
+
+def _follow_queries(spark: SparkSession) -> bool:
+    # Not at the top: a program under Spark Connect has no JVM to ask.
+    from directkafka.sources.query_groups import follow_queries
+
+    return follow_queries(spark)

@@ -89,13 +89,16 @@ class SourceCluster:
         return found
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Tell the outside how far the query is; nothing of it may fail the query.
-
-        Offsets go to the group of ``commitToGroup``; a warning is logged where retention is about to overtake.
+        """Tell the outside how far the query is: the group and the log. Nothing of it may fail the query.
 
         Args:
             ends: the next offset to read, by partition; all before it is done.
         """
+        self.tell_group(ends)
+        self.warn_of_retention(ends)
+
+    def tell_group(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Commit how far the query is to the group of ``commitToGroup``, if there is one; a refusal is a warning."""
         group = self._options.commit_to_group
         if group is not None and ends and ends != self._told:
             try:
@@ -103,6 +106,9 @@ class SourceCluster:
                 self._told = dict(ends)
             except DirectKafkaError as error:
                 log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
+
+    def warn_of_retention(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Warn where retention is about to overtake the query."""
         if self._view_before is not None and self._last_view is not None:
             for near in near_losses(ends, self._view_before, self._last_view):
                 log.warning("%s", near)

@@ -24,7 +24,7 @@ from directkafka.options.spec import Given
 from directkafka.python_worker import freeze_imports
 from directkafka.sources.columns import check_written, record_columns, record_schema
 
-__all__ = ["DirectKafkaDataSource"]
+__all__ = ["DirectKafkaDataSource", "ListenedDataSource"]
 
 
 #: Options of a streaming write that are Spark's, and handed to the sink too.
@@ -33,6 +33,9 @@ _SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
 
 class DirectKafkaDataSource(DataSource):
     """Kafka as a Spark data source; register it with ``directkafka.register(spark)``."""
+
+    #: Whether a listener of the session commits to the group of ``commitToGroup`` when a batch is done.
+    _group_has_listener = False
 
     @classmethod
     def name(cls) -> str:
@@ -58,7 +61,7 @@ class DirectKafkaDataSource(DataSource):
 
         options = SourceOptions.parse(dict(self.options), streaming=True)
         _refuse_user_schema(schema, options)
-        return StreamReader(options)
+        return StreamReader(options, group_has_listener=self._group_has_listener)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write."""
@@ -81,6 +84,12 @@ class DirectKafkaDataSource(DataSource):
         options = SinkOptions.parse(given)
         check_written({field.name: field.dataType.simpleString() for field in schema.fields}, options)
         return options
+
+
+class ListenedDataSource(DirectKafkaDataSource):
+    """The same in a session whose listener follows its queries; its processes cannot ask the session."""
+
+    _group_has_listener = True
 
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:

@@ -121,12 +121,20 @@ def _log_losses(batch: BatchPlan) -> None:
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans a query's batches, and reads them."""
+    """Plans a query's batches, and reads them.
 
-    def __init__(self, options: SourceOptions) -> None:
+    Args:
+        options: what the query asks for.
+        group_has_listener: whether somebody else commits to its group when a batch is done; see
+            :mod:`directkafka.sources.query_groups`.
+    """
+
+    def __init__(self, options: SourceOptions, *, group_has_listener: bool = False) -> None:
         self._options = options
+        self._group_has_listener = group_has_listener
         self._cluster = SourceCluster(options)
         self._started = False
+        self._has_told = False
         self._planned_at_s: float | None = None
         self._target: Mapping[TopicPartition, int] | None = None
         #: Spark's offset log has offsets alone. What this process has seen of the same partitions besides.
@@ -154,8 +162,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first, self._started = not (start or self._started), True
         if is_first:
             return self._first_offsets()
-        # Spark asks for a new end once the batch before is done, also when it was the last of an available-now run.
-        self._cluster.tell(from_nested(start))
+        self._tell(from_nested(start))
         previous = self._previous(start)
         batch = self._next_batch(previous, limit)
         if batch is None:
@@ -168,6 +175,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if added:
             log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
+
+    def _tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Spark asks for a new end once the batch before is done."""
+        if not (self._group_has_listener and self._has_told):
+            # Where a query goes on, also behind a batch of which nobody could tell before the process was killed.
+            self._cluster.tell_group(ends)
+            self._has_told = True
+        self._cluster.warn_of_retention(ends)
 
     def _view(
         self,
@@ -257,7 +272,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(partition)
 
     def commit(self, end: Nested) -> None:
-        """Nothing: Spark's offset log is the truth, and this call would miss the last batch."""
+        """Nothing: Spark's offset log is the truth, and this call comes one trigger late, or never."""
 
     def stop(self) -> None:
         """Close the connections."""

@@ -53,6 +53,7 @@ class Cluster:
         self.by_name = True
         self.leader_epoch = self.cut_at = 0
         self.told: list[dict[TopicPartition, int]] = []
+        self.watched: list[dict[TopicPartition, int]] = []
 
     def has(self, latest: Mapping[int, int], *, topic_id: str = "id", earliest: int = 0) -> None:
         self.seen = {TopicPartition("flights", one): (earliest, end, topic_id) for one, end in latest.items()}
@@ -90,8 +91,11 @@ class Cluster:
     def last_view(self) -> ClusterView:
         return self._last_view or self.view()
 
-    def tell(self, ends: dict[TopicPartition, int]) -> None:
+    def tell_group(self, ends: dict[TopicPartition, int]) -> None:
         self.told.append(ends)
+
+    def warn_of_retention(self, ends: dict[TopicPartition, int]) -> None:
+        self.watched.append(ends)
 
     def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
         return {}
@@ -422,3 +426,18 @@ def test_what_is_done_is_told_when_the_next_end_is_asked_for() -> None:
     first = reader.latestOffset(origin, ALL)
     assert reader.latestOffset(first, ALL) == first
     assert cluster.told == [{TopicPartition("flights", 0): 0}, {TopicPartition("flights", 0): 3}]
+    assert cluster.watched == cluster.told
+
+
+def test_with_a_listener_the_source_tells_only_where_a_query_goes_on() -> None:
+    """What was done when the process was killed is told then; the listener tells the rest."""
+    given = {"kafka.bootstrap.servers": "broker:9092", "subscribe": "flights"}
+    reader = structured.ListenedDataSource(given).streamReader(schema())
+    assert isinstance(reader, StreamReader)
+    cluster = reader._cluster
+    assert isinstance(cluster, Cluster)
+    cluster.has({0: 3})
+    first = reader.latestOffset({"flights": {"0": 1}}, ALL)
+    assert reader.latestOffset(first, ALL) == first
+    assert cluster.told == [{TopicPartition("flights", 0): 1}]
+    assert cluster.watched == [{TopicPartition("flights", 0): 1}, {TopicPartition("flights", 0): 3}]
