@@ -1,6 +1,6 @@
 """Where compiled kernels are kept on disk, so that no process but the first compiles them.
 
-numba's own cache, with four differences, each because of how executors are installed and started:
+numba's own cache, with five differences, each because of how executors are installed and started:
 
 - Entries are read from folders that cannot be written: an image that brings the cache in ``__pycache__`` and is
   mounted read-only.
@@ -10,6 +10,8 @@ numba's own cache, with four differences, each because of how executors are inst
   checked. numba looks at the kernel's own file alone, and would use old code after an upgrade that changes a helper
   in another one. Files of two versions never have the same name, so processes of both may come and go at once.
 - An entry that cannot be read or written, whatever the reason, is as if there were none.
+- What is read is executed: a folder in which another user may have put it is left alone, with a warning
+  (:mod:`directkafka.kafka.own_folders`). The package's own folder is not asked: Python executes what lies there anyway.
 
 Several processes may start at once: entries are written under a temporary name and renamed.
 """
@@ -18,8 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
@@ -31,6 +31,8 @@ from typing import Any
 import numba.core.config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.misc.appdirs import AppDirs
+
+from directkafka.kafka.own_folders import USER_ID, refuse_foreign
 
 __all__ = ["COMPILED", "PRIVATE_NAME", "KernelCache"]
 
@@ -51,10 +53,8 @@ COMPILED = (
 )
 _PACKAGE = "directkafka.kafka"
 _NAME = "directkafka-kernels"
-#: Windows has no user ids; its temporary folder is the user's own.
-_USER_ID = os.getuid() if hasattr(os, "getuid") else 0
 #: The private folder below the temporary one; each user has one.
-PRIVATE_NAME = f"{_NAME}-{_USER_ID}"
+PRIVATE_NAME = f"{_NAME}-{USER_ID}"
 
 _base_cache: Any = FunctionCache
 _base_entries: Any = CompileResultCacheImpl
@@ -108,19 +108,17 @@ def cache_folders(source: Path) -> list[Path]:
     folders.append(Path(_folders_of(appname="numba", appauthor=False).user_cache_dir) / _NAME)
     with suppress(OSError):  # There is no temporary folder at all.
         folders.append(Path(tempfile.gettempdir()) / PRIVATE_NAME)
-    return folders
+    # Links are followed once, here: what is looked at must be what is read.
+    return [folder.resolve() for folder in folders]
 
 
-def _refuse_foreign(folder: Path) -> None:
-    """What is read from a folder is executed: one that another user has made, or may write to, is left alone.
+def _is_the_package_s(folder: Path) -> bool:
+    return folder.name == "__pycache__"
 
-    Raises:
-        PermissionError: it is such a folder.
-        FileNotFoundError: there is none.
-    """
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != _USER_ID or found.st_mode & 0o022:
-        raise PermissionError(f"{folder} is not a folder of this user alone")
+
+@cache
+def _warn_foreign(folder: Path, why: str) -> None:
+    log.warning("compiled kernels are neither read from %s nor kept there: %s", folder, why)
 
 
 @cache
@@ -145,11 +143,12 @@ class _Locator:
         return str(self._folder)
 
     def ensure_cache_path(self) -> None:
-        if self._folder.name == PRIVATE_NAME:
-            self._folder.mkdir(mode=0o700, exist_ok=True)
-            _refuse_foreign(self._folder)
-        else:
-            self._folder.mkdir(parents=True, exist_ok=True)
+        if _is_the_package_s(self._folder):
+            self._folder.mkdir(exist_ok=True)
+            return
+        for one in (*reversed(self._folder.parents), self._folder):
+            one.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign(self._folder)
 
     def get_source_stamp(self) -> str:
         return self._stamp
@@ -177,8 +176,12 @@ class _FolderCache(_base_cache):  # type: ignore[misc]
         super().__init__(function)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
-        if self._folder.name == PRIVATE_NAME:
-            _refuse_foreign(self._folder)
+        if not _is_the_package_s(self._folder):
+            try:
+                refuse_foreign(self._folder)
+            except PermissionError as error:
+                _warn_foreign(self._folder, str(error))
+                raise
         try:
             return super().load_overload(signature, target_context)
         except OSError:

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import numba as nb
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
+
+from directkafka.kafka.kernel import kernel
 
 __all__ = [
     "ARRAY_HEADER_BYTES",
@@ -32,7 +33,6 @@ __all__ = [
 ]
 
 # Inside a kernel, numba's types count and Python's mean nothing: all is Any to the type checker.
-_kernel: Any = nb.njit
 _inline: Any = intrinsic
 _memcpy: Any = cgutils.raw_memcpy
 
@@ -85,7 +85,7 @@ def _load64(typing: Any, address: Any) -> Any:
     return types.int64(types.int64), generate
 
 
-@_kernel("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+@kernel("void(uint8[::1], int64, int64)")
 def _put32(out: Any, position: Any, value: Any) -> None:
     out[position] = (value >> 24) & 0xFF
     out[position + 1] = (value >> 16) & 0xFF
@@ -93,7 +93,7 @@ def _put32(out: Any, position: Any, value: Any) -> None:
     out[position + 3] = value & 0xFF
 
 
-@_kernel("int64(int64, int64[:, ::1], uint8[::1])", cache=True, nogil=True)
+@kernel("int64(int64, int64[:, ::1], uint8[::1])")
 def interleave(rows: Any, columns: Any, out: Any) -> Any:
     """Write ``rows`` rows to ``out``; returns the number of bytes written."""
     count = columns.shape[0]
@@ -126,7 +126,7 @@ def interleave(rows: Any, columns: Any, out: Any) -> Any:
     return position
 
 
-@_kernel("int64(int64[::1], int64, int64[::1], int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+@kernel("int64(int64[::1], int64, int64[::1], int64, uint8[::1], int64[::1])")
 def encode_arrays(lists: Any, rows: Any, element: Any, oid: Any, out: Any, offsets: Any) -> Any:  # noqa: PLR0917
     """Encode lists as one-dimensional arrays of Postgres.
 
@@ -179,7 +179,7 @@ def encode_arrays(lists: Any, rows: Any, element: Any, oid: Any, out: Any, offse
     return position
 
 
-@_kernel("int64(uint32[::1], int64)", cache=True, nogil=True)
+@kernel("int64(uint32[::1], int64)")
 def _divide(limbs: Any, divisor: Any) -> Any:
     """Divide the number (32-bit limbs, lowest first) in place; returns the remainder."""
     remainder = np.uint64(0)
@@ -191,7 +191,7 @@ def _divide(limbs: Any, divisor: Any) -> Any:
     return np.int64(remainder)
 
 
-@_kernel("void(uint32[::1], int64)", cache=True, nogil=True)
+@kernel("void(uint32[::1], int64)")
 def _multiply(limbs: Any, factor: Any) -> None:
     carry = np.uint64(0)
     for index in range(_LIMBS):
@@ -200,7 +200,7 @@ def _multiply(limbs: Any, factor: Any) -> None:
         carry = part >> np.uint64(32)
 
 
-@_kernel("boolean(int64, int64, uint32[::1])", cache=True, nogil=True)
+@kernel("boolean(int64, int64, uint32[::1])")
 def _magnitude(low: Any, high: Any, limbs: Any) -> Any:
     """Split a two's complement 128-bit number into sign and limbs; returns whether it is negative."""
     negative = (np.uint64(high) >> np.uint64(63)) == np.uint64(1)
@@ -217,13 +217,13 @@ def _magnitude(low: Any, high: Any, limbs: Any) -> Any:
     return negative
 
 
-@_kernel("void(uint8[::1], int64, int64)", cache=True, nogil=True)
+@kernel("void(uint8[::1], int64, int64)")
 def _put16(out: Any, position: Any, value: Any) -> None:
     out[position] = (value >> 8) & 0xFF
     out[position + 1] = value & 0xFF
 
 
-@_kernel("void(int64, int64, int64, uint8[::1], int64[::1])", cache=True, nogil=True)
+@kernel("void(int64, int64, int64, uint8[::1], int64[::1])")
 def encode_numeric(values: Any, rows: Any, scale: Any, out: Any, offsets: Any) -> None:
     """Encode decimal128 values as ``numeric``.
 
@@ -265,7 +265,7 @@ def encode_numeric(values: Any, rows: Any, scale: Any, out: Any, offsets: Any) -
         offsets[row + 1] = position
 
 
-@_kernel("int64(uint8)", cache=True, nogil=True)
+@kernel("int64(uint8)")
 def _hexadecimal(character: Any) -> Any:
     if 48 <= character <= 57:
         return np.int64(character) - 48
@@ -275,7 +275,7 @@ def _hexadecimal(character: Any) -> Any:
     return -1
 
 
-@_kernel("int64(int64, int64[::1], int64, uint8[::1])", cache=True, nogil=True)
+@kernel("int64(int64, int64[::1], int64, uint8[::1])")
 def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
     """Parse UUIDs as text (32 hexadecimal digits, hyphens and braces anywhere, as Postgres reads them).
 

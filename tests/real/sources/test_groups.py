@@ -157,5 +157,5 @@ def test_a_program_that_ends_behind_its_last_batch_has_told_the_group(
 ) -> None:
     group = f"lag-{hundred}"
     arguments = [servers, hundred, group, str(tmp_path / "checkpoint")]
-    subprocess.run([sys.executable, "-c", _PROGRAM, *arguments], check=True, timeout=300, capture_output=True)
+    subprocess.run([sys.executable, "-c", _PROGRAM, *arguments], check=True, timeout=300)
     assert committed(servers, group, hundred) == {0: 50, 1: 50}

@@ -109,6 +109,44 @@ def test_a_private_folder_that_others_may_write_to_is_left_alone(install: Instal
     assert install.run() == "42 0"
 
 
+@pytest.mark.parametrize("shared", ["home", "chosen"])
+def test_a_folder_below_one_in_which_others_may_write_is_left_alone_unless_it_is_sticky(
+    install: Install, tmp_path: Path, shared: str
+) -> None:
+    """As ``/tmp`` is sticky: nobody can put a folder of his own in the place of ours."""
+    folder = tmp_path / shared
+    folder.mkdir(exist_ok=True)
+    install.pycache.write_text("not a folder")
+    chosen = {"NUMBA_CACHE_DIR": str(folder / "numba")} if shared == "chosen" else {}
+    assert install.run(**chosen) == "42 1"
+    assert len(install.entries(folder)) == 2
+    install.home.rename(tmp_path / "elsewhere") if shared == "chosen" else install.temporary.rmdir()
+    folder.chmod(0o777)
+    assert install.run(**chosen, TMPDIR=str(tmp_path / "none")) == "42 1"
+    folder.chmod(0o1777)
+    assert install.run(**chosen) == "42 0"
+
+
+def test_a_folder_that_another_user_has_made_is_left_alone(install: Install) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can make folders of another user")
+    install.pycache.write_text("not a folder")
+    install.run()
+    os.chown(install.home, 12345, 12345)
+    assert install.run() == "42 1", "the private folder takes it"
+    assert install.run() == "42 0"
+
+
+def test_a_link_is_followed_before_its_folder_is_looked_at(install: Install, tmp_path: Path) -> None:
+    chosen, link = tmp_path / "chosen", tmp_path / "link"
+    chosen.mkdir()
+    link.symlink_to(chosen)
+    assert install.run(NUMBA_CACHE_DIR=str(link)) == "42 1"
+    assert install.run(NUMBA_CACHE_DIR=str(link)) == "42 0"
+    (chosen / "directkafka-kernels").chmod(0o777)
+    assert install.run(NUMBA_CACHE_DIR=str(link)) == "42 1"
+
+
 def test_a_read_only_install_that_brings_its_cache_compiles_nothing(install: Install) -> None:
     install.run()
     before = install.entries(install.pycache)
