@@ -29,8 +29,8 @@
         ├── SchemaMismatchError     the table and the DataFrame do not fit
         └── RowRejectedError        a row that the store cannot hold
 
-An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes every error
-picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
+An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes every
+error picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
 """
 
 from __future__ import annotations

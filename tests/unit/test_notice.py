@@ -1,0 +1,84 @@
+"""NOTICE against what is installed: each package that comes along, with the licence that its own metadata says."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).parents[2]
+NOTICE = (ROOT / "NOTICE").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+EXTRAS = ("delta", "duckdb", "demo")
+ROWS = dict(re.findall(r"^  (\S+) +(\S.*)$", NOTICE, re.MULTILINE))
+
+#: What older metadata says in words, by what NOTICE says in SPDX's.
+IN_WORDS = {
+    "Apache-2.0": {"Apache-2.0", "Apache Software License"},
+    "BSD-2-Clause": {"BSD", "BSD License"},
+    "BSD-3-Clause": {"BSD", "BSD License"},
+    "CC0-1.0": {"CC0"},
+    "GPL-2.0-only WITH Classpath-exception-2.0": {"GNU General Public License v2 (GPLv2)"},
+    "ISC": {"ISC License", "ISC License (ISCL)"},
+    "MIT": {"MIT", "MIT License"},
+    "Apache-2.0 OR BSD-3-Clause": {"Dual License", "BSD License", "Apache Software License"},
+}
+
+
+def brought_by(requirements: list[str]) -> dict[str, metadata.Distribution]:
+    """What is installed because of these, and because of what they need."""
+    waiting = [(Requirement(one), "") for one in requirements]
+    found: dict[tuple[str, ...], metadata.Distribution] = {}
+    while waiting:
+        wanted, extra = waiting.pop()
+        key = (wanted.name.lower().replace("_", "-"), *sorted(wanted.extras))
+        if key in found or (wanted.marker is not None and not wanted.marker.evaluate({"extra": extra})):
+            continue
+        try:
+            found[key] = metadata.distribution(wanted.name)
+        except metadata.PackageNotFoundError:
+            continue  # an extra that this environment does not have
+        needs = found[key].requires or []
+        waiting += [(Requirement(one), of) for one in needs for of in ("", *wanted.extras)]
+    return {name: one for (name, *_), one in found.items()}
+
+
+INSTALLED = brought_by(
+    [*PROJECT["dependencies"], *(one for name in EXTRAS for one in PROJECT["optional-dependencies"][name])]
+)
+
+
+def test_what_comes_along_is_named() -> None:
+    assert {"psycopg", "psycopg-binary", "pyspark", "numpy"} <= INSTALLED.keys()
+    assert sorted(INSTALLED.keys() - ROWS.keys()) == []
+
+
+def test_what_is_named_comes_along() -> None:
+    """Or is not installed here: which packages come depends on Python's version and on theirs."""
+    there = {one.metadata["Name"].lower().replace("_", "-") for one in metadata.distributions()}
+    assert sorted((ROWS.keys() & there) - INSTALLED.keys() - {"six"}) == []
+
+
+@pytest.mark.parametrize("name", sorted(INSTALLED))
+def test_a_licence_is_that_of_the_package_s_own_metadata(name: str) -> None:
+    own = INSTALLED[name].metadata
+    if expression := own.get("License-Expression"):
+        assert ROWS[name] == expression
+        return
+    told = {one.rpartition("::")[2].strip() for one in own.get_all("Classifier", []) if one.startswith("License ::")}
+    told.add((own.get("License") or "").partition("\n")[0].strip())
+    assert told & {ROWS[name], *IN_WORDS.get(ROWS[name], ())}, f"{name} says {told}"
+
+
+def test_a_licence_that_asks_for_more_than_its_text_is_spoken_of() -> None:
+    prose = re.sub(r"^  \S+ +\S.*$", "", NOTICE, flags=re.MULTILINE)
+    assert [name for name, licence in ROWS.items() if "GPL" in licence and name not in prose] == []
+
+
+def test_the_notice_goes_into_the_package() -> None:
+    """setuptools takes files of this name with LICENSE, unless it is told which."""
+    assert "license-files" not in PROJECT
