@@ -1,0 +1,109 @@
+"""What pages say in prose against what is there: nothing is called absent that works, no place is left out."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import directkafka
+import directkafka.cli.commands
+import directkafka.cli.replay
+from directkafka.cli import app as cli
+from directkafka.options import option_table
+from directkafka.options.sink import sink_specs
+from directkafka.sources.structured import DirectKafkaDataSource
+
+ROOT = Path(__file__).parents[2]
+DESIGN = (ROOT / "docs" / "DESIGN.md").read_text()
+OPERATIONS = (ROOT / "docs" / "guide" / "operations.md").read_text()
+PAGES = [
+    ROOT / "README.md",
+    *(ROOT / "docs").glob("*.md"),
+    *(ROOT / "docs" / "guide").glob("*.md"),
+    *(ROOT / "examples").rglob("*.md"),
+]
+COMMANDS = {one.name or one.callback.__name__ for one in cli.app.registered_commands if one.callback}
+
+#: `X` is refused, `X` is not there. What a sentence says of a value behind the name is another matter.
+ABSENT = re.compile(
+    r"`([^`]+)`,? (?:is|are) (?:not (?:there|yet|supported|implemented|possible)|refused|missing|absent)\b"
+    r"(?! with| where| in)"
+)
+#: Doing words that stand for a part of the format.
+DOING = {"Writing": "writer streamWriter", "Reading": "reader streamReader"}
+
+
+def prose(page: Path) -> str:
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return " ".join(text.split())
+
+
+def exists(name: str) -> bool:
+    """Whether the code of a sentence is something that works: a public name, a command, an option, the format."""
+    options = {spec.name for spec in (*option_table(), *sink_specs())}
+    if "write" in name and "directkafka" in name:
+        return hasattr(DirectKafkaDataSource, "writer")
+    bare = name.removeprefix("dk.").removeprefix("directkafka ").removesuffix("()")
+    return hasattr(directkafka, bare) or bare in COMMANDS or bare in options
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_page_says_that_what_works_is_absent(page: Path) -> None:
+    text = prose(page)
+    assert [name for name in ABSENT.findall(text) if exists(name)] == []
+    for doing, methods in DOING.items():
+        is_there = all(hasattr(DirectKafkaDataSource, one) for one in methods.split())
+        assert not (is_there and f"{doing} is refused" in text)
+
+
+def test_the_check_sees_what_it_is_for() -> None:
+    said = '`df.write.format("directkafka")` is not there, `dk.KafkaSink` is not yet, `replay` is missing'
+    assert [exists(name) for name in ABSENT.findall(said)] == [True, True, True]
+    assert ABSENT.findall("`sasl.kerberos` is refused, `mode` is refused with replace") == ["sasl.kerberos"]
+    assert not exists("sasl.kerberos")
+
+
+def test_monitoring_names_every_way_to_tell_a_consumer_group() -> None:
+    section = OPERATIONS.partition("\n## Monitoring\n")[2].partition("\n## ")[0]
+    ways = [spec.name for spec in option_table() if "consumer group to which" in spec.doc]
+    assert ways == ["commitToGroup"]
+    assert [name for name in (*ways, "offsets_group", "commit_async") if f"`{name}`" not in section] == []
+
+
+def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:
+    section = DESIGN.partition("\n## Outcomes of a commit\n")[2].partition("\n## ")[0]
+    stores = (ROOT / "src" / "directkafka" / "stores").glob("*.py")
+    settling = {f"stores/{path.name}" for path in stores if "raise CommitUnknownError(" in path.read_text()}
+    assert settling == set(re.findall(r"`(stores/\w+\.py)`", section.partition("\n|")[0]))
+
+
+def test_the_design_names_every_module_that_may_import_kafka_python() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    allowed = next(one for one in contracts if one.get("forbidden_modules") == ["kafka"])["ignore_imports"]
+    files = [one.partition(" ->")[0].removeprefix("directkafka.").replace(".", "/") + ".py" for one in allowed]
+    sentence = re.search(r"kafka-python\s+is imported by (.*?) alone", DESIGN, re.DOTALL)
+    assert sentence is not None
+    assert sorted(re.findall(r"`([\w/.]+)`", sentence[1])) == sorted(files)
+
+
+def test_the_examples_page_has_a_row_for_each_example() -> None:
+    page = (ROOT / "examples" / "README.md").read_text()
+    examples = [path.name + "/" * path.is_dir() for path in (ROOT / "examples").iterdir() if path.name != "README.md"]
+    assert [name for name in examples if f"({name}" not in page and not name.startswith("__")] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_line_of_a_paragraph_is_not_indented(page: Path) -> None:
+    """Only what belongs to an item of a list is."""
+    wrong, may_be = [], False
+    text = re.sub(r"^( *)```.*?^\1```$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    for number, line in enumerate(text.splitlines(), start=1):
+        is_item = re.match(r" *([-*]|\d+\.) ", line) is not None
+        if line.startswith(" ") and not (may_be or is_item):
+            wrong.append((number, line))
+        # An item goes on until a line that begins at the margin.
+        may_be = is_item or (may_be and (line.startswith(" ") or not line))
+    assert wrong == []
