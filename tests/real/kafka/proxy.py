@@ -18,6 +18,7 @@ class KafkaProxy(TcpProxy):
     Attributes:
         change: what becomes of each response.
         lie: given a response, what is said of its length.
+        before_request: is told the API's number before a request is passed on.
         requests: how many went to the broker, by their API's number.
         responses: how many came from the broker.
         response_bytes: how many bytes these had.
@@ -28,12 +29,15 @@ class KafkaProxy(TcpProxy):
         self.change = change
         self.lie: Callable[[bytes], int] = len
         self.requests: Counter[int] = Counter()
+        self.before_request: Callable[[int], object] = lambda api: None
         self.responses = 0
         self.response_bytes = 0
 
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
         while (request := receive_frame(client)) is not None:
-            self.requests[int.from_bytes(request[:2], "big")] += 1
+            api = int.from_bytes(request[:2], "big")
+            self.before_request(api)
+            self.requests[api] += 1
             send(server, len(request).to_bytes(4, "big") + request)
         end(server)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
@@ -11,6 +13,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
+from tests.real.kafka.logs import WAIT_S, host_and_port, until
+from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.pipeline.conftest import COUNT, QUERY, World
 from tests.real.sources.test_groups import committed
 
@@ -19,6 +23,9 @@ from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.verify import verify
 
 pytestmark = pytest.mark.real
+
+#: The number of the Fetch API.
+FETCH = 1
 
 
 def test_batches_follow_each_other_and_are_reported(world: World) -> None:
@@ -77,25 +84,71 @@ def test_two_pipelines_of_one_process_do_not_meet(world: World) -> None:
     assert world.query("SELECT sum(number), count(*) FROM right_side") == [(-COUNT * (COUNT - 1) // 2, COUNT)]
 
 
-@pytest.mark.parametrize(
-    "trigger", ["100ms", {"delay": "50ms"}, {"records": 20, "at_most": "200ms"}], ids=["interval", "delay", "backlog"]
-)
-def test_a_trigger_takes_new_records_until_it_is_stopped(world: World, trigger: Any) -> None:
-    arrived = threading.Event()
-    wanted = COUNT + 30
+PAUSE_S = 1.0
 
-    def report(batch: BatchReport) -> None:
-        seen = len(world.numbers())
-        if seen == COUNT:
-            produce_numbers(world.kafka, world.topic, 30, first=COUNT)
-        if seen == wanted:
-            arrived.set()
 
-    pipeline = world.pipeline(trigger=trigger, report=report)
-    pipeline.start()
-    assert arrived.wait(60)
-    pipeline.stop()
-    assert world.numbers() == list(range(wanted))
+@dataclass
+class Batches:
+    """When a running pipeline's batches started and ended, in seconds; the report holds the first one for a pause."""
+
+    records: list[int] = field(default_factory=list)
+    started_s: list[float] = field(default_factory=list)
+    ended_s: list[float] = field(default_factory=list)
+    is_over: threading.Event = field(default_factory=threading.Event)
+    wanted: int = COUNT
+
+    def report(self, batch: BatchReport) -> None:
+        now_s = time.monotonic()
+        self.started_s.append(now_s - batch.total_ms / 1000)
+        self.records.append(batch.records or 0)
+        if len(self.records) == 1:
+            self.is_over.wait(PAUSE_S)
+        self.ended_s.append(time.monotonic())
+        if sum(self.records) >= self.wanted:
+            self.is_over.set()
+
+    def run(self, world: World, trigger: Any) -> None:
+        pipeline = world.pipeline(trigger=trigger, report=self.report)
+        pipeline.start()
+        assert self.is_over.wait(WAIT_S)
+        pipeline.stop()
+        assert world.numbers() == list(range(self.wanted))
+
+
+#: Report and clock are read one after the other.
+READING_S = 0.1
+
+
+def test_an_interval_is_from_start_to_start_and_a_late_batch_starts_at_once(world: World) -> None:
+    batches = Batches()
+    batches.run(world, f"{PAUSE_S:.0f}s")
+    _, second, third = batches.started_s
+    assert second - batches.ended_s[0] < PAUSE_S
+    assert third - second > PAUSE_S - READING_S
+
+
+def test_a_delay_is_from_end_to_start(world: World) -> None:
+    batches = Batches()
+    batches.run(world, {"delay": f"{PAUSE_S:.0f}s"})
+    for ended_s, started_s in zip(batches.ended_s, batches.started_s[1:], strict=False):
+        assert started_s - ended_s > PAUSE_S - READING_S
+
+
+def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World) -> None:
+    batches = Batches(wanted=COUNT + 20)
+
+    def produce_in_two_parts() -> None:
+        until(lambda: sum(batches.records) == COUNT, "what was there at the start")
+        for part in range(2):
+            produce_numbers(world.kafka, world.topic, 10, first=COUNT + 10 * part)
+            # Looks are 100 ms apart: a trigger of another kind would have taken the first part by itself.
+            batches.is_over.wait(PAUSE_S)
+
+    late = threading.Thread(target=produce_in_two_parts)
+    late.start()
+    batches.run(world, {"records": 20, "at_most": "1h"})
+    late.join()
+    assert batches.records == [30, 30, 30, 20]
 
 
 def test_latest_means_the_moment_of_the_first_start(world: World) -> None:
@@ -133,7 +186,7 @@ def test_records_of_an_aborted_transaction_never_arrive(world: World) -> None:
     assert world.numbers() == [*range(COUNT), 600, 601]
 
 
-def test_several_outputs_change_together_and_read_kafka_once(world: World) -> None:
+def test_several_outputs_change_together(world: World) -> None:
     def transform(source: Any) -> dict[str, Any]:
         records = source.select("partition", "offset", f.col("value").cast("string").cast("long").alias("number"))
         return {"records": records, "sums": records.groupBy("partition").agg(f.sum("number").alias("number"))}
@@ -147,6 +200,23 @@ def test_several_outputs_change_together_and_read_kafka_once(world: World) -> No
     assert [report.records for report in reports] == [30, 30, 30]
     by_partition = world.query("SELECT partition, sum(number) FROM records GROUP BY 1 ORDER BY 1")
     assert world.query("SELECT partition, number FROM sums ORDER BY 1") == by_partition
+
+
+def test_several_outputs_read_kafka_once(world: World) -> None:
+    def fetches(name: str, transform: Any, sinks: Any) -> int:
+        with KafkaProxy(*host_and_port(world.kafka)) as proxy:
+            address = f"127.0.0.1:{proxy.port}"
+            proxy.change = advertise(world.kafka, address)
+            source = {"kafka.bootstrap.servers": address}
+            world.pipeline(transform, name=name, sinks=sinks, source=source).run()
+            return proxy.requests[FETCH]
+
+    one = fetches("one", QUERY, PostgresSink(world.dsn, "alone"))
+    outputs = {name: PostgresSink(world.dsn, name) for name in ("first", "second")}
+    two = fetches("two", lambda source: dict.fromkeys(outputs, source.select("partition", "offset")), outputs)
+    assert world.query("SELECT count(*) FROM first") == world.query("SELECT count(*) FROM second") == [(COUNT,)]
+    # As many as one output asks for; a second read would double them.
+    assert one <= two < 2 * one
 
 
 def test_two_databases_of_one_pipeline_get_the_same_rows(world: World, postgres: Any) -> None:

@@ -12,12 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import forget_connections, produce
-from tests.real.sources.dstreams import INTERVAL_S
+from tests.real.sources.dstreams import INTERVAL_S, Settings
 from tests.real.sources.queries import Output
 
 import directkafka
-from directkafka.options.rates import RatePolicy
-from directkafka.sources import dstream as dstream_module
 from directkafka.testing import KafkaBroker
 
 QUICK = {
@@ -113,10 +111,22 @@ def context(sc: SparkContext) -> Iterator[StreamingContext]:
 
 
 @pytest.fixture
-def rates(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """``rates(rate_max=...)``: as if the program had these settings; a running context's own stand."""
+def settings(sc: SparkContext) -> Iterator[Settings]:
+    """``settings({"spark.streaming...": ...})`` for the rest of the test.
 
-    def choose(**fields: Any) -> None:
-        monkeypatch.setattr(dstream_module, "rate_policy", lambda sc: RatePolicy(**fields))
+    A program says them before its context starts. The tests' context runs already, so they are put where it keeps
+    what a program said.
+    """
+    conf = sc._conf
+    before = dict(conf.getAll())
 
-    return choose
+    def choose(given: dict[str, object]) -> None:
+        for name, value in given.items():
+            conf.set(name, str(value))
+
+    yield choose
+    for name, _ in conf.getAll():
+        if name not in before:
+            conf._jconf.remove(name)
+    for name, value in before.items():
+        conf.set(name, value)

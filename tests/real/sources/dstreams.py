@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +14,8 @@ import directkafka as dk
 from directkafka import OffsetRange
 
 Place = tuple[str, int, int]
+#: Gives the tests' context a program's settings; see the fixture of this name.
+Settings = Callable[[dict[str, object]], None]
 INTERVAL_S = 0.3
 
 

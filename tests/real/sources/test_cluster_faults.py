@@ -27,7 +27,7 @@ from tests.real.kafka.logs import (
     start_offset,
     until,
 )
-from tests.real.sources.dstreams import Collected, place, running
+from tests.real.sources.dstreams import Collected, Settings, place, running
 from tests.real.sources.queries import failure_of
 
 import directkafka as dk
@@ -253,10 +253,10 @@ def test_a_batch_read_goes_on_behind_what_retention_took_when_that_is_allowed(
 
 @pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")
 def test_a_direct_stream_goes_on_with_the_new_leader(
-    context: StreamingContext, cluster: KafkaBroker, flights: str, rates: Callable[..., None]
+    context: StreamingContext, cluster: KafkaBroker, flights: str, settings: Settings
 ) -> None:
     """Tasks of batches that were planned before look the new leader up themselves."""
-    rates(rate_max=2_000)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 2_000})
     params = {"bootstrap.servers": cluster.bootstrap_servers, "auto.offset.reset": "earliest"}
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(flights, params)).map(place))
     with running(context):

@@ -4,6 +4,7 @@ are among these and those of the files beside it."""
 from __future__ import annotations
 
 import logging
+import threading
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import add_partitions, admin, produce, transactional, until
+from tests.real.kafka.logs import WAIT_S, add_partitions, admin, produce, transactional, until
 from tests.real.sources.dstreams import INTERVAL_S, Collected, Place, place, places, running
 from tests.real.sources.test_starts import commit
 
@@ -111,24 +112,41 @@ def test_a_group_s_offsets_count_before_the_reset(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("reset", "start"), [("latest", 5), ("earliest", 0)])
 def test_partitions_that_are_added_start_where_the_reset_says_with_a_warning(
-    context: StreamingContext, servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture
-) -> None:
+    context: StreamingContext, servers: str, create_topic: CreateTopic, caplog: pytest.LogCaptureFixture,
+    reset: str, start: int,
+) -> None:  # fmt: skip
     topic = create_topic(1)
-    params = {"bootstrap.servers": servers, "auto.offset.reset": "latest"}
-    seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
+    params = {"bootstrap.servers": servers, "auto.offset.reset": reset}
+    held, standing, released = threading.Event(), threading.Event(), threading.Event()
+
+    def hold(rdd: RDD[Any]) -> RDD[Any]:
+        """Runs behind the planning of its batch and before that of the next, in one thread."""
+        if held.is_set():
+            standing.set()
+            released.wait()
+        return rdd
+
+    stream = dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place)
+    seen = Collected().of(stream)
+    stream.transform(hold).foreachRDD(lambda rdd: None)
     with running(context), caplog.at_level(logging.WARNING, "directkafka"):
         until(lambda: seen.ranges, "a first batch")
-        add_partitions(servers, topic, 2)
-        produce(servers, topic, [b"at once"] * 5, partition=1)
+        held.set()
+        try:
+            assert standing.wait(WAIT_S)
+            add_partitions(servers, topic, 2)
+            produce(servers, topic, [b"before it is noticed"] * 5, partition=1)
+        finally:
+            released.set()
         until(lambda: any("partitions added" in one for one in caplog.messages), "the partition is noticed")
         produce(servers, topic, [b"later"] * 5, partition=1)
-        found = seen.wait_for(1)
+        found = seen.wait_for(10 - start)
     [said] = [one for one in caplog.messages if "partitions added" in one]
-    assert f"{topic}-1 at " in said
+    assert f"{topic}-1 at {start}" in said
     assert "auto.offset.reset" in said
-    start = int(said.partition(f"{topic}-1 at ")[2].split()[0].rstrip(",;:"))
-    assert min(offset for _, _, offset in found) >= start
+    assert sorted(found) == [(topic, 1, offset) for offset in range(start, 10)]
 
 
 # What is done with batches.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import DStream
 from tests.real.kafka.logs import delete_records, produce, until
-from tests.real.sources.dstreams import INTERVAL_S, Collected
+from tests.real.sources.dstreams import INTERVAL_S, Collected, Settings
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
@@ -143,9 +142,9 @@ def queue(stream: DirectStream, rdd: RDD[Any], answers: list[dk.DirectKafkaError
 
 @pytest.mark.slow
 def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_failed(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+    context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings
 ) -> None:
-    rates(rate_max=10)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     sums: list[int] = []
     asked = outputs_of(stream)
@@ -170,11 +169,11 @@ def test_outputs_of_what_is_made_of_a_stream_do_not_run_behind_a_batch_that_fail
 @pytest.mark.slow
 @pytest.mark.parametrize("maker", ["the stream", "the context"])
 def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_could_not_make(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None], maker: str
+    context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings, maker: str
 ) -> None:
     """Its ranges are planned by then; the next batch would begin behind them. What the context makes of streams tells
     nobody but Spark."""
-    rates(rate_max=10)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     found = Collected().of(stream)
     calls: list[int] = []
@@ -201,10 +200,10 @@ def test_a_stream_stands_still_when_spark_drops_a_batch_that_another_output_coul
 
 @pytest.mark.slow
 def test_an_error_in_one_stream_stops_the_others_of_its_context(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+    context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings
 ) -> None:
     """A batch is all outputs of a time, and the caller of awaitTermination is told that it failed."""
-    rates(rate_max=10)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     one = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     other = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     batches: list[datetime] = []
@@ -232,9 +231,9 @@ def test_an_error_in_one_stream_stops_the_others_of_its_context(
 
 @pytest.mark.slow
 def test_windows_state_and_two_streams_in_one_stand_still_too(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None], tmp_path: Path
+    context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings, tmp_path: Path
 ) -> None:
-    rates(rate_max=10)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     context.checkpoint(str(tmp_path))
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     other = dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(partition_of)
@@ -277,9 +276,9 @@ def partition_of(record: dk.ConsumerRecord) -> tuple[int, int]:
 
 @pytest.mark.slow
 def test_records_that_retention_has_taken_before_they_were_read_stop_the_stream_with_their_range(
-    context: StreamingContext, params: dict[str, object], servers: str, hundred: str, rates: Callable[..., None]
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str, settings: Settings
 ) -> None:
-    rates(rate_max=10)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 10})
     stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params))
     counts: list[int] = []
 

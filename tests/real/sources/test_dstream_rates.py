@@ -11,26 +11,26 @@ import pytest
 from pyspark import RDD
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce, until
-from tests.real.sources.dstreams import Collected, place, places, running
+from tests.real.sources.dstreams import Collected, Settings, place, places, running
 
 import directkafka as dk
 from directkafka import OffsetRange, TopicPartition
-from directkafka.options.rates import FeedbackPolicy
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 
 CreateTopic = Callable[..., str]
+BACKPRESSURE = "spark.streaming.backpressure.enabled"
 
 
 @pytest.mark.slow
 def test_topics_of_very_different_volume_get_their_share_of_each_batch(
     context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
-    rates: Callable[..., None],
+    settings: Settings,
 ) -> None:  # fmt: skip
     large, small = create_topic(1), create_topic(1)
     produce(servers, large, [b"x"] * 3_000)
     produce(servers, small, [b"y"] * 30)
-    rates(feedback=FeedbackPolicy(), initial_rate=2_000)
+    settings({BACKPRESSURE: True, "spark.streaming.backpressure.initialRate": 2_000})
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe([large, small], params)).map(place))
     with running(context):
         found = seen.wait_for(3_030)
@@ -41,9 +41,9 @@ def test_topics_of_very_different_volume_get_their_share_of_each_batch(
 
 @pytest.mark.slow
 def test_no_batch_has_more_than_the_maximum_rate_and_nothing_is_left_out(
-    context: StreamingContext, params: dict[str, object], hundred: str, rates: Callable[..., None]
+    context: StreamingContext, params: dict[str, object], hundred: str, settings: Settings
 ) -> None:
-    rates(rate_max=50)
+    settings({"spark.streaming.kafka.maxRatePerPartition": 50})
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(hundred, params)).map(place))
     with running(context):
         found = seen.wait_for(100)
@@ -70,17 +70,18 @@ def test_a_partition_may_have_a_rate_of_its_own(
 @pytest.mark.slow
 def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_process(
     context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic,
-    rates: Callable[..., None],
+    settings: Settings,
 ) -> None:  # fmt: skip
     topic = create_topic(1)
     produce(servers, topic, [b"x"] * 3000)
-    rates(feedback=FeedbackPolicy(), initial_rate=100)
+    # Neither the controller's lowest rate, which is 100, nor what a first batch without any limit would have.
+    settings({BACKPRESSURE: True, "spark.streaming.backpressure.initialRate": 200})
     seen = Collected().of(dk.create_direct_stream(context, dk.Subscribe(topic, params)).map(place))
     with running(context):
         seen.wait_for(3000)
     sizes = [sum(one.count() for one in ranges) for ranges in seen.not_empty()]
-    assert sizes[0] == 30
-    assert max(sizes) > 30
+    assert sizes[0] == 60
+    assert max(sizes) > 60
     assert len(seen.found) == 3000
 
 

@@ -19,12 +19,11 @@ from tests.real.kafka.logs import (
     produce,
 )
 from tests.real.kafka.proxy import KafkaProxy, advertise
+from tests.real.sources.dstreams import Settings
 
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
 from directkafka.errors import BrokerUnreachableError, DataLossError, OptionError, TopicNotFoundError
-from directkafka.options.read_policy import ReadPolicy
-from directkafka.sources import rdd as rdd_module
 from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 pytestmark = pytest.mark.real
@@ -40,9 +39,8 @@ def params(servers: str) -> dict[str, object]:
 
 
 @pytest.fixture
-def strict(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if the program had set allowNonConsecutiveOffsets to false; a running context's settings stand."""
-    monkeypatch.setattr(rdd_module, "read_policy", lambda sc: ReadPolicy(may_have_gaps=False))
+def strict(settings: Settings) -> None:
+    settings({"spark.streaming.kafka.allowNonConsecutiveOffsets": False})
 
 
 def whole(topic: str, count: int = 50, partitions: int = 2) -> list[OffsetRange]:

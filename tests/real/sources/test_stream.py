@@ -35,6 +35,8 @@ CreateTopic = Callable[..., str]
 Streaming = Callable[..., Any]
 
 ROOT = Path(__file__).parents[3]
+#: The number of the Fetch API.
+FETCH = 1
 
 # What is read.
 
@@ -121,18 +123,28 @@ def test_a_topic_that_a_pattern_finds_later_is_read_from_its_start(
 # What the checkpoint says.
 
 
-def test_the_start_is_in_the_offset_log_before_anything_is_read(
-    streaming: Streaming, output: Output, hundred: str
+def test_the_start_and_each_batch_are_in_the_offset_log_before_anything_is_fetched(
+    streaming: Streaming, servers: str, output: Output, hundred: str
 ) -> None:
-    seen: list[tuple[int, bool]] = []
-    output.before_reading = lambda batch_id: seen.append(
-        (batch_id, (output.checkpoint / "offsets" / str(batch_id)).exists())
-    )
-    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    logged: list[set[str]] = []
+
+    def note(api: int) -> None:
+        if api == FETCH:
+            logged.append({path.name for path in (output.checkpoint / "offsets").glob("[0-9]*")})
+
+    with KafkaProxy(*host_and_port(servers)) as proxy:
+        address = f"127.0.0.1:{proxy.port}"
+        proxy.change, proxy.before_request = advertise(servers, address), note
+        options = {"kafka__bootstrap__servers": address, "maxOffsetsPerTrigger": 50}
+        output.run(streaming(subscribe=hundred, startingOffsets="earliest", **options))
     assert output.offsets(0) == {hundred: {"0": 0, "1": 0}}
-    assert output.offsets(1) == {hundred: {"0": 50, "1": 50}}
-    assert all(exists for _, exists in seen)
+    assert output.offsets(1) == {hundred: {"0": 25, "1": 25}}
+    assert output.offsets(2) == {hundred: {"0": 50, "1": 50}}
     assert not output.batches.get(0)
+    assert output.all() == places(50)
+    # The first fetch is of batch 1; those of batch 2 come when its entry is there too.
+    assert {"0", "1"} <= logged[0]
+    assert {"0", "1", "2"} <= logged[-1]
 
 
 @pytest.mark.slow
