@@ -32,7 +32,7 @@ BATCH = 10
 FENCED = 3
 PIPELINE = "numbers"
 SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary())])
-WAIT_S = 60.0
+WAIT_S = 120.0
 #: Of a driver's transactions, unless a test is about it: longer than any test stops one.
 TIMEOUT_MS = 60_000
 

@@ -24,7 +24,7 @@ from confluent_kafka import Producer
 
 PARTITIONS = 3
 #: More than enough on two loaded cores; a process that needs it has hung.
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 #: What every pipeline file of these tests begins with.
 HEAD = """

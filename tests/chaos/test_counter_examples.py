@@ -28,7 +28,7 @@ from directkafka.testing.jvm_connector import jvm_connector_jars
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "counter"
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 PARTITIONS = 2
 COUNT = 20
 

@@ -25,7 +25,7 @@ from directkafka.testing.java import use_java
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "delivery"
-WAIT_S = 120.0
+WAIT_S = 300.0
 PARTITIONS = 2
 
 

@@ -21,7 +21,7 @@ from directkafka.testing.java import use_java
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("stateful_stream.py")
-WAIT_S = 120.0
+WAIT_S = 300.0
 WORDS = [f"word-{number % 7}" for number in range(100)]
 MORE = [f"word-{number % 5}" for number in range(40)]
 

@@ -27,7 +27,7 @@ from directkafka.stores.kafka import KafkaStore
 from directkafka.testing.store_driver import SCHEMA
 
 PARTITIONS = 3
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class KeyedRows:

@@ -29,7 +29,7 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 
-WAIT_S = 60.0
+WAIT_S = 120.0
 
 #: Offset, key, value, timestamp in milliseconds, timestamp type, headers.
 Row = tuple[int, bytes | None, bytes | None, int, int, list[tuple[str, bytes | None]] | None]

@@ -9,7 +9,7 @@ from enum import Enum
 from tests.real.kafka.proxy import KafkaProxy, advertise, receive_frame
 from tests.real.proxy import end, send
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS_TO_TXN, END_TXN = 0, 22, 24, 26
 
 

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.real
 
 CreateTopic = Callable[..., str]
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 

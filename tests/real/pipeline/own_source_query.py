@@ -22,7 +22,7 @@ import directkafka as dk
 from directkafka.testing.java import use_java
 from directkafka.testing.jvm_connector import jvm_connector_jars
 
-WAIT_S = 60
+WAIT_S = 120
 NAME = "own-source"
 
 

@@ -22,7 +22,7 @@ from directkafka.errors import DirectKafkaError
 if TYPE_CHECKING:
     from tests.real.pipeline.conftest import World
 
-WAIT_S = 60
+WAIT_S = 120
 NAME = "numbers"
 
 NUMBERS = ("topic", "partition", "offset", "CAST(CAST(value AS STRING) AS BIGINT) AS number")

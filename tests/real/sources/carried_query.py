@@ -20,7 +20,7 @@ import directkafka
 from directkafka.testing.java import use_java
 from directkafka.testing.jvm_connector import jvm_connector_jars
 
-WAIT_S = 60
+WAIT_S = 120
 
 
 def run(spark: SparkSession, source: str, config: dict[str, Any]) -> list[tuple[int, int]]:

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-WAIT_S = 60
+WAIT_S = 120
 
 Places = list[tuple[int, int]]
 

@@ -27,7 +27,7 @@ from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of
 
 pytestmark = pytest.mark.real
 
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from directkafka.stream_errors import RecordCountError, StoredOffsetError
 pytestmark = pytest.mark.real
 
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 @pytest.fixture

@@ -38,7 +38,7 @@ from directkafka.testing.store_driver import Job
 pytestmark = pytest.mark.real
 
 ROOT = Path(__file__).parents[3]
-WAIT_S = 30.0
+WAIT_S = 90.0
 
 
 def rows(dsn: str) -> list[tuple[Any, ...]]:

@@ -24,7 +24,7 @@ from directkafka.errors import (
     OptionError,
 )
 
-PATIENCE_S = 120.0
+PATIENCE_S = 300.0
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.verify import verify
 from directkafka.sinks.kafka import KafkaSink
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 FENCED = FencedError(store="a", pipeline="flights", held=1, found=2)
 
 
