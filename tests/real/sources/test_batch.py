@@ -208,6 +208,44 @@ def test_timestamps_say_where_a_read_starts_and_ends(reading: Reading, twenty: s
     assert offsets(frame) == {0: [0], 1: [9]}
 
 
+def test_without_positions_a_read_goes_from_earliest_to_latest(reading: Reading, servers: str, twenty: str) -> None:
+    delete_records(servers, twenty, 2)
+    assert offsets(reading(subscribe=twenty).load()) == {0: list(range(2, 10)), 1: list(range(10))}
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"startingTimestamp": 6_000}, {0: range(3, 10), 1: range(3, 10)}),
+        ({"endingTimestamp": 6_000}, {0: range(3), 1: range(3)}),
+        ({"startingTimestamp": 6_000, "endingOffsets": (5, 4)}, {0: range(3, 5), 1: range(3, 4)}),
+        ({"startingOffsets": (1, 2), "endingTimestamp": 6_000}, {0: range(1, 3), 1: range(2, 3)}),
+        ({"endingTimestamp": 60_000}, {0: range(10), 1: range(10)}),
+        # One timestamp for all counts before those by partition, and these before offsets.
+        (
+            {"startingTimestamp": 16_000, "startingOffsetsByTimestamp": (6_000, 6_000), "startingOffsets": (1, 1)},
+            {0: range(8, 10), 1: range(8, 10)},
+        ),
+        ({"startingOffsetsByTimestamp": (6_000, 6_000), "startingOffsets": (1, 1)}, {0: range(3, 10), 1: range(3, 10)}),
+        (
+            {"endingTimestamp": 4_000, "endingOffsetsByTimestamp": (6_000, 6_000), "endingOffsets": (9, 9)},
+            {0: range(2), 1: range(2)},
+        ),
+        ({"endingOffsetsByTimestamp": (6_000, 6_000), "endingOffsets": (9, 9)}, {0: range(3), 1: range(3)}),
+    ],
+    ids=lambda value: ", ".join(map(str, value)) if "ing" in str(value) else "",
+)
+def test_times_and_offsets_may_stand_together_and_have_an_order(
+    reading: Reading, twenty: str, given: dict[str, Any], expected: dict[int, range]
+) -> None:
+    def text(name: str, value: Any) -> Any:
+        moved = START_MS if "Timestamp" in name else 0
+        return value + moved if isinstance(value, int) else by_partition(twenty, *(one + moved for one in value))
+
+    frame = reading(subscribe=twenty, **{name: text(name, value) for name, value in given.items()}).load()
+    assert offsets(frame) == {partition: list(numbers) for partition, numbers in expected.items()}
+
+
 def test_a_timestamp_after_the_last_record_is_an_error_or_the_end(reading: Reading, twenty: str) -> None:
     late = START_MS + 60_000
     message = message_of(reading(subscribe=twenty, startingTimestamp=late).load().count)

@@ -16,6 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import (
     add_partitions,
     create_topic_again,
+    delete_records,
     delete_topic,
     end_offset,
     produce,
@@ -88,6 +89,26 @@ def test_a_query_starts_where_it_is_told_and_a_restart_repeats_nothing(
     assert output.all() == places(55, start=first)
 
 
+@pytest.mark.parametrize("form", ["specific timestamps", "global timestamp"])
+@pytest.mark.parametrize("strategy", ["subscribe", "subscribePattern"])
+def test_a_start_behind_the_last_record_is_an_error_or_the_end_as_the_strategy_says(
+    streaming: Streaming, servers: str, output: Output, hundred: str, strategy: str, form: str
+) -> None:
+    late = int(time.time() * 1000) + HOUR_MS
+    given = {
+        "specific timestamps": {"startingOffsetsByTimestamp": json.dumps({hundred: {"0": late, "1": late}})},
+        "global timestamp": {"startingTimestamp": late},
+    }[form]
+    stream = {strategy: hundred, **given}
+    message = failure_of(output.start(streaming(**stream)))
+    assert str(late) in message
+    stream["startingOffsetsByTimestampStrategy"] = "latest"
+    output.run(streaming(**stream))
+    produce(servers, hundred, [b"new"] * 5)
+    output.run(streaming(**stream))
+    assert output.all() == [(0, offset) for offset in range(50, 55)]
+
+
 # Topics that go.
 
 
@@ -102,6 +123,37 @@ def test_a_topic_that_goes_in_an_available_now_run_is_a_loss(
     message = failure_of(output.start(stream))
     assert "KAFKA_DATA_LOSS.PARTITIONS_DELETED" in message
     assert goes in message
+
+
+def test_records_that_go_in_an_available_now_run_are_a_loss(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    output.after_reading = lambda batch_id: delete_records(servers, hundred, 40) if batch_id == 1 else None
+    stream = streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=20)
+    message = failure_of(output.start(stream))
+    assert "KAFKA_DATA_LOSS" in message
+    assert f"topic {hundred}, partition 0, offsets [10, " in message
+
+
+def test_a_topic_that_is_deleted_while_its_batch_is_read_ends_no_query_when_that_is_allowed(
+    streaming: Streaming, servers: str, output: Output, create_topic: CreateTopic, stopping: list[StreamingQuery]
+) -> None:
+    stays, goes = create_topic(1), create_topic(1)
+    for topic in (stays, goes):
+        produce(servers, topic, [b"value"] * 10)
+    # The batch is planned, and none of its records has been fetched.
+    output.before_reading = lambda batch_id: delete_topic(servers, goes) if batch_id == 1 else None
+    stream = streaming(
+        subscribePattern=f"^({stays}|{goes})$", startingOffsets="earliest", failOnDataLoss="false",
+        kafkaConsumer__pollTimeoutMs=5_000,
+    )  # fmt: skip
+    query = output.start(stream, processingTime="100 milliseconds")
+    stopping.append(query)
+    until(lambda: 1 in output.batches or query.exception(), "the batch did not end")
+    produce(servers, stays, [b"later"] * 5)
+    until(lambda: (stays, 0, 14) in output.named or query.exception(), "the topic that stays is not read on")
+    assert query.exception() is None
+    assert [one for one in output.named if one[0] == stays] == [(stays, 0, offset) for offset in range(15)]
 
 
 def test_a_pattern_goes_on_when_one_of_its_topics_is_deleted_and_that_is_allowed(

@@ -77,6 +77,32 @@ def test_partition_i_is_range_i_whatever_the_order(sc: SparkContext, params: dic
     assert found == [(0, [(1, offset) for offset in range(10, 20)]), (1, []), (2, [(0, offset) for offset in range(5)])]
 
 
+@pytest.mark.parametrize(("start", "end"), [(0, 50), (7, 7), (49, 50), (0, 1)], ids=["lots", "zero", "last", "first"])
+def test_a_range_has_all_its_records_and_none_behind_its_end(
+    sc: SparkContext, params: dict[str, object], hundred: str, start: int, end: int
+) -> None:
+    rdd = dk.create_rdd(sc, params, [OffsetRange(hundred, 0, start, end)])
+    assert rdd.map(place).collect() == [(0, offset) for offset in range(start, end)]
+    assert (rdd.count(), rdd.isEmpty()) == (end - start, start == end)
+
+
+def test_two_tasks_may_read_one_partition_at_the_same_time(
+    sc: SparkContext, params: dict[str, object], hundred: str
+) -> None:
+    def read_together(records: Iterable[ConsumerRecord]) -> list[list[int]]:
+        from pyspark import BarrierTaskContext
+
+        several = iter(records)
+        first = next(several).offset
+        # Each has begun, and goes on only when the other has begun as well.
+        BarrierTaskContext.get().barrier()
+        return [[first, *(one.offset for one in several)]]
+
+    ranges = [OffsetRange(hundred, 0, 0, 30), OffsetRange(hundred, 0, 30, 50)]
+    found = dk.create_rdd(sc, params, ranges).barrier().mapPartitions(read_together).collect()
+    assert found == [list(range(30)), list(range(30, 50))]
+
+
 def test_a_task_may_look_up_its_range_in_foreach_partition(
     sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:

@@ -211,7 +211,7 @@ def test_progress_tells_how_far_the_log_goes(streaming: Streaming, output: Outpu
     query = output.run(streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=30))
     sources = [progress["sources"][0] for progress in query.recentProgress]
     read = [one for one in sources if one["numInputRows"]]
-    assert read
+    assert sum(one["numInputRows"] for one in read) == 100
     for one in read:
         assert _as_offsets(one["latestOffset"]) == {hundred: {"0": 50, "1": 50}}
     assert _as_offsets(read[-1]["endOffset"]) == {hundred: {"0": 50, "1": 50}}
@@ -221,17 +221,64 @@ def _as_offsets(told: Any) -> Any:
     return json.loads(told) if isinstance(told, str) else told
 
 
+def test_once_reads_nothing_in_a_new_query_and_in_a_later_one_all_there_is_whatever_the_limit(
+    streaming: Streaming, output: Output, hundred: str
+) -> None:
+    """The first batch of a new query is empty: its start has to be durable before anything is read."""
+    stream = streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=10)
+    for expected in ([], places(50)):
+        assert output.start(stream, once=True).awaitTermination(WAIT_S)
+        assert output.all() == expected
+
+
+@pytest.mark.slow
+def test_a_running_query_stops_when_it_is_told_whether_or_not_there_is_something_to_read(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    query = output.start(streaming(subscribe=hundred, startingOffsets="earliest"), processingTime="100 milliseconds")
+    until(lambda: len(output.all()) == 100 or query.exception(), "nothing was read")
+    begun = time.monotonic()
+    query.stop()
+    # Far below every timeout of the client; a batch that is under way is waited for.
+    assert time.monotonic() - begun < WAIT_S / 4
+    assert not query.isActive
+    assert query.exception() is None
+
+
+@pytest.mark.slow
+def test_a_batch_that_failed_in_an_available_now_run_is_repeated_by_the_next_run_which_comes_to_its_end(
+    streaming: Streaming, servers: str, output: Output, hundred: str
+) -> None:
+    stream = streaming(subscribe=hundred, startingOffsets="earliest", maxOffsetsPerTrigger=40)
+
+    def fail(batch_id: int) -> None:
+        if batch_id == 2:
+            raise RuntimeError("this batch fails")
+
+    output.after_reading = fail
+    assert "this batch fails" in failure_of(output.start(stream))
+    failed = output.batches[2]
+    output.after_reading = lambda batch_id: None
+    # What comes meanwhile belongs to the next run's end, and not to the batch that is repeated.
+    add_partitions(servers, hundred, 3)
+    produce(servers, hundred, [b"late"] * 10, partition=2)
+    output.run(stream)
+    assert output.batches[2] == failed
+    assert output.all() == sorted([*places(50), *((2, offset) for offset in range(10))])
+
+
 # What is lost.
 
 
+@pytest.mark.parametrize("strategy", ["subscribe", "subscribePattern"])
 def test_a_topic_made_again_between_two_runs_is_a_loss_and_not_a_continuation(
-    streaming: Streaming, servers: str, output: Output, hundred: str
+    streaming: Streaming, servers: str, output: Output, hundred: str, strategy: str
 ) -> None:
-    output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
+    output.run(streaming(**{strategy: hundred}, startingOffsets="earliest"))
     delete_topic(servers, hundred)
     create_topic_again(servers, hundred, 2)
     produce(servers, hundred, [b"new"] * 10)
-    message = failure_of(output.start(streaming(subscribe=hundred)))
+    message = failure_of(output.start(streaming(**{strategy: hundred})))
     assert "PartitionOffsetChangedError" in message
     assert f"topic {hundred}, partition 0, offsets [10, 50)" in message
 

@@ -104,8 +104,19 @@ def test_a_stream_to_a_topic_that_is_not_there_fails(stream: Callable[..., Any])
 
 
 @pytest.mark.slow
-def test_a_stream_s_rows_are_checked_before_it_runs(stream: Callable[..., Any]) -> None:
-    assert "'topic'" in failure_of(stream("value", ends=False))
+@pytest.mark.parametrize(
+    ("columns", "said"),
+    [
+        (["value"], "no attribute 'topic'"),
+        (["1 AS topic", "value"], "must be string, and is int"),
+        (["'t' AS topic", "1 AS value"], "must be string or binary, and is int"),
+        (["'t' AS topic", "value", "1 AS key"], "must be string or binary, and is int"),
+        (["'t' AS topic", "value", "'0' AS partition"], "must be int, and is string"),
+    ],
+    ids=["no topic", "topic", "value", "key", "partition"],
+)
+def test_a_stream_s_rows_are_checked_before_it_runs(stream: Callable[..., Any], columns: list[str], said: str) -> None:
+    assert said in failure_of(stream(*columns, ends=False))
 
 
 # Frames.

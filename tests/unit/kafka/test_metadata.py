@@ -73,6 +73,15 @@ def test_a_topic_or_a_cluster_that_is_not_there_is_asked_for_as_often_as_the_opt
     assert [api for api, _, _ in client.asked].count("ListOffsets") == 3
 
 
+def test_tries_have_the_pause_between_them_that_the_options_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused_s: list[float] = []
+    monkeypatch.setattr("tenacity.nap.time.sleep", paused_s.append)
+    client = Client(*[unreachable("one:9092", "two:9092")] * 20)
+    with pytest.raises(BrokerUnreachableError):
+        metadata(client, retries=4, retry_interval_ms=700).offsets_at({PLACE: -1}, TOPICS)
+    assert paused_s == [0.7] * 4
+
+
 def test_an_election_that_does_not_end_is_an_error_that_says_so() -> None:
     client = Client(*[{"error_code": 6, "offset": -1}] * 10_000)
     with pytest.raises(BrokerResponseError, match="NOT_LEADER"):
