@@ -9,21 +9,26 @@ Spark cannot see them: :class:`TopicRecreatedError`, :class:`LeaderEpochWentBack
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar
 
-from directkafka.errors import DataLossError, OptionError
+from directkafka.errors import DataLossError, MalformedBatchError, OptionError
 
 __all__ = [
     "AddedPartitionDoesNotStartFromOffsetZeroError",
     "CouldNotReadOffsetRangeError",
+    "EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError",
+    "EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError",
     "InitialOffsetNotFoundForPartitionsError",
+    "KafkaMalformedRecordTimestampError",
     "KafkaNullTopicInDataError",
     "KafkaStartOffsetDoesNotMatchAssignedError",
     "KafkaTimestampOffsetDoesNotMatchAssignedError",
     "KafkaTopicOffsetDoesNotMatchAssignedError",
     "LeaderEpochWentBackError",
     "LogTruncatedError",
+    "LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError",
+    "MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError",
     "MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError",
     "PartitionOffsetChangedError",
     "PartitionsDeletedAndGroupIdConfigPresentError",
@@ -33,6 +38,7 @@ __all__ = [
     "TopicRecreatedError",
     "UnresolvedStartOffsetGreaterThanEndOffsetError",
     "data_loss",
+    "loss_of_available_now",
 ]
 
 
@@ -106,6 +112,42 @@ class LogTruncatedError(DataLossError):
     condition: str = "LOG_TRUNCATED"
 
 
+class _AvailableNowError:
+    """These conditions stand by themselves, and not below ``KAFKA_DATA_LOSS``."""
+
+    template = DataLossError.template.replace("[KAFKA_DATA_LOSS.{condition}]", "[{condition}]")
+
+
+@dataclass(kw_only=True, eq=False)
+class MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError(_AvailableNowError, PartitionsDeletedError):
+    """A partition that a query has read was gone when its available-now run began."""
+
+    condition: str = "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED"
+
+
+@dataclass(kw_only=True, eq=False)
+class LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError(_AvailableNowError, PartitionsDeletedError):
+    """A partition went while an available-now run read it."""
+
+    condition: str = "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"
+
+
+@dataclass(kw_only=True, eq=False)
+class EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError(_AvailableNowError, PartitionOffsetChangedError):
+    """A log ended before what a query has read of it when the query's available-now run began."""
+
+    condition: str = "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED"
+
+
+@dataclass(kw_only=True, eq=False)
+class EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError(
+    _AvailableNowError, PartitionOffsetChangedError
+):
+    """A log became shorter than what an available-now run has read of it."""
+
+    condition: str = "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW"
+
+
 _LOSSES: tuple[type[DataLossError], ...] = (
     InitialOffsetNotFoundForPartitionsError,
     AddedPartitionDoesNotStartFromOffsetZeroError,
@@ -133,6 +175,42 @@ def data_loss(
         lost_until=lost_until,
         detail=detail,
     )
+
+
+def loss_of_available_now(error: DataLossError, run_end: int | None) -> DataLossError:
+    """What Spark calls this loss in a query with ``Trigger.AvailableNow``; another loss is given back as it is.
+
+    Args:
+        error: of a partition.
+        run_end: where the log ended when the run began; None where there was no such partition.
+    """
+    kind: type[DataLossError]
+    if isinstance(error, PartitionsDeletedError | PartitionsDeletedAndGroupIdConfigPresentError):
+        kind = (
+            MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError
+            if run_end is None
+            else LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError
+        )
+    elif isinstance(error, PartitionOffsetChangedError):
+        kind = (
+            EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError
+            if run_end is None or run_end < error.lost_until
+            else EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError
+        )
+    else:
+        return error
+    named = {one.name: getattr(error, one.name) for one in fields(error) if one.name != "condition"}
+    renamed = kind(**named)
+    for note in getattr(error, "__notes__", ()):
+        renamed.add_note(note)
+    return renamed
+
+
+@dataclass(kw_only=True, eq=False)
+class KafkaMalformedRecordTimestampError(MalformedBatchError):
+    """A record's timestamp does not fit into microseconds of 64 bits, in which Spark counts them."""
+
+    condition: ClassVar[str] = "KAFKA_MALFORMED_RECORD_TIMESTAMP"
 
 
 @dataclass(kw_only=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -10,9 +11,14 @@ import pytest
 from directkafka.options import option_table
 
 ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
 PAGE = ROOT / "docs" / "reference" / "spark-parity.md"
 ROW = re.compile(r"^\| (.+?) \| (.+) \|$")
 SAYS = re.compile(r"`test_\w+`|Differs:|Cannot:|Not yet")
+
+#: The titles of the peer's suites and its error conditions, as its sources spell them.
+PEER = json.loads(Path(__file__).with_name("spark_connector.json").read_text())
+SUITES: dict[str, list[str]] = PEER["suites"]
 
 #: Options that Spark's source does not have.
 OURS = {"maxOffsetsPerTriggerByTopic", "commitToGroup", "columns"}
@@ -38,16 +44,53 @@ def rows() -> list[tuple[str, str]]:
     return [one for one in cells if not one[0].startswith("---") and one[1] != "shown by, or why not"]
 
 
+def suites_of_the_page() -> dict[str, list[str]]:
+    """The titles that the page has, by suite."""
+    found: dict[str, list[str]] = {}
+    for section in re.split(r"^### ", PAGE.read_text(), flags=re.MULTILINE)[1:]:
+        name, _, body = section.partition("\n")
+        cells = [one[1] for line in body.partition("\n## ")[0].splitlines() if (one := ROW.match(line))]
+        found[name] = [title for cell in cells[1:] for title in cell.split(" · ")]
+    return found
+
+
+def places_of_tests() -> dict[str, set[str]]:
+    """The folders below ``tests`` that have a test of this name."""
+    found: dict[str, set[str]] = {}
+    for path in TESTS.rglob("test_*.py"):
+        for name in re.findall(r"^ *def (test_\w+)\(", path.read_text(), flags=re.MULTILINE):
+            found.setdefault(name, set()).add(path.relative_to(TESTS).parts[0])
+    return found
+
+
+PLACES = places_of_tests()
+
+
 @pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:60])
 def test_a_row_names_a_test_or_says_why_there_is_none(row: tuple[str, str]) -> None:
     assert SAYS.search(row[1])
 
 
-def test_every_test_that_the_page_names_is_there() -> None:
-    sources = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("*.py"))
-    named = set(re.findall(r"`(test_\w+)`", PAGE.read_text()))
-    assert sorted(name for name in named if f"def {name}(" not in sources) == []
-    assert len(named) > 50
+@pytest.mark.parametrize("row", rows(), ids=lambda row: row[0][:60])
+def test_a_row_says_unit_only_where_no_test_of_it_runs_a_broker_and_nowhere_else(row: tuple[str, str]) -> None:
+    named = re.findall(r"`(test_\w+)`", row[1])
+    assert [name for name in named if name not in PLACES] == []
+    is_unit_only = bool(named) and all(PLACES[name] <= {"unit", "properties"} for name in named)
+    assert row[1].endswith("Unit only") == is_unit_only
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_page_has_every_title_of_the_peer_s_suite_once_and_no_other(suite: str) -> None:
+    assert sorted(suites_of_the_page().get(suite, [])) == sorted(SUITES[suite])
+
+
+def test_the_page_has_no_suite_that_the_peer_has_not() -> None:
+    assert suites_of_the_page().keys() == SUITES.keys()
+
+
+def test_every_error_condition_of_the_peer_has_a_row() -> None:
+    found = [cell.rpartition(".")[2] for cell, _ in rows()]
+    assert [condition for condition in PEER["conditions"] if found.count(condition) != 1] == []
 
 
 def test_every_option_of_spark_s_source_has_a_row() -> None:
@@ -61,7 +104,5 @@ def test_every_option_of_ours_is_spark_s_or_known_as_ours() -> None:
 
 
 def test_every_option_and_column_of_spark_s_sink_has_a_row() -> None:
-    sink = PAGE.read_text().partition("## The sink's options")[2].partition("\n## Pools")[0]
+    sink = PAGE.read_text().partition("## The sink's options")[2].partition("\n## ")[0]
     assert [name for name in SINK_NAMES if f"`{name}`" not in sink] == []
-    titles = sink.partition("## KafkaSinkSuite")[2].count("\n| ") - 1
-    assert titles == 15

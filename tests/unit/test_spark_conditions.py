@@ -1,13 +1,21 @@
+import json
 import pickle
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
 from directkafka import spark_conditions
 from directkafka.error_notes import from_note, with_note
-from directkafka.errors import DataLossError, OptionError
+from directkafka.errors import DataLossError, DirectKafkaError, OptionError
 from directkafka.planning.loss import Condition
 from directkafka.spark_conditions import data_loss
+
+#: The conditions of Spark's connector, the sub-classes of ``KAFKA_DATA_LOSS`` without their prefix.
+SPARK_S: list[str] = json.loads(Path(__file__).with_name("spark_connector.json").read_text())["conditions"]
+
+#: Losses that Spark cannot see.
+OURS = {"TOPIC_RECREATED", "LEADER_EPOCH_WENT_BACK", "LOG_TRUNCATED"}
 
 OPTION_CONDITIONS = [
     found
@@ -51,6 +59,17 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
     assert type(pickle.loads(pickle.dumps(error))) is error_type
 
 
-def test_there_are_as_many_as_sparks_source_and_sink_have() -> None:
-    assert len(OPTION_CONDITIONS) == 6 + 1
-    assert len(Condition) == 7 + 3
+def types_of_conditions() -> dict[str, type[DirectKafkaError]]:
+    """Every type of the module, by its condition."""
+    types = [found for name in spark_conditions.__all__ if isinstance(found := getattr(spark_conditions, name), type)]
+    return {one.__dict__.get("condition") or one.__dataclass_fields__["condition"].default: one for one in types}
+
+
+def test_there_is_a_type_for_each_condition_of_spark_s_connector_and_for_none_besides_but_ours() -> None:
+    found = types_of_conditions()
+    assert found.keys() == set(SPARK_S) | OURS
+    assert all(found[condition].__name__ == type_name(condition) for condition in found)
+
+
+def test_each_loss_that_a_plan_can_find_has_a_type() -> None:
+    assert {condition.value for condition in Condition} <= types_of_conditions().keys()

@@ -23,9 +23,10 @@ from directkafka.kafka import arrow, codecs
 from directkafka.kafka.c_functions import crc32c_address
 from directkafka.kafka.record_batch import Batch, index_batches, readonly_bytes
 from directkafka.kafka.record_columns import Filled, Room, Source, Wanted
-from directkafka.kafka.record_fault import describe, new_fault
+from directkafka.kafka.record_fault import Fault, describe, new_fault
 from directkafka.kafka.records import decode_run
 from directkafka.kafka.survey import Asked, aborted_transactions, survey
+from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
 
 __all__ = ["RecordDecoder"]
 
@@ -281,7 +282,8 @@ class RecordDecoder:
             row = int(run[first, 0])
             yield from self._emit(columns, response.position_before(row))
             if fault[0]:
-                raise self._malformed(response.batch(row), describe(fault))
+                kind = KafkaMalformedRecordTimestampError if fault[0] == Fault.TIMESTAMP else MalformedBatchError
+                raise self._malformed(response.batch(row), describe(fault), kind)
             columns = self._new_columns(response.room(run[first:], self._rows_max, self._bytes_max))
         return columns
 
@@ -316,8 +318,10 @@ class RecordDecoder:
             reason=describe(fault),
         )
 
-    def _malformed(self, batch: Batch, reason: str) -> MalformedBatchError:
-        return MalformedBatchError(
+    def _malformed(
+        self, batch: Batch, reason: str, kind: type[MalformedBatchError] = MalformedBatchError
+    ) -> MalformedBatchError:
+        return kind(
             topic=self._topic,
             partition=self._partition,
             offset=batch.base_offset,

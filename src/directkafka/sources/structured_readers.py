@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from directkafka.errors import DataLossError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
@@ -43,6 +44,7 @@ from directkafka.planning.plan import (
 from directkafka.python_worker import freeze_imports
 from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark_conditions import loss_of_available_now
 from directkafka.view import ClusterView
 
 __all__ = ["BatchReader", "StreamReader"]
@@ -209,11 +211,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
         policy = self._policy_now(limit)
-        view, batch = believed(
-            lambda view: plan(previous, view, policy),
-            self._view(known=previous),
-            look_again=lambda: self._view(fresh=True, known=previous),
-        )
+        try:
+            view, batch = believed(
+                lambda view: plan(previous, view, policy),
+                self._view(known=previous),
+                look_again=lambda: self._view(fresh=True, known=previous),
+            )
+        except DataLossError as loss:
+            if self._target is None:
+                raise
+            raise loss_of_available_now(loss, self._target.get(TopicPartition(loss.topic, loss.partition))) from None
         if batch is not None:
             self._planned_at_s = time.monotonic()
             self._seen = {one.topic_partition: one for one in batch.progress}

@@ -121,7 +121,7 @@ def test_a_topic_that_goes_in_an_available_now_run_is_a_loss(
     output.after_reading = lambda batch_id: delete_topic(servers, goes) if batch_id == 1 else None
     stream = streaming(subscribe=f"{stays},{goes}", startingOffsets="earliest", maxOffsetsPerTrigger=20)
     message = failure_of(output.start(stream))
-    assert "KAFKA_DATA_LOSS.PARTITIONS_DELETED" in message
+    assert "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW" in message
     assert goes in message
 
 

@@ -12,6 +12,7 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
+from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
 
 PLAIN = encode_record(Record(offset=0, timestamp_ms=0), 0, 0)
 
@@ -84,7 +85,7 @@ def test_a_timestamp_that_does_not_fit_into_microseconds_names_offset_and_value(
     timestamp_ms: int, attributes: int
 ) -> None:
     data = encode_batch([Record(offset=41, timestamp_ms=timestamp_ms)], attributes=attributes)
-    with pytest.raises(MalformedBatchError, match="KAFKA_MALFORMED_RECORD_TIMESTAMP") as caught:
+    with pytest.raises(KafkaMalformedRecordTimestampError, match="KAFKA_MALFORMED_RECORD_TIMESTAMP") as caught:
         decode_rows(data)
     assert f"offset 41 has a timestamp of {timestamp_ms} ms" in caught.value.reason
 

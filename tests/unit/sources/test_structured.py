@@ -18,6 +18,12 @@ from directkafka.options.spec import LONG_MAX
 from directkafka.sources import second_look, structured, structured_readers
 from directkafka.sources.columns import record_columns, record_schema
 from directkafka.sources.structured_readers import StreamReader
+from directkafka.spark_conditions import (
+    EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError,
+    EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError,
+    LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError,
+    MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError,
+)
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 ALL = ReadAllAvailable()
@@ -235,6 +241,41 @@ def test_an_available_now_run_on_latest_starts_no_later_than_it_ends() -> None:
     start = reader.latestOffset({}, ALL)
     assert start == {"flights": {"0": 10}}
     assert reader.latestOffset(start, ALL) == start
+
+
+def available_now(ends: dict[int, int]) -> tuple[StreamReader, Cluster]:
+    """The reader of a query whose available-now run began with these ends of the log."""
+    reader, cluster = stream(startingOffsets="earliest", maxOffsetsPerTrigger="4")
+    cluster.has(ends)
+    reader.prepareForTriggerAvailableNow()
+    return reader, cluster
+
+
+@pytest.mark.parametrize(
+    ("at_start", "later", "error_type", "condition"),
+    [
+        ({0: 10}, None, MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError, "MISMATCHED_"),
+        ({0: 10, 1: 5}, {0: 10}, LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError, "LOST_"),
+        ({0: 10, 1: 2}, None, EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError, "END_OFFSET_HAS_GREATER"),
+        (
+            {0: 10, 1: 5},
+            {0: 10, 1: 2},
+            EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError,
+            "END_OFFSET_HAS_GREATER",
+        ),
+    ],
+)
+def test_a_loss_in_an_available_now_run_has_the_name_that_spark_has_for_it(
+    at_start: dict[int, int], later: dict[int, int] | None, error_type: type[DataLossError], condition: str
+) -> None:
+    at = {"flights": {"0": 5, "1": 3}}
+    reader, cluster = available_now(at_start)
+    if later is not None:
+        cluster.has(later)
+    with pytest.raises(error_type) as caught:
+        reader.latestOffset(at, ALL)
+    assert str(caught.value).startswith(f"[{condition}")
+    assert (caught.value.topic, caught.value.partition) == ("flights", 1)
 
 
 def test_a_topic_that_is_missing_is_an_error_at_the_start_and_a_loss_later() -> None:
