@@ -278,8 +278,8 @@ def recipes(sc: SparkContext) -> dict[str, Callable[[Job], list[str]]]:
     """Each recipe gives how its lives in this process ended; an empty text is a life that was over."""
 
     def twice(job: Job, build: Callable[[Job], Callable[[StreamingContext], None]]) -> list[str]:
-        """The first life ends with its error, or has written all; the second one goes on where it ended."""
-        return [run(sc, build(job), lambda: job.is_whole("doubled") and life > 0) for life in range(2)]
+        """The first life ends with its error; the second one goes on where it ended."""
+        return [run(sc, build(job), is_done) for is_done in (lambda: False, lambda: job.is_whole("doubled"))]
 
     def either(job: Job, *, lose: bool) -> list[str]:
         """A second life where the first one ended with an error: the attempt behind the commit is refused."""
