@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psycopg
 from pyspark import RDD, SparkConf, SparkContext, TaskContext
@@ -148,14 +149,14 @@ def write_with_a_straggler(job: Job, number: int, records: Iterable[dk.ConsumerR
 # The recipes, on the driver.
 
 
-def by_partition(job: Job, write: Callable[..., Iterator[int]]) -> Callable[[RDD], None]:
+def by_partition(job: Job, write: Callable[..., Iterator[int]]) -> Callable[[RDD[Any]], None]:
     """An output that runs this on each partition."""
     return lambda rdd: rdd.mapPartitionsWithIndex(lambda number, records: write(job, number, records)).foreach(
         lambda rows: None
     )
 
 
-def in_transactions(job: Job, lose: bool) -> Callable[[RDD], None]:
+def in_transactions(job: Job, lose: bool) -> Callable[[RDD[Any]], None]:
     """An output that writes records and offsets of each partition in one transaction."""
 
     def write(one: dk.OffsetRange, records: Iterable[dk.ConsumerRecord]) -> Iterator[int]:
@@ -169,14 +170,14 @@ def in_transactions(job: Job, lose: bool) -> Callable[[RDD], None]:
             raise RuntimeError("fails after its commit")
         yield rows
 
-    def output(rdd: RDD) -> None:
+    def output(rdd: RDD[Any]) -> None:
         ranges = dk.offset_ranges(rdd)
         rdd.mapPartitionsWithIndex(lambda number, records: write(ranges[number], records)).foreach(lambda rows: None)
 
     return output
 
 
-def after_a_shuffle(job: Job) -> Callable[[RDD], None]:
+def after_a_shuffle(job: Job) -> Callable[[RDD[Any]], None]:
     """An output that brings what it shuffled to the driver, and commits it there with the batch's offsets."""
 
     def count(records: Iterable[dk.ConsumerRecord]) -> Iterator[tuple[int, list[int]]]:
@@ -189,7 +190,7 @@ def after_a_shuffle(job: Job) -> Callable[[RDD], None]:
         for _, places in groups:
             yield from places
 
-    def output(rdd: RDD) -> None:
+    def output(rdd: RDD[Any]) -> None:
         ranges = dk.offset_ranges(rdd)
         places = rdd.mapPartitions(count).groupByKey(2).mapPartitions(lose_once).collect()
         with job.connect() as connection:
@@ -220,7 +221,7 @@ def watch(context: StreamingContext, is_done: Callable[[], bool]) -> str:
     return f"not done after {TIMEOUT_S:.0f} s"
 
 
-def subscribed(job: Job, output: Callable[[RDD], None], **settings: str) -> Callable[[StreamingContext], None]:
+def subscribed(job: Job, output: Callable[[RDD[Any]], None], **settings: str) -> Callable[[StreamingContext], None]:
     def build(context: StreamingContext) -> None:
         stream = dk.create_direct_stream(context, dk.Subscribe(job.topic, job.params(**settings)))
         stream.foreachRDD(output)
@@ -228,7 +229,7 @@ def subscribed(job: Job, output: Callable[[RDD], None], **settings: str) -> Call
     return build
 
 
-def from_the_store(job: Job, output: Callable[[RDD], None]) -> Callable[[StreamingContext], None]:
+def from_the_store(job: Job, output: Callable[[RDD[Any]], None]) -> Callable[[StreamingContext], None]:
     def build(context: StreamingContext) -> None:
         offsets = job.store.preload(dict.fromkeys(job.partitions, 0))
         dk.create_direct_stream(context, dk.Assign(list(offsets), job.params(), offsets)).foreachRDD(output)
@@ -241,7 +242,7 @@ def from_the_group(job: Job) -> Callable[[StreamingContext], None]:
         strategy = dk.Subscribe(job.topic, job.params(**{"group.id": f"{job.recipe}-{job.topic}"}))
         stream = dk.create_direct_stream(context, strategy)
 
-        def output(rdd: RDD) -> None:
+        def output(rdd: RDD[Any]) -> None:
             ranges = dk.offset_ranges(rdd)
             by_partition(job, write_at_least_once)(rdd)
             if any(one.count() for one in ranges) and job.is_first("end of a batch"):
@@ -257,7 +258,7 @@ def from_a_checkpoint(sc: SparkContext, job: Job) -> list[str]:
     """The same context's second life in this process goes on from the first one's checkpoint."""
     folder = str(Path(job.folder) / "checkpoint")
 
-    def fail_once(rdd: RDD) -> None:
+    def fail_once(rdd: RDD[Any]) -> None:
         by_partition(job, write_idempotently)(rdd)
         if job.is_whole() and job.is_first("end of a batch"):
             raise RuntimeError("the batch fails when it is written")

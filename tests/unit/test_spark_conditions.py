@@ -2,6 +2,7 @@ import json
 import pickle
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,9 +61,11 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
 
 
 def types_of_conditions() -> dict[str, type[DirectKafkaError]]:
-    """Every type of the module, by its condition."""
-    types = [found for name in spark_conditions.__all__ if isinstance(found := getattr(spark_conditions, name), type)]
-    return {one.__dict__.get("condition") or one.__dataclass_fields__["condition"].default: one for one in types}
+    """Every type of the module, by its condition, which is a class attribute also where it is a field's default."""
+    types: list[Any] = [
+        found for name in spark_conditions.__all__ if isinstance(found := getattr(spark_conditions, name), type)
+    ]
+    return {one.condition: one for one in types}
 
 
 def test_there_is_a_type_for_each_condition_of_spark_s_connector_and_for_none_besides_but_ours() -> None:

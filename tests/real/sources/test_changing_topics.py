@@ -95,11 +95,11 @@ def test_a_start_behind_the_last_record_is_an_error_or_the_end_as_the_strategy_s
     streaming: Streaming, servers: str, output: Output, hundred: str, strategy: str, form: str
 ) -> None:
     late = int(time.time() * 1000) + HOUR_MS
-    given = {
+    given: dict[str, Any] = {
         "specific timestamps": {"startingOffsetsByTimestamp": json.dumps({hundred: {"0": late, "1": late}})},
         "global timestamp": {"startingTimestamp": late},
     }[form]
-    stream = {strategy: hundred, **given}
+    stream: dict[str, Any] = {strategy: hundred, **given}
     message = failure_of(output.start(streaming(**stream)))
     assert str(late) in message
     stream["startingOffsetsByTimestampStrategy"] = "latest"
@@ -143,10 +143,7 @@ def test_a_topic_that_is_deleted_while_its_batch_is_read_ends_no_query_when_that
         produce(servers, topic, [b"value"] * 10)
     # The batch is planned, and none of its records has been fetched.
     output.before_reading = lambda batch_id: delete_topic(servers, goes) if batch_id == 1 else None
-    stream = streaming(
-        subscribePattern=f"^({stays}|{goes})$", startingOffsets="earliest", failOnDataLoss="false",
-        kafkaConsumer__pollTimeoutMs=5_000,
-    )  # fmt: skip
+    stream = streaming(subscribePattern=f"^({stays}|{goes})$", startingOffsets="earliest", failOnDataLoss="false")
     query = output.start(stream, processingTime="100 milliseconds")
     stopping.append(query)
     until(lambda: 1 in output.batches or query.exception(), "the batch did not end")
