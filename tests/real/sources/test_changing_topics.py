@@ -95,11 +95,11 @@ def test_a_start_behind_the_last_record_is_an_error_or_the_end_as_the_strategy_s
     streaming: Streaming, servers: str, output: Output, hundred: str, strategy: str, form: str
 ) -> None:
     late = int(time.time() * 1000) + HOUR_MS
-    given: dict[str, Any] = {
+    forms: dict[str, dict[str, Any]] = {
         "specific timestamps": {"startingOffsetsByTimestamp": json.dumps({hundred: {"0": late, "1": late}})},
         "global timestamp": {"startingTimestamp": late},
-    }[form]
-    stream: dict[str, Any] = {strategy: hundred, **given}
+    }
+    stream = {strategy: hundred, **forms[form]}
     message = failure_of(output.start(streaming(**stream)))
     assert str(late) in message
     stream["startingOffsetsByTimestampStrategy"] = "latest"
