@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -34,7 +35,7 @@ def main() -> None:
         port=arguments["port"],
         dbname=arguments["database"],
         user=arguments["user"],
-        password="",
+        password=os.environ["PGPASSWORD"],
         table_name=TABLE,
         schema_auto_update=False,
         include_metadata=False,

@@ -124,7 +124,8 @@ def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows
         "user": parts.username,
     }
     with ExitStack() as running:
-        processes = [running.enter_context(_process(python, script, arguments)) for _ in range(count)]
+        password = parts.password or ""
+        processes = [running.enter_context(_process(python, script, arguments, password)) for _ in range(count)]
         cluster = running.enter_context(Cluster({"bootstrap.servers": servers}))
         places = cluster.partitions(_TOPIC)
         started = time.perf_counter()
@@ -140,8 +141,8 @@ def _peer(python: Path, script: str, servers: str, dsn: str, *, count: int, rows
 
 
 @contextmanager
-def _process(python: Path, script: str, arguments: dict[str, object]) -> Iterator[subprocess.Popen[str]]:
-    """A process that has said that it is ready."""
+def _process(python: Path, script: str, arguments: dict[str, object], password: str) -> Iterator[subprocess.Popen[str]]:
+    """A process that has said that it is ready. A command line can be seen by everybody, an environment cannot."""
     command = [str(python), str(Path(__file__).with_name(script)), json.dumps(arguments)]
     # What this environment tells its own children about packages is not for that one's. quixstreams keeps state in the
     # working folder, and two processes that make it at one moment fail.
@@ -152,7 +153,7 @@ def _process(python: Path, script: str, arguments: dict[str, object]) -> Iterato
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={"PYTHONWARNINGS": "ignore"},
+            env={"PYTHONWARNINGS": "ignore", "PGPASSWORD": password},
             cwd=folder,
         ) as process,
     ):

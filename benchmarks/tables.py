@@ -126,8 +126,8 @@ def _pipeline(servers: str, topic: str, query: str, sink: PostgresSink, *, batch
 
 
 def _jdbc(frame: Any, dsn: str, size: int) -> None:
-    url, user = jdbc_address(dsn)
-    properties = {"user": user, "driver": "org.postgresql.Driver", "batchsize": str(size)}
+    url, user, password = jdbc_address(dsn)
+    properties = {"user": user, "password": password, "driver": "org.postgresql.Driver", "batchsize": str(size)}
     frame.write.jdbc(url, TenColumns.name, mode="append", properties=properties)
 
 

@@ -82,12 +82,13 @@ class TenColumns:
         return connection.execute(sql.SQL(statement).format(**names))
 
 
-def jdbc_address(dsn: str) -> tuple[str, str]:
-    """URL and user for Postgres' JDBC driver, with its fastest way of inserting."""
+def jdbc_address(dsn: str) -> tuple[str, str, str]:
+    """URL, user and password for Postgres' JDBC driver, with its fastest way of inserting."""
     parts = urlsplit(dsn)
     return (
         f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?reWriteBatchedInserts=true",
         parts.username or "",
+        parts.password or "",
     )
 
 

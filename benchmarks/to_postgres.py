@@ -56,11 +56,11 @@ def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) 
 
 def foreach_batch(spark: SparkSession, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
     """At least once: foreachBatch with Spark's JDBC writer, with the driver's fastest settings."""
-    url, user = jdbc_address(dsn)
+    url, user, password = jdbc_address(dsn)
 
     def write(batch: DataFrame, _number: int) -> None:
         batch.write.format("jdbc").options(
-            url=url, dbtable=table, user=user, driver="org.postgresql.Driver", batchsize="10000"
+            url=url, dbtable=table, user=user, password=password, driver="org.postgresql.Driver", batchsize="10000"
         ).mode("append").save()
 
     stream = (

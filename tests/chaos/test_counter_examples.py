@@ -150,7 +150,7 @@ def rows(dsn: str) -> Counter[int]:
 def test_plain_foreach_batch_with_jdbc_doubles_the_batch(world: dict[str, str], database: str, tmp_path: Path) -> None:
     jar = next(jar for jar in jvm_connector_jars(print) if jar.name.startswith("postgresql"))
     parts = urlsplit(database)
-    url = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?user={parts.username}"
+    url = f"jdbc:postgresql://{parts.hostname}:{parts.port}{parts.path}?user={parts.username}&password={parts.password}"
     Example("jdbc_foreach_batch.py", tmp_path, JDBC_JAR=str(jar), JDBC_URL=url, **world).run_and_crash_and_run()
     assert rows(database) == times(2, 2)
 

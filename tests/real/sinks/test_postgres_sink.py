@@ -289,9 +289,9 @@ def test_a_recount_finds_records_that_are_there_twice(database: str, job: Job) -
 
 @pytest.fixture
 def plain_dsn(database: str, connection: psycopg.Connection[Any]) -> Iterator[str]:
-    """A user without rights, and with a password that trust authentication never asks for."""
+    """A user without rights, and with a password that must not be shown."""
     user = f"plain_{uuid.uuid4().hex[:8]}"
-    connection.execute(sql.SQL("CREATE ROLE {} LOGIN").format(sql.Identifier(user)))
+    connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(sql.Identifier(user), SECRET))
     yield conninfo.make_conninfo(database, user=user, password=SECRET)
     connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(sql.Identifier(user)))
 
@@ -376,8 +376,8 @@ def test_a_malformed_dsn_is_refused_without_quoting_it() -> None:
 
 
 def test_a_database_is_one_store_however_its_dsn_is_spelt(database: str, postgres: Any) -> None:
-    address = conninfo.conninfo_to_dict(database)
-    spelt = f"host=localhost hostaddr=127.0.0.1 port={address['port']} user=postgres dbname={address['dbname']}"
+    address, names = conninfo.conninfo_to_dict(database), ("port", "user", "password", "dbname")
+    spelt = conninfo.make_conninfo(host="localhost", hostaddr="127.0.0.1", **{name: address[name] for name in names})
     assert PostgresStore(database).identity == PostgresStore(spelt).identity
     assert PostgresStore(database).identity != PostgresStore(postgres.dsn).identity
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -9,10 +10,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+from psycopg import conninfo
 from tests.real.kafka.logs import until
 
 from directkafka.testing import EmbeddedPostgres
-from directkafka.testing.postgres import _binary, _unprivileged
+from directkafka.testing.postgres import _programs
 
 COPY_TIMEOUT_S = 120.0
 
@@ -22,10 +24,21 @@ def standby_of(primary: EmbeddedPostgres, folder: Path) -> Iterator[EmbeddedPost
     """A hot standby, which streams what the primary writes."""
     data = folder / "data"
     data.mkdir(mode=0o700)
-    if prefix := _unprivileged():
-        shutil.chown(data, "nobody")
-    command = [str(_binary("pg_basebackup")), "-D", str(data), "-d", primary.dsn, "--write-recovery-conf", "-c", "fast"]
-    subprocess.run([*prefix, *command], check=True, timeout=COPY_TIMEOUT_S, capture_output=True, cwd=folder)
+    address = conninfo.conninfo_to_dict(primary.dsn)
+    place = ["-h", str(address["host"]), "-p", str(address["port"]), "-U", str(address["user"])]
+    command = [
+        str(_programs() / "bin" / "pg_basebackup"),
+        "-D",
+        str(data),
+        *place,
+        "--write-recovery-conf",
+        "-c",
+        "fast",
+    ]
+    environment = os.environ | {"PGPASSWORD": str(address["password"])}
+    subprocess.run(command, check=True, timeout=COPY_TIMEOUT_S, capture_output=True, env=environment)
+    # Its users are the primary's.
+    shutil.copy(primary.folder / "password", folder / "password")
     with EmbeddedPostgres(folder) as standby:
         yield standby
 

@@ -116,7 +116,9 @@ def set_default(dsn: str, job: Job, setting: str) -> None:
 
 def _waiting(dsn: str) -> int:
     with psycopg.connect(dsn) as connection:
-        found = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ).fetchone()
     return int(found[0]) if found else 0
 
 
@@ -164,6 +166,7 @@ def test_a_failover_between_staging_and_commit_costs_a_try_and_no_row(tmp_path: 
         addresses = [conninfo.conninfo_to_dict(one.dsn) for one in (primary, standby)]
         dsn = conninfo.make_conninfo(
             user="postgres",
+            password=str(addresses[0]["password"]),
             dbname="postgres",
             host=",".join(str(one["host"]) for one in addresses),
             port=",".join(str(one["port"]) for one in addresses),

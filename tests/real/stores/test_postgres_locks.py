@@ -86,7 +86,9 @@ def until(condition: Callable[[], object], what: str) -> None:
 
 def waits(dsn: str) -> bool:
     with psycopg.connect(dsn) as connection:
-        found = connection.execute("SELECT count(*) FROM pg_locks WHERE NOT granted").fetchone()
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ).fetchone()
     return bool(found and found[0])
 
 

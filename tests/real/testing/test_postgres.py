@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -12,8 +14,10 @@ from pathlib import Path
 import psutil
 import psycopg
 import pytest
+from psycopg import conninfo
 
-from directkafka.testing import EmbeddedPostgres
+from directkafka.errors import EnvironmentFaultError
+from directkafka.testing import EmbeddedPostgres, postgres
 
 pytestmark = pytest.mark.real
 
@@ -124,3 +128,100 @@ def test_asking_before_the_start_is_refused() -> None:
         _ = EmbeddedPostgres().dsn
     with pytest.raises(RuntimeError, match="not started"):
         EmbeddedPostgres().kill()
+
+
+# Others on the machine.
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+
+#: The number of the user that the server itself runs as, and one that no user has.
+OTHERS = [65534, 54321]
+
+
+def run_as(user: int, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, user=user, group=65534, extra_groups=[], cwd="/", capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("password", ["", "postgres", "wrong"])
+def test_nobody_gets_in_without_the_password(server: EmbeddedPostgres, password: str) -> None:
+    given = conninfo.conninfo_to_dict(server.dsn)
+    assert len(str(given["password"])) >= 32
+    dsn = conninfo.make_conninfo(server.dsn, password=password, passfile="/dev/null")
+    with pytest.raises(psycopg.OperationalError, match="password"):
+        psycopg.connect(dsn)
+    with psycopg.connect(server.dsn) as connection:
+        row = connection.execute("SELECT bool_and(auth_method = 'scram-sha-256') FROM pg_hba_file_rules").fetchone()
+    assert row == (True,)
+
+
+def test_the_password_is_in_no_repr_and_no_command_line(server: EmbeddedPostgres) -> None:
+    password = str(conninfo.conninfo_to_dict(server.dsn)["password"])
+    assert password not in repr(server)
+    assert password not in " ".join(psutil.Process(server.pid).cmdline())
+    assert password not in (server.folder / "server.log").read_text()
+    assert (server.folder / "password").stat().st_mode & 0o077 == 0
+    assert server.folder.stat().st_mode & 0o077 == 0
+
+
+@as_root
+@pytest.mark.parametrize("user", OTHERS)
+def test_another_user_reads_nothing_of_the_server(server: EmbeddedPostgres, user: int) -> None:
+    """Not even the user that it runs as: its group is nobody else's."""
+    folder = server.folder
+    for path in (folder / "password", folder / "data" / "pg_hba.conf", f"/proc/{server.pid}/cwd/pg_hba.conf"):
+        assert run_as(user, "cat", str(path)).returncode != 0, path
+    for name in ("environ", "mem", "maps"):
+        assert run_as(user, "head", "-c1", f"/proc/{server.pid}/{name}").returncode != 0, name
+    assert run_as(user, "readlink", f"/proc/{server.pid}/fd/1").returncode != 0
+    assert run_as(user, "true").returncode == 0
+
+
+@as_root
+def test_the_server_has_none_of_root_s_rights(server: EmbeddedPostgres, tmp_path: Path) -> None:
+    secret, planted = tmp_path / "secret", tmp_path / "planted"
+    secret.write_text("of root")
+    secret.chmod(0o600)
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        connection.execute("CREATE TEMP TABLE said (line text)")
+        connection.execute("COPY said FROM PROGRAM 'cat /proc/self/status' (DELIMITER E'\\x01')")
+        said = dict(line.split(":\t") for (line,) in connection.execute("SELECT line FROM said") if ":\t" in line)
+        # The bounding set is what could be had at most; nothing of it is.
+        assert {said[name] for name in ("CapInh", "CapPrm", "CapEff", "CapAmb")} == {"0" * 16}
+        assert "0" not in said["Uid"].split()
+        assert "0" not in said["Gid"].split()
+        assert "0" not in said["Groups"].split()
+        for statement in (
+            f"COPY said FROM '{secret}'",
+            f"COPY (SELECT 1) TO '{planted}'",
+            f"COPY (SELECT 1) TO PROGRAM 'cat > {planted}'",
+        ):
+            with pytest.raises((psycopg.errors.InsufficientPrivilege, psycopg.errors.ExternalRoutineException)):
+                connection.execute(statement)  # type: ignore[call-overload]
+    assert not planted.exists()
+
+
+@as_root
+def test_programs_that_lie_in_a_folder_of_root_are_copied_to_where_the_server_may_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A virtual environment in /root."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    package = postgres._programs().parent
+    for name in (package.name, f"{package.name}.libs"):
+        shutil.copytree(package.with_name(name), closed / name, symlinks=True, copy_function=os.link)
+    monkeypatch.setattr(postgres, "_programs", lambda: closed / package.name / "pginstall18")
+    with EmbeddedPostgres() as running, psycopg.connect(running.dsn) as connection:
+        assert connection.execute("SELECT 1").fetchone() == (1,)
+        program = Path(psutil.Process(running.pid).exe())
+        assert closed not in program.parents
+    assert not program.exists()
+
+
+def test_a_database_that_asked_for_no_password_is_not_opened(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "PG_VERSION").write_text("18\n")
+    with pytest.raises(EnvironmentFaultError, match="no file 'password'"):
+        EmbeddedPostgres(tmp_path).start()

@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psycopg
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -113,7 +114,7 @@ def _start_servers(cleaning: ExitStack, folder: Path, *, keep: bool) -> tuple[st
         if not keep:
             cleaning.callback(postgres.stop)
         dsn = postgres.create_database("air")
-    say(f"Postgres {dsn}")
+    say(f"Postgres {urlsplit(dsn).hostname}:{urlsplit(dsn).port}")
     return broker.bootstrap_servers, dsn, [*broker.pids.values(), postgres.pid]
 
 
