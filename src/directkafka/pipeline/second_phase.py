@@ -12,7 +12,7 @@ is over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -28,6 +28,10 @@ from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.stores.base import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
+
+#: A job with less time than this, in milliseconds, may be over before Spark begins its tasks, however many slots are
+#: free: then it was the time that was short.
+_BEGIN_MS_MIN: Final = 1_000
 
 
 class RouteTask:
@@ -60,6 +64,8 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
         DirectKafkaError: the phase's own, when it takes too long.
         Exception: what Spark makes of a failed task.
     """
+    if phase.limit_ms <= 0:
+        raise phase.too_slow()
     session = output.sparkSession
     is_barrier = can_run_barriers(session)
     schema = StructType([*output.schema.fields, StructField(TARGET, IntegerType())])
@@ -119,7 +125,7 @@ def check_speculation(session: SparkSession, sinks: Sequence[Sink]) -> None:
 
 def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
     """Tasks that were slow, or that never began."""
-    if overdue.has_begun:
+    if overdue.has_begun or phase.limit_ms < _BEGIN_MS_MIN:
         return phase.too_slow()
     return EnvironmentFaultError(
         what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms they could not "

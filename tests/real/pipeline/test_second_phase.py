@@ -108,6 +108,14 @@ def test_writers_that_find_no_slots_are_cancelled_in_time(rows: DataFrame, tmp_p
     assert sum(report.rows for report in write_shares(rows, phase())) == 100
 
 
+@pytest.mark.parametrize("limit_ms", [0, 1])
+def test_a_time_that_is_over_before_tasks_could_begin_is_no_want_of_slots(rows: DataFrame, limit_ms: int) -> None:
+    """What came before has used it up, and all slots are free."""
+    with pytest.raises(TransformError, match="it was too slow"):
+        write_shares(rows, phase(limit_ms=limit_ms))
+    until(lambda: is_idle(rows.sparkSession), "the writers' job is still there")
+
+
 @pytest.mark.slow
 def test_writers_that_are_too_slow_are_cancelled_in_time(rows: DataFrame, tmp_path: Path) -> None:
     sleeper = Sleeper(tmp_path)
