@@ -59,11 +59,14 @@ class ClusterView:
         cluster_id: Kafka's id of the cluster.
         partitions: what was seen, by partition; a topic that does not exist has none.
         taken_at_ms: when, in milliseconds since 1970.
+        deleted: partitions that the reader knows and whose topic no broker knows any more, by its id; asked where
+            losses are accepted.
     """
 
     cluster_id: str
     partitions: Mapping[TopicPartition, PartitionView]
     taken_at_ms: int
+    deleted: frozenset[TopicPartition] = frozenset()
 
     def earliest(self) -> dict[TopicPartition, int]:
         """First readable offset by partition."""

@@ -96,8 +96,8 @@ class KafkaHarness:
     params: dict[str, object] = field(default_factory=dict)
     opened: list[KafkaStore] = field(default_factory=list)
 
-    def open_store(self) -> KafkaStore:
-        store = KafkaStore(self.kafka_params(), name_prefix=self.prefix, resolve_timeout_s=10.0)
+    def open_store(self, **options: Any) -> KafkaStore:
+        store = KafkaStore(self.kafka_params(), name_prefix=self.prefix, resolve_timeout_s=10.0, **options)
         self.opened.append(store)
         return store
 

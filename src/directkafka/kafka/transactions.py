@@ -50,6 +50,7 @@ _ABOUT_TOPICS = frozenset({_UNKNOWN_TOPIC, 29})
 _BUSY_S = 0.01
 _BUSY_S_MAX = 0.5
 
+_COMMITTED = ("PrepareCommit", "CompleteCommit")
 #: TRANSACTIONAL_ID_NOT_FOUND.
 _ID_NOT_FOUND = 105
 
@@ -86,9 +87,20 @@ class Coordinator:
 
     def is_known(self) -> bool:
         """Whether the id was ever used; it is forgotten after ``transactional.id.expiration.ms``, 7 days by default."""
+        return self._described() is not None
+
+    def may_have_committed(self) -> bool:
+        """Whether a transaction of the id may have been committed; not if it is not known (any more).
+
+        A transaction that is committed leaves its mark until the next one, which has a higher epoch here.
+        """
+        state = self._described()
+        return state is not None and (state.producer_epoch > 0 or state.transaction_state in _COMMITTED)
+
+    def _described(self) -> Any:
         nobody = ProducerIdentity(producer_id=-1, epoch=-1, transactional_id=self._id)
         try:
-            self._ask(
+            response = self._ask(
                 "DescribeTransactions",
                 nobody,
                 lambda response: response.transaction_states[0].error_code,
@@ -96,9 +108,9 @@ class Coordinator:
             )
         except BrokerResponseError as error:
             if error.code == _ID_NOT_FOUND:
-                return False
+                return None
             raise
-        return True
+        return response.transaction_states[0]
 
     def bump(self, identity: ProducerIdentity) -> ProducerIdentity:
         """A fresh epoch for the owner; its transaction must have been ended before.

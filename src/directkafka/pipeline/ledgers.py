@@ -12,7 +12,7 @@ from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
-from directkafka.stores.base import LedgerEntry, Stoppable, StopSignal, Store
+from directkafka.stores.base import LedgerEntry, Sink, Stoppable, StopSignal, Store
 
 __all__ = ["Ledgers"]
 
@@ -59,6 +59,11 @@ class Ledgers:
         entry = self._ledgers[0].entry
         assert entry is not None, "batch 0 is committed before anything is planned"
         return entry
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All sinks of the pipeline."""
+        return tuple(binding.sink for binding in self._bindings)
 
     @property
     def identities(self) -> tuple[str, ...]:

@@ -34,6 +34,7 @@ class PlannedBatch:
         ends: the same in ``offsets/N``. Both are empty where no source is Kafka.
         planned_at_ms: when Spark planned it, in milliseconds since 1970 (the driver's clock).
         joined: where partitions begin that this batch names for the first time and reads at once.
+        dropped: partitions of the batch before that our source names no more: their topics are deleted for good.
     """
 
     lineage: str
@@ -42,6 +43,7 @@ class PlannedBatch:
     ends: Offsets
     planned_at_ms: int
     joined: Offsets = field(default_factory=dict)
+    dropped: frozenset[TopicPartition] = frozenset()
 
     def begin(self) -> dict[TopicPartition, int]:
         """Where it starts. Our source names a partition one batch before it reads a record of it."""
@@ -210,7 +212,7 @@ def describe_position(lineage: str, batch_id: int, ends: Offsets) -> str:
 
 
 def progress_of(batch: PlannedBatch, before: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
-    """The batch's progress: one item for each partition that the pipeline has ever read.
+    """The batch's progress: one item for each partition that the pipeline has ever read and that is not gone for good.
 
     Spark's offset log has neither topic ids nor epochs; those that an entry of the direct engine left are kept.
     """
@@ -219,7 +221,9 @@ def progress_of(batch: PlannedBatch, before: LedgerEntry | None) -> tuple[Partit
     for place, start in batch.begin().items():
         past = known.pop(place, None)
         progress.append(_progress(place, start, batch.ends[place], past))
-    progress += [_progress(place, past.end, past.end, past) for place, past in known.items()]
+    progress += [
+        _progress(place, past.end, past.end, past) for place, past in known.items() if place not in batch.dropped
+    ]
     return tuple(sorted(progress))
 
 

@@ -16,6 +16,7 @@ from directkafka.pipeline.batch import BatchWriter
 from directkafka.pipeline.bindings import Binding, Sinks, bind, renewed
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.modules import FunctionReference, load_function
+from directkafka.pipeline.own_topics import tell_sinks_what_is_read
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay_choice import Choice, Chosen
 from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary, log_replay
@@ -86,6 +87,7 @@ class Pipeline:
         self._source_given = _with_defaults(source)
         self._transform = transform
         self._bindings = bind(sinks, dead_letters)
+        tell_sinks_what_is_read(self._bindings, self._source, pipeline=name)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = checkpoint
@@ -146,7 +148,10 @@ class Pipeline:
         bindings = renewed(self._bindings)
         if bindings is None and (self._run_lock.locked() or self._thread is not None):
             raise AlreadyRunningError(pipeline=self.name)
-        return bindings or self._bindings
+        if bindings is None:
+            return self._bindings
+        tell_sinks_what_is_read(bindings, self._source, pipeline=self.name)
+        return bindings
 
     @property
     def checkpoint(self) -> str | None:

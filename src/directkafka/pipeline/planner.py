@@ -17,6 +17,7 @@ from directkafka.options import MinOffsets
 from directkafka.pipeline.ports import Cluster
 from directkafka.pipeline.retry import StopAsked, StopSignal
 from directkafka.planning.ceiling import NO_CEILING
+from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
@@ -94,6 +95,7 @@ class Planner:
             view,
             look_again=lambda: self._cluster.view(fresh=True, known=known),
             wait=self._stop.wait,
+            harmless=STANDING_STILL,
         )
         if self._target is None and self._ends:
             self._target = view.latest()

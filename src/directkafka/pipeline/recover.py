@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.stores.base import LedgerEntry
+from directkafka.stores.base import FORGOTTEN, LedgerEntry
 
 __all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
 
@@ -112,15 +112,17 @@ def _check_same_ends(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> N
 def _check_one_behind(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
     """A topic that was made again starts anew in the batch that found out, so its starts say nothing."""
     starts = {one.topic_partition: one for one in ahead.progress}
-    differing = any(not _continues(one, starts.get(one.topic_partition)) for one in entry.progress)
+    may_lack = FORGOTTEN in ahead.total_rows
+    differing = any(not _continues(one, starts.get(one.topic_partition), may_lack) for one in entry.progress)
     if entry.batch_id != ahead.batch_id - 1 or differing:
         expected = {place: one.start for place, one in starts.items()}
         raise _mismatch(identity, entry, ahead, ahead.batch_id - 1, expected)
 
 
-def _continues(before: PartitionProgress, after: PartitionProgress | None) -> bool:
+def _continues(before: PartitionProgress, after: PartitionProgress | None, may_lack: bool) -> bool:
     if after is None:
-        return False
+        # Its topic is deleted for good, and the batch that found out has let go of it.
+        return may_lack
     is_other_topic = before.topic_id and after.topic_id and before.topic_id != after.topic_id
     return bool(is_other_topic) or before.end == after.start
 

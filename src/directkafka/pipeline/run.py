@@ -36,6 +36,7 @@ from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.batch_ahead import BatchAhead, BegunBatch
 from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.losses import log_losses
 from directkafka.pipeline.planner import RAISE_TIMEOUT, Planned, Planner
 from directkafka.pipeline.ports import Cluster, Writer
 from directkafka.pipeline.progress import BatchReport, Reporter
@@ -188,7 +189,7 @@ class DirectEngine:
             look_again=lambda: self._cluster.view(must_exist=True, fresh=True),
             wait=self._stop.wait,
         )
-        _log_losses(origin)
+        log_losses(origin, self._ledgers.sinks)
         reach("origin.planned")
         entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
         self._ledgers.commit(entry)
@@ -223,7 +224,7 @@ class DirectEngine:
             look_again=lambda: self._cluster.view(fresh=True, known=known),
             wait=self._stop.wait,
         )
-        _log_losses(pinned)
+        log_losses(pinned, self._ledgers.sinks)
         tasks = self._cluster.tasks(pinned.ranges, view.planned_under(ahead.progress))
         return self._writer.write(self._batch_name(ahead.batch_id), tasks, stores=stores)
 
@@ -320,7 +321,7 @@ class DirectEngine:
         if planned is None:
             return None
         batch, view = planned
-        _log_losses(batch)
+        log_losses(batch, self._ledgers.sinks)
         tasks = self._cluster.tasks(batch.ranges, view)
         return BegunBatch(name=self._batch_name(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
 
@@ -384,8 +385,3 @@ class DirectEngine:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
-
-
-def _log_losses(batch: BatchPlan) -> None:
-    for loss in batch.losses:
-        log.warning("going on without what is lost: %s", loss)

@@ -130,6 +130,12 @@ class KafkaSection(SinkSection):
         description="Replicas of the ledger's topic when it is made; as many as the cluster's log of transactions "
         "by default.",
     )
+    accept_empty_ledger: str | None = Field(
+        default=None,
+        min_length=1,
+        description="Id of the ledger's topic, where it is empty although the pipeline has run before and is to begin "
+        "anew; the error that refuses it names the id.",
+    )
     client: dict[str, str | int | bool] = Field(
         alias="kafka",
         repr=False,
@@ -159,6 +165,7 @@ class KafkaSection(SinkSection):
             tasks_max=self.tasks_max,
             offsets_group=self.offsets_group,
             ledger_replicas=self.ledger_replicas,
+            accept_empty_ledger=self.accept_empty_ledger,
         )
 
 

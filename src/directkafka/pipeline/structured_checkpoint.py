@@ -151,6 +151,8 @@ class Checkpoint:
             ends=logged.ends,
             planned_at_ms=logged.planned_at_ms,
             joined={place: 0 for place in read_at_once if place not in starts},
+            # Spark's own source leaves out what it does not see at the moment.
+            dropped=frozenset() if noted else frozenset(starts) - frozenset(logged.ends),
         )
 
     def logged(self, batch_id: int) -> LoggedOffsets | None:

@@ -33,7 +33,7 @@ from directkafka.pipeline.spec import replay_name
 from directkafka.pipeline.transform import is_per_batch
 from directkafka.sources.frame import records_frame
 from directkafka.sources.source_cluster import SourceCluster
-from directkafka.stores.base import LedgerEntry, TableCount
+from directkafka.stores.base import FORGOTTEN, LedgerEntry, TableCount
 from directkafka.view import PartitionView
 
 __all__ = ["Finding", "verify"]
@@ -161,6 +161,8 @@ def _output_again(
     pipeline: Pipeline, binding: Binding, cluster: SourceCluster, entry: LedgerEntry, *, is_folded: bool
 ) -> tuple[DataFrame | None, str]:
     """The binding's output over all records since the origin, or None and the reason why there is none."""
+    if forgotten := entry.total_rows.get(FORGOTTEN, 0):
+        return None, f"{forgotten} offsets were read of topics that are deleted since, so nothing was read again"
     view = cluster.view()
     for one in entry.progress:
         if one.origin < one.end and not _is_whole(one, view.partitions.get(one.topic_partition)):

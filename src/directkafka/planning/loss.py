@@ -6,7 +6,8 @@ never reads an offset of the same topic twice:
 ===================================================  ========================================
 found                                                next batch starts
 ===================================================  ========================================
-the partition is gone                                it is not read; its progress is kept
+the partition is gone                                it is not read; its progress is kept until no broker
+                                                     knows the topic's id any more
 the topic was made again (another topic id)          at the new topic's earliest offset
 the log ends before the pipeline's position          at that position, once the log reaches it
 the log was cut before it, and has grown again       at the pipeline's position
@@ -22,6 +23,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from directkafka.errors import DataLossError
 from directkafka.offsets import PartitionProgress, TopicPartition
@@ -29,6 +31,7 @@ from directkafka.spark_conditions import data_loss
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [
+    "STANDING_STILL",
     "Condition",
     "Loss",
     "classify",
@@ -54,6 +57,12 @@ class Condition(StrEnum):
     TOPIC_RECREATED = "TOPIC_RECREATED"
     LEADER_EPOCH_WENT_BACK = "LEADER_EPOCH_WENT_BACK"
     LOG_TRUNCATED = "LOG_TRUNCATED"
+
+
+#: Losses behind which a pipeline that goes on stands still in a partition: nothing is read, and nothing passed over.
+STANDING_STILL: Final = frozenset(
+    {Condition.PARTITION_DELETED, Condition.PARTITION_DELETED_WITH_GROUP, Condition.OFFSET_CHANGED}
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -90,7 +90,8 @@ class BatchPlan:
 
     Attributes:
         ranges: one per task, none empty.
-        progress: every partition that the pipeline has ever read, sorted, with this batch's offsets.
+        progress: every partition that the pipeline has ever read, sorted, with this batch's offsets; without those
+            that are deleted for good.
         losses: what the batch goes without, to be logged; empty when losses are errors.
         behind: offsets that are left for later batches, by partition that the cluster has.
     """
@@ -147,7 +148,7 @@ def plan(
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
-    carried = [known for one, known in previous.items() if one not in starts]
+    carried = [known for one, known in previous.items() if one not in starts and one not in view.deleted]
     progress = [replace(known, start=known.end) for known in carried]
     progress += [_advanced(one, previous.get(one), view.partitions[one], starts[one], ends[one]) for one in starts]
     return _batch_plan(ranges, progress, losses, view)

@@ -9,8 +9,9 @@ from typing import assert_never
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.ledger_topics import is_ledger_topic
 
-__all__ = ["Selection", "select"]
+__all__ = ["Selection", "reads", "select"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
     Args:
         strategy: from the options.
         partitions_by_topic: number of partitions of each topic of the cluster.
-        internal: topics that Kafka itself uses; a pattern never reads them, a name does.
+        internal: topics that Kafka itself uses; a pattern never reads them, a name does. So it is with topics that are
+            called as pipelines' ledgers are.
     """
     match strategy:
         case TopicNames(topics):
@@ -46,8 +48,7 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
                 missing=tuple(sorted(set(topics).difference(partitions_by_topic))),
             )
         case TopicPattern(pattern):
-            search = re.compile(pattern).search
-            found = [one for one in partitions_by_topic if one not in internal and search(one)]
+            found = [one for one in partitions_by_topic if one not in internal and _is_found(pattern, one)]
             return Selection(partitions=_all_of(found, partitions_by_topic))
         case AssignedPartitions(partitions):
             present = [one for one in partitions if one.partition < partitions_by_topic.get(one.topic, 0)]
@@ -55,6 +56,23 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
             return Selection(partitions=tuple(sorted(present)), missing=tuple(sorted(missing)))
         case _:
             assert_never(strategy)
+
+
+def reads(strategy: Strategy, topic: str) -> bool:
+    """Whether the strategy reads a topic of this name, be it there or not yet."""
+    match strategy:
+        case TopicNames(topics):
+            return topic in topics
+        case TopicPattern(pattern):
+            return _is_found(pattern, topic)
+        case AssignedPartitions(partitions):
+            return any(one.topic == topic for one in partitions)
+        case _:
+            assert_never(strategy)
+
+
+def _is_found(pattern: str, topic: str) -> bool:
+    return not is_ledger_topic(topic) and re.search(pattern, topic) is not None
 
 
 def _all_of(topics: Collection[str], partitions_by_topic: Mapping[str, int]) -> tuple[TopicPartition, ...]:

@@ -6,7 +6,7 @@ and that of Spark's ``kafka`` format, is ``read_uncommitted``, which shows rows 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from directkafka.kafka.metadata import Metadata
 from directkafka.kafka.range_task import RangeTask
 from directkafka.kafka.reader import read_range
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.ledger_topics import NAME_PREFIX
 from directkafka.sinks.kafka_rows import (
     Router,
     aims_from_payload,
@@ -35,6 +36,10 @@ from directkafka.stores.kafka_transaction import KafkaTransaction
 
 __all__ = ["KafkaSink"]
 
+_IS_READ = (
+    "is read by this very pipeline, so that each row would come back as a record, without end: choose another topic, "
+    "or a subscription without this one"
+)
 _IS_A_LEDGER = "is where a pipeline keeps its ledger, and only its driver writes there: choose another topic"
 
 
@@ -53,6 +58,8 @@ class KafkaSink(Renewable):
             tools see exactly what is committed. The source must be of the same cluster.
         name_prefix: what the names of the ledger's topic and of the transactional id begin with.
         ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
+        accept_empty_ledger: id of the ledger's topic, where it is empty although the pipeline has run before, and the
+            pipeline is to begin anew; the error that refuses it names the id.
 
     Raises:
         OptionError: a name that nobody knows, or a value out of bounds.
@@ -66,18 +73,26 @@ class KafkaSink(Renewable):
         inline_bytes_max: int = 64 * 1024 * 1024,
         tasks_max: int | None = None,
         offsets_group: str | None = None,
-        name_prefix: str = "directkafka",
+        name_prefix: str = NAME_PREFIX,
         ledger_replicas: int | None = None,
+        accept_empty_ledger: str | None = None,
     ) -> None:
         if tasks_max is not None and tasks_max < 1:
             raise OptionError(
                 option="tasks_max", where="a Kafka sink", reason=f"{tasks_max} tasks are too few: 1 or more"
             )
-        self._store = KafkaStore(kafka_params, name_prefix=name_prefix, ledger_replicas=ledger_replicas)
+        self._store = KafkaStore(
+            kafka_params,
+            name_prefix=name_prefix,
+            ledger_replicas=ledger_replicas,
+            accept_empty_ledger=accept_empty_ledger,
+        )
         self._topic = topic
         self.inline_bytes_max = inline_bytes_max
         self._tasks_max = tasks_max
         self.offsets_group = offsets_group
+        self._is_read: Callable[[str], bool] = _nothing_is_read
+        self._ledger: str | None = None
 
     #: Its rows are records: bytes and headers, not columns of a table.
     takes_records = True
@@ -89,6 +104,19 @@ class KafkaSink(Renewable):
     def name(self) -> str:
         """The topic; ``kafka`` where each row has its own."""
         return self._topic or "kafka"
+
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster; it is asked for once."""
+        return self._store.cluster_id
+
+    def leave_alone(self, is_read: Callable[[str], bool], *, pipeline: str) -> None:
+        """Refuse from now on to write to topics that the pipeline of this name reads.
+
+        Args:
+            is_read: whether it reads a topic of this cluster.
+            pipeline: its ledger must not be read either.
+        """
+        self._is_read, self._ledger = is_read, self._store.ledger_of(pipeline)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -105,11 +133,14 @@ class KafkaSink(Renewable):
 
         Raises:
             SchemaMismatchError: all that does not fit, in one message; or there is no such topic.
-            OptionError: the topic is a pipeline's ledger.
+            OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger.
             EnvironmentFaultError: the brokers are too old.
         """
         if self._topic is not None and self._store.is_ledger(self._topic):
             raise OptionError(option="topic", where="a Kafka sink", reason=f"{self._topic} {_IS_A_LEDGER}")
+        for name in filter(None, (self._topic, self._ledger)):
+            if self._is_read(name):
+                raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
         if problems := problems_of(schema, topic=self._topic):
             self._refuse("; ".join(problems))
@@ -237,6 +268,8 @@ class KafkaSink(Renewable):
         )
         for name in filter(self._store.is_ledger, aims):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_A_LEDGER}")
+        for name in filter(self._is_read, filter(None, aims)):
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
         counts = self._partition_counts([name for name in aims if name])
         return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self._topic)
 
@@ -252,3 +285,7 @@ class KafkaSink(Renewable):
 
     def _refuse(self, detail: str) -> None:
         raise SchemaMismatchError(store=self._store.label, sink=self.name, detail=detail)
+
+
+def _nothing_is_read(_: str) -> bool:
+    return False

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Final, TypeVar
 
 from directkafka.errors import DataLossError
-from directkafka.planning.loss import Loss
+from directkafka.planning.loss import Condition, Loss
 from directkafka.planning.plan import BatchPlan
 from directkafka.view import ClusterView
 
@@ -32,6 +32,7 @@ def believed(
     *,
     look_again: Callable[[], ClusterView],
     wait: Callable[[float], object] = time.sleep,
+    harmless: Collection[Condition] = (),
 ) -> tuple[ClusterView, T]:
     """Decide from a view, and once more from a fresh one where it shows a loss.
 
@@ -43,6 +44,7 @@ def believed(
         view: what the first look showed.
         look_again: takes a view that no cache has any part in.
         wait: waits so many seconds.
+        harmless: losses that are accepted at once: they may stand for days, and nothing is passed over for them.
 
     Returns:
         The view that counts, and what was decided from it.
@@ -52,7 +54,7 @@ def believed(
     """
     try:
         decided = decide(view)
-        losses = _losses(decided)
+        losses = [loss for loss in _losses(decided) if loss.condition not in harmless]
         if not losses:
             return view, decided
         log.warning("looking again, since it may pass: %s", "; ".join(map(str, losses)))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, assert_never
 
 from directkafka.errors import DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.deleted_topics import deleted_topics
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
@@ -43,6 +45,8 @@ class SourceCluster:
         self._topics: dict[str, TopicDescription] = {}
         self._topics_taken_at_s = float("-inf")
         self._told: Mapping[TopicPartition, int] = {}
+        #: Topic ids that no broker knows any more.
+        self._deleted_ids: set[str] = set()
 
     def view(
         self,
@@ -72,8 +76,19 @@ class SourceCluster:
         if selection.missing and must_exist:
             raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
         view = self._metadata.view(selection.partitions, topics, known or {})
+        if known and not self._options.fail_on_data_loss:
+            view = replace(view, deleted=self._deleted(known, view))
         self._view_before, self._last_view = self._last_view, view
         return self._last_view
+
+    def _deleted(
+        self, known: Mapping[TopicPartition, PartitionProgress], view: ClusterView
+    ) -> frozenset[TopicPartition]:
+        """Those of the reader's partitions that are gone for good."""
+        missing = {one: here.topic_id for one, here in known.items() if here.topic_id and one not in view.partitions}
+        if unasked := set(missing.values()) - self._deleted_ids:
+            self._deleted_ids |= deleted_topics(self._client, unasked)
+        return frozenset(one for one, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property
     def last_view(self) -> ClusterView:
@@ -112,6 +127,16 @@ class SourceCluster:
         if self._view_before is not None and self._last_view is not None:
             for near in near_losses(ends, self._view_before, self._last_view):
                 log.warning("%s", near)
+
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster.
+
+        Raises:
+            BrokerUnreachableError, BrokerResponseError: after the options' retries.
+        """
+        if not self._metadata.cluster_id:
+            self._metadata.topics([])
+        return self._metadata.cluster_id
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets to a consumer group.

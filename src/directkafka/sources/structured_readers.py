@@ -31,6 +31,7 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
 from directkafka.options.spec import LONG_MAX
+from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import (
     BatchPlan,
     PlanPolicy,
@@ -216,6 +217,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 lambda view: plan(previous, view, policy),
                 self._view(known=previous),
                 look_again=lambda: self._view(fresh=True, known=previous),
+                harmless=STANDING_STILL,
             )
         except DataLossError as loss:
             if self._target is None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "FORGOTTEN",
     "FORMAT_VERSION",
     "TARGET",
     "BatchName",
@@ -48,6 +49,9 @@ __all__ = [
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1
 
+#: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
+FORGOTTEN = "(offsets of deleted topics)"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerEntry:
@@ -58,7 +62,8 @@ class LedgerEntry:
         generation: number of the driver that committed the batch; a higher one wins.
         lineage: what the batch ids count in: a UUID made with batch 0 (direct engine), or the checkpoint's id.
         batch_id: number of the batch, from 0. The direct engine's batch 0 has no rows.
-        progress: one item per partition that the pipeline has ever read, sorted.
+        progress: one item per partition that the pipeline has ever read, sorted; not of topics that are deleted for
+            good, of which ``total_rows`` has the number of offsets under :data:`FORGOTTEN`.
         row_counts: rows of this batch by sink name.
         total_rows: rows of all batches by sink name.
         committed_at_ms: when, in milliseconds since 1970 (the driver's clock).

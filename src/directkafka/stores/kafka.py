@@ -25,6 +25,7 @@ from directkafka.kafka.brokers import look_at_brokers, topic_settings
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
 from directkafka.offsets import TopicPartition
+from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
 from directkafka.options.transaction import TransactionOptions
 from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.stores.kafka_batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
@@ -51,6 +52,8 @@ class KafkaStore:
         kafka_params: Kafka's dotted client names, those of producers included.
         name_prefix: what the names of the ledger's topic and of the transactional id begin with.
         ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
+        accept_empty_ledger: id of the ledger's topic, where it is empty although the pipeline has run before, and the
+            pipeline is to begin anew; the error that refuses it names the id.
         fence_timeout_s: bound on fencing, in seconds, while another driver does the same.
         resolve_timeout_s: how long a coordinator is asked again, in seconds, before its answer counts as lost.
 
@@ -62,8 +65,9 @@ class KafkaStore:
         self,
         kafka_params: Mapping[str, object],
         *,
-        name_prefix: str = "directkafka",
+        name_prefix: str = NAME_PREFIX,
         ledger_replicas: int | None = None,
+        accept_empty_ledger: str | None = None,
         fence_timeout_s: float = 30.0,
         resolve_timeout_s: float = 30.0,
     ) -> None:
@@ -73,6 +77,7 @@ class KafkaStore:
             raise OptionError(option="ledger_replicas", where="a Kafka sink", reason=reason)
         self.label = f"kafka {','.join(self.options.client.bootstrap_servers)}"
         self._ledger_replicas = ledger_replicas
+        self._accepted_ledger = accept_empty_ledger
         self._name_prefix = name_prefix
         self._fence_timeout_s = fence_timeout_s
         self._resolve_timeout_s = resolve_timeout_s
@@ -99,12 +104,17 @@ class KafkaStore:
     @property
     def identity(self) -> str:
         """The cluster's id, and what its names begin with; asked once."""
+        return f"kafka/{self.cluster_id}/{self._name_prefix}"
+
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster; asked once."""
         if not self._cluster_id:
             with translate(self.label):
                 metadata = Metadata(self.client)
                 metadata.topics([])
                 self._cluster_id = metadata.cluster_id
-        return f"kafka/{self._cluster_id}/{self._name_prefix}"
+        return self._cluster_id
 
     def check(self) -> None:
         """Look whether the brokers can do what is asked of them, once; nothing is written.
@@ -121,14 +131,18 @@ class KafkaStore:
 
     def is_ledger(self, topic: str) -> bool:
         """Whether a topic is a pipeline's ledger, by its name: this one's, or another's."""
-        return topic.startswith(f"{self._name_prefix}.ledger.")
+        return is_ledger_topic(topic, self._name_prefix)
+
+    def ledger_of(self, pipeline: str) -> str:
+        """The topic of a pipeline's ledger."""
+        return ledger_topic(pipeline, self._name_prefix)
 
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1; see :meth:`directkafka.stores.base.Store.fence`.
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
-            SchemaMismatchError: the ledger's topic was deleted, is not compacted, or has several partitions.
+            SchemaMismatchError: the ledger's topic was deleted or emptied, is not compacted, or has several partitions.
             OptionError: ``transaction.timeout.ms`` is more than the brokers allow.
             EnvironmentFaultError: the brokers are too old.
             StoreAccessError: a right is missing.
@@ -240,6 +254,7 @@ class KafkaStore:
                 fence_timeout_s=self._fence_timeout_s,
                 patience_ms=round(self._resolve_timeout_s * 1000),
                 ledger_replicas=self._ledger_replicas,
+                accepted_ledger=self._accepted_ledger,
             )
         return self._owners[pipeline]
 

@@ -89,7 +89,9 @@ class LedgerRecord:
             "entry": _entry_to_json(self.entry),
         }
         key = pa.array([self.pipeline.encode()], pa.binary())
-        return pa.record_batch({"key": key, "value": pa.array([json.dumps(value).encode()], pa.binary())})
+        return pa.record_batch(
+            {"key": key, "value": pa.array([json.dumps(value, separators=(",", ":")).encode()], pa.binary())}
+        )
 
     @classmethod
     def from_value(cls, value: bytes, *, store: str) -> LedgerRecord:
@@ -166,6 +168,14 @@ class LedgerTopic:
                 f"has cleanup.policy={policy}, under which entries are deleted: run kafka-configs.sh --alter "
                 f"--topic {self.place.topic} --add-config cleanup.policy=compact"
             )
+
+    def topic_id(self) -> str:
+        """Kafka's UUID of the topic, which must be there."""
+        return self._all.topics([self.place.topic])[self.place.topic].topic_id
+
+    def has_only_failures(self) -> bool:
+        """Of a topic without a committed record: whether it has records, from the first one on, that were aborted."""
+        return self.end() > 0 and not self._all.offsets_at({self.place: -2})[self.place]
 
     def end(self) -> int:
         """The high watermark: one past the last record, of whatever fate."""

@@ -22,9 +22,6 @@ import time
 from dataclasses import replace
 from typing import Final
 
-import numpy as np
-import pyarrow as pa
-
 from directkafka.errors import (
     BrokerAccessError,
     BrokerResponseError,
@@ -40,6 +37,7 @@ from directkafka.faults import reach
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.encode import ProducerIdentity
 from directkafka.kafka.transactions import Coordinator
+from directkafka.options.ledger_topics import ledger_topic
 from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import (
     ProducerFencedError,
@@ -48,6 +46,7 @@ from directkafka.producer_errors import (
     TransactionStateError,
 )
 from directkafka.stores.kafka_ledger import NO_RECORD, LedgerRecord, LedgerTopic
+from directkafka.stores.kafka_lost_ledger import check_is_not_lost
 from directkafka.stores.kafka_transaction import KafkaTransaction
 
 __all__ = ["REFUSED_AS_OLD", "PipelineOwner"]
@@ -59,8 +58,6 @@ REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFen
 _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
-#: How long a broker may not have heard of a topic that another driver has just made.
-_TOPIC_UNHEARD_S_MAX: Final = 3.0
 
 log = logging.getLogger("directkafka.stores.kafka")
 
@@ -78,6 +75,7 @@ class PipelineOwner:
         fence_timeout_s: bound on fencing while another driver does the same, in seconds.
         patience_ms: how long a coordinator is asked again, in milliseconds.
         ledger_replicas: of the ledger's topic when it is made; None: see :mod:`directkafka.stores.kafka_cluster`.
+        accepted_ledger: id of the ledger's topic that may be empty; see :mod:`directkafka.stores.kafka_lost_ledger`.
     """
 
     def __init__(
@@ -92,6 +90,7 @@ class PipelineOwner:
         fence_timeout_s: float,
         patience_ms: int,
         ledger_replicas: int | None = None,
+        accepted_ledger: str | None = None,
     ) -> None:
         #: Of the transactions that are opened from now on.
         self.options = options
@@ -102,6 +101,7 @@ class PipelineOwner:
         self._name_prefix = name_prefix
         self._patience_ms = patience_ms
         self._ledger_replicas = ledger_replicas
+        self._accepted_ledger = accepted_ledger
         self.connect(client)
         #: The generation held; 0 before the fence.
         self.held = 0
@@ -117,7 +117,7 @@ class PipelineOwner:
 
     def connect(self, client: KafkaClient) -> None:
         """Use these connections from now on; what is held stays."""
-        topic = f"{self._name_prefix}.ledger.{self._pipeline}"
+        topic = ledger_topic(self._pipeline, self._name_prefix)
         self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store, replicas=self._ledger_replicas)
         self._coordinator = Coordinator(
             client,
@@ -133,16 +133,17 @@ class PipelineOwner:
 
         Raises:
             FencedError: the ledger already has the generation given, or a higher one.
-            SchemaMismatchError: the ledger's topic is gone, or is not as it must be.
+            SchemaMismatchError: the ledger is gone or empty, or its topic is not as it must be.
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
         # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
         generation = self._attempted if generation is None else generation
         deadline = time.monotonic() + self._fence_timeout_s
+        # Once: from here on the id is known, and drivers that fence at the same time take it from each other.
+        check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
         while True:
             self._check_free(self._ledger.newest_standing(), generation)
-            self._check_is_not_lost()
             self._ledger.ensure()
             try:
                 self.held = self._fence_once(generation)
@@ -155,23 +156,6 @@ class PipelineOwner:
                     raise StoreUnavailableError(store=self._store, cause=cause) from error
                 # Of different length, so that the two do not meet again.
                 time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
-
-    def _check_is_not_lost(self) -> None:
-        """Refuse to begin anew where the ledger's topic is gone, and the transactional id was used.
-
-        A topic is made before the id is taken over. So it is there when the id is known, unless somebody deleted it; or
-        a driver made it a moment ago, and the broker that is asked here has not heard of it yet.
-        """
-        deadline = time.monotonic() + _TOPIC_UNHEARD_S_MAX
-        while not self._ledger.exists() and self._coordinator.is_known():
-            if time.monotonic() > deadline:
-                raise self._ledger.wrong(
-                    "is gone, and the pipeline has run before: begun anew, it would write all its rows again. Find out "
-                    "what is committed. To begin anew all the same, give the pipeline another name, or make the topic: "
-                    f"kafka-topics.sh --create --topic {self._ledger.place.topic} --partitions 1 "
-                    "--config cleanup.policy=compact"
-                )
-            time.sleep(_FENCE_PAUSE_S_MAX)
 
     def _fence_once(self, generation: int | None) -> int:
         self.abandon()
@@ -322,13 +306,10 @@ class PipelineOwner:
     def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         transaction.add([self._ledger.place])
         if transaction.is_shared:
-            self._write_rows(transaction, self._ledger.claims(transaction.ledger_end))
+            transaction.write_ledger(self._ledger.claims(transaction.ledger_end))
         # The newest record is the ledger's.
-        self._write_rows(transaction, record.to_rows())
+        transaction.write_ledger(record.to_rows())
         transaction.flush(store=self._store)
-
-    def _write_rows(self, transaction: KafkaTransaction, rows: pa.RecordBatch) -> None:
-        transaction.write(rows, [self._ledger.place], np.zeros(rows.num_rows, np.int32))
 
     def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
         self.record = record

@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,6 +27,9 @@ from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import TransactionTooSlowError
 
 __all__ = ["DRIVER", "KafkaTransaction"]
+
+#: Most bytes of a record of the ledger before compression: 400,000 partitions. Compressed, it is a tenth at most.
+_LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 
 #: Who writes what the driver writes itself, in the book of partitions.
 DRIVER: Final = "the driver"
@@ -77,6 +81,7 @@ class KafkaTransaction:
         self._sinks: dict[str, str] = {ledger.topic: "the ledger"}
         self._written: Counter[TopicPartition] = Counter()
         self._producer: Producer | None = None
+        self._ledger_producer: Producer | None = None
         self._clock = clock
         self._begun = clock()
 
@@ -145,6 +150,18 @@ class KafkaTransaction:
         counts = np.bincount(target_of, minlength=len(targets))
         self._written.update({one: int(count) for one, count in zip(targets, counts, strict=True)})
 
+    def write_ledger(self, rows: pa.RecordBatch) -> None:
+        """Write records of the ledger: compressed, and as large as its topic takes them, whatever the user's rows are.
+
+        Raises:
+            KafkaError: as :meth:`write`.
+        """
+        if self._ledger_producer is None:
+            options = replace(self.options.producer, compression="zstd", request_bytes_max=_LEDGER_BYTES_MAX)
+            self._ledger_producer = Producer(self.options.client, options, self.identity)
+        self._ledger_producer.write(rows, [self.ledger], np.zeros(rows.num_rows, np.int32))
+        self._written[self.ledger] += rows.num_rows
+
     def flush(self, *, store: str) -> None:
         """Wait until everything the driver wrote is acknowledged.
 
@@ -152,7 +169,9 @@ class KafkaTransaction:
             RowCountError: the brokers acknowledged other numbers of rows than were written.
             KafkaError: as :meth:`directkafka.kafka.produce.Producer.flush`.
         """
-        found: Mapping[TopicPartition, int] = self._producer.flush() if self._producer else {}
+        found: dict[TopicPartition, int] = {}
+        for producer in filter(None, (self._producer, self._ledger_producer)):
+            found |= producer.flush()
         for one, written in sorted(self._written.items()):
             if found.get(one, 0) != written:
                 raise RowCountError(store=store, sink=str(one), reported=written, found=found.get(one, 0))
@@ -193,6 +212,6 @@ class KafkaTransaction:
 
     def close(self) -> None:
         """Stop the driver's own writing; the transaction stays as it is."""
-        if self._producer is not None:
-            self._producer.close()
-            self._producer = None
+        for producer in filter(None, (self._producer, self._ledger_producer)):
+            producer.close()
+        self._producer = self._ledger_producer = None

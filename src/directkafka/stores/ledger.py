@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
-from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
+from directkafka.stores.base import FORGOTTEN, FORMAT_VERSION, LedgerEntry
 
 __all__ = [
     "check_count",
@@ -180,6 +180,16 @@ def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
     """The entry with this batch's rows by sink, and the totals carried on from the entry before it."""
     totals = dict(previous.total_rows) if previous else {}
+    if forgotten := _forgotten(entry, previous):
+        totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(one.end - one.origin for one in forgotten)
     for sink, rows in row_counts.items():
         totals[sink] = totals.get(sink, 0) + rows
     return replace(entry, row_counts=dict(row_counts), total_rows=totals)
+
+
+def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[PartitionProgress]:
+    """The partitions which the entry before has, and this one has no more; the entry of a replay has none at all."""
+    if previous is None or not entry.progress:
+        return []
+    kept = entry.ends()
+    return [one for one in previous.progress if one.topic_partition not in kept]

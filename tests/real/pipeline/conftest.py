@@ -36,8 +36,9 @@ class World:
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": "30",
         }
+        given = source | changes.pop("source", {})
         arguments: dict[str, Any] = {
-            "source": source | changes.pop("source", {}),
+            "source": {name: value for name, value in given.items() if value is not None},
             "transform": transform,
             "sinks": sinks if sinks is not None else PostgresSink(self.dsn, "records"),
             "trigger": "available-now",

@@ -15,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers
+from tests.real.kafka.logs import until
 from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import PostgresSink
@@ -27,6 +28,7 @@ from directkafka.errors import (
     TopicNotFoundError,
     TransformError,
 )
+from directkafka.pipeline.verify import verify
 
 pytestmark = pytest.mark.real
 
@@ -155,6 +157,50 @@ def test_a_topic_made_again_between_two_runs_is_not_taken_for_the_old_one(world:
     assert world.numbers() == list(range(COUNT))
     world.pipeline(source={"failOnDataLoss": "false"}).run()
     assert world.numbers() == [*range(COUNT), *range(1000, 1000 + 2 * COUNT)]
+
+
+def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each record of the new topic has the place of a record of the old one, and none of them is in the table."""
+
+    def run(**source: str) -> None:
+        sink = PostgresSink(world.dsn, "records", mode="ignore", key=("topic", "partition", "offset"))
+        world.pipeline(sinks=sink, source=source).run()
+
+    run()
+    admin = AdminClient({"bootstrap.servers": world.kafka})
+    admin.delete_topics([world.topic])[world.topic].result(30)
+    make_again(admin, world.topic)
+    produce_numbers(world.kafka, world.topic, COUNT, first=1000)
+    run(failOnDataLoss="false")
+    assert world.numbers() == list(range(COUNT))
+    (said,) = [one.getMessage() for one in caplog.records if "begin anew" in one.getMessage()]
+    assert said.startswith(f"the offsets of {world.topic} begin anew, and public.records leaves out rows")
+
+
+def test_a_topic_that_is_deleted_leaves_the_ledger_and_verify_says_so(world: World) -> None:
+    """A topic a day under a pattern would fill the ledger in the end."""
+    admin, other = AdminClient({"bootstrap.servers": world.kafka}), f"{world.topic}-yesterday"
+    make_again(admin, other)
+    produce_numbers(world.kafka, other, 30, first=1000)
+    pattern = {"subscribe": None, "subscribePattern": f"^{world.topic}", "failOnDataLoss": "false"}
+    world.pipeline(source=pattern).run()
+    assert topics_of_ledger(world) == {world.topic, other}
+    admin.delete_topics([other])[other].result(30)
+    until(lambda: other not in admin.list_topics(timeout=30).topics, "the topic does not go")
+    produce_numbers(world.kafka, world.topic, 30, first=COUNT)
+    world.pipeline(source=pattern).run()
+    assert topics_of_ledger(world) == {world.topic}
+    assert world.numbers() == [*range(COUNT + 30), *range(1000, 1030)]
+    (finding,) = verify(world.pipeline(source=pattern))
+    assert finding.note == "30 offsets were read of topics that are deleted since, so nothing was read again"
+    assert finding.is_right
+
+
+def topics_of_ledger(world: World) -> set[str]:
+    ((progress,),) = world.query("SELECT progress FROM directkafka_ledger")
+    return {one["topic"] for one in progress}
 
 
 @pytest.mark.slow

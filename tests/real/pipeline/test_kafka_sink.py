@@ -80,14 +80,15 @@ class KafkaWorld:
         self.pipeline(transform, sinks if sinks is not None else self.sink(**options)).run()
 
     def pipeline(self, transform: Any, sinks: Any, **options: Any) -> Pipeline:
+        given = {
+            "kafka.bootstrap.servers": self.servers,
+            "subscribe": self.source,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": "30",
+        } | options.pop("source", {})
         return Pipeline(
             self.name,
-            source={
-                "kafka.bootstrap.servers": self.servers,
-                "subscribe": self.source,
-                "startingOffsets": "earliest",
-                "maxOffsetsPerTrigger": "30",
-            },
+            source={name: value for name, value in given.items() if value is not None},
             transform=transform,
             sinks=sinks,
             retry_ms_max=10_000,
@@ -122,6 +123,30 @@ def test_every_record_arrives_once_and_nothing_stays_open(kafka_world: KafkaWorl
     kafka_world.run(inline_bytes_max=inline_bytes_max)
     assert kafka_world.values() == EXPECTED
     assert kafka_world.open_transactions() == []
+
+
+@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
+def test_a_pattern_that_finds_the_sink_s_topic_is_refused_before_anything_is_written(
+    kafka_world: KafkaWorld, tmp_path: Path, engine: str
+) -> None:
+    pattern = {"subscribe": None, "subscribePattern": f"{kafka_world.source}|{kafka_world.target}"}
+    checkpoint = {"checkpoint": str(tmp_path / "checkpoint")} if engine == "structured" else {}
+    pipeline = kafka_world.pipeline(QUERY, kafka_world.sink(), source=pattern, engine=engine, **checkpoint)
+    for step in (pipeline.check, pipeline.run):
+        with pytest.raises(OptionError, match=f"{kafka_world.target} is read by this very pipeline"):
+            step()
+    assert kafka_world.values() == []
+
+
+def test_a_row_that_names_a_topic_which_the_pipeline_reads_is_refused(kafka_world: KafkaWorld) -> None:
+    """Which topics rows name is known with each batch, and a pattern may find one that is made later."""
+    query = f"SELECT value, '{kafka_world.target}' AS topic FROM source"
+    pattern = {"subscribe": None, "subscribePattern": f"{kafka_world.source}|{kafka_world.target}"}
+    pipeline = kafka_world.pipeline(query, kafka_world.sink(topic=None), source=pattern)
+    pipeline.check()
+    with pytest.raises(RowRejectedError, match=f"its topic {kafka_world.target} is read by this very pipeline"):
+        pipeline.run()
+    assert kafka_world.values() == []
 
 
 @pytest.mark.slow

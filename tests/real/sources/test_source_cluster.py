@@ -6,7 +6,15 @@ import logging
 from collections.abc import Callable, Iterator
 
 import pytest
-from tests.real.kafka.logs import add_partitions, delete_records, produce
+from tests.real.kafka.logs import (
+    add_partitions,
+    create_topic_again,
+    delete_records,
+    delete_topic,
+    produce,
+    until,
+)
+from tests.unit.planning.views import at
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import SourceOptions
@@ -51,6 +59,26 @@ def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
     assert kept.view().partitions[place].latest == 0
     produce(servers, topic, [b"value"] * 5)
     assert kept.view().partitions[place].latest == 5
+
+
+def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(
+    looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic
+) -> None:
+    """By its id: one that the pattern does not find any more, or that this user may not see, is not deleted."""
+    kept, left_out, deleted, again = (create_topic(2) for _ in range(4))
+    source = looking(kept, failOnDataLoss="false")
+    view = source._metadata.view(
+        [TopicPartition(one, number) for one in (kept, left_out, deleted, again) for number in range(2)],
+        source._metadata.topics(),
+    )
+    known = {one: at(one, 5, topic_id=seen.topic_id) for one, seen in view.partitions.items()}
+    delete_topic(servers, deleted)
+    delete_topic(servers, again)
+    create_topic_again(servers, again)
+    gone = {TopicPartition(one, number) for one in (deleted, again) for number in range(2)}
+    until(lambda: source.view(known=known).deleted == gone, "the broker knows deleted topics")
+    assert source.view().deleted == frozenset()
+    assert looking(kept).view(known=known).deleted == frozenset()
 
 
 def test_retention_that_comes_near_is_told_before_it_takes_anything(

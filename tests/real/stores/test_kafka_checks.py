@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
@@ -13,6 +15,7 @@ from tests.real.kafka.logs import WAIT_S, create_topic_again, delete_topic, set_
 from tests.real.sources.test_groups import committed
 
 from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUnavailableError
+from directkafka.offsets import PartitionProgress
 from directkafka.stores import kafka_cluster
 from directkafka.stores.kafka_cluster import VERIFICATION
 from directkafka.testing import KafkaBroker
@@ -152,3 +155,26 @@ def test_topics_that_are_gone_are_left_out_of_the_groups_offsets(
         delete_topic(harness.servers, "flights")
     assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1)]
     assert len(warnings(caplog)) == 1
+
+
+# A ledger of many partitions.
+
+
+def test_a_ledger_of_forty_thousand_partitions_is_one_record_that_its_topic_takes(harness: KafkaHarness) -> None:
+    """7 MB as JSON; a topic takes 1 MiB by default, compressed."""
+    job = Job(harness.open_store()).start()
+    progress = tuple(
+        PartitionProgress(
+            topic=f"flights-{number // 100:04d}",
+            partition=number % 100,
+            topic_id=str(uuid.UUID(int=7**40 * (number // 100 + 1) % 2**128)),
+            start=number * 7919 % 1_000_003,
+            end=number * 7919 % 1_000_003 + 1_000,
+            leader_epoch=number % 7,
+            origin=number % 13,
+        )
+        for number in range(40_000)
+    )
+    entry = replace(job.next_entry(), progress=tuple(sorted(progress)))
+    committed = job.store.commit(entry, previous=None)
+    assert harness.open_store().read("flights") == committed

@@ -1,4 +1,4 @@
-"""Writers that were given up and go on all the same, and a ledger that was deleted while nobody ran.
+"""Writers that were given up and go on all the same.
 
 Crash points 5, 7, 16 and 18. A writer is given up when Spark declares its executor lost, or when another attempt of its
 task has reported; the process may live, and write on after the batch's EndTxn.
@@ -14,10 +14,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
-from tests.real.kafka.logs import create_topic_again, delete_topic, end_offset, until
+from tests.real.kafka.logs import end_offset, until
 from tests.real.stores.test_kafka_faults import NoClaims
 
-from directkafka.errors import SchemaMismatchError
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import ProducerFencedError, ProducerStateError, SecondAttemptError
@@ -152,23 +151,3 @@ def test_even_without_claims_a_twin_that_writes_after_the_commit_is_refused(harn
     assert harness.leftovers() == []
     job.run((sink, [[(2, 1)]]))
     assert harness.rows(sink) == [(1, 1), (2, 1)]
-
-
-# The ledger's topic is deleted while no driver runs.
-
-
-@pytest.mark.slow
-def test_a_ledger_that_was_deleted_is_no_new_pipeline_for_the_next_driver(harness: KafkaHarness) -> None:
-    """Nor for the one after that; until somebody makes the topic, who wants to begin anew."""
-    sink, job = harness.sink("flights"), Job(harness.open_store()).start()
-    job.run((sink, [[(1, 1)]]))
-    job.store.close()
-    ledger = f"{harness.prefix}.ledger.flights"
-    delete_topic(harness.servers, ledger)
-    for _ in range(2):
-        with pytest.raises(SchemaMismatchError, match="would write all its rows again"):
-            harness.open_store().fence("flights")
-    assert harness.rows(sink) == [(1, 1)]
-    create_topic_again(harness.servers, ledger, config={"cleanup.policy": "compact"})
-    newer = Job(harness.open_store()).start()
-    assert (newer.generation, newer.last) == (1, None)

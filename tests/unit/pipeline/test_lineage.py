@@ -111,6 +111,13 @@ def test_a_partition_that_is_gone_from_the_checkpoint_is_no_difference_and_its_p
     assert [(one.start, one.end, one.origin) for one in kept] == [(7, 7, 2)]
 
 
+def test_a_partition_that_our_source_has_dropped_for_good_leaves_the_ledger_too() -> None:
+    gone = PartitionProgress(topic="gone", partition=0, topic_id="", start=0, end=7, leader_epoch=-1, origin=2)
+    before = entry(progress=(gone, *entry().progress))
+    batch = replace(planned(), dropped=frozenset({gone.topic_partition}))
+    assert progress_of(batch, before) == progress_of(planned(), entry())
+
+
 def test_progress_carries_on_what_is_known_of_a_partition() -> None:
     known = replace(entry().progress[0], topic_id="id-1", leader_epoch=3, origin=12)
     found = progress_of(planned(), entry(progress=(known,)))

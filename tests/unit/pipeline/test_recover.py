@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.pipeline.recover import Recovery, progress_of_newcomer, reconcile, with_own_origins
-from directkafka.stores.base import LedgerEntry
+from directkafka.stores.base import FORGOTTEN, LedgerEntry
 
 
 def progress(start: int, end: int, *, topic: str = "t", topic_id: str = "id-1", origin: int = 0) -> PartitionProgress:
@@ -70,6 +70,14 @@ def test_a_store_behind_that_ends_elsewhere_than_the_lacking_batch_starts_is_ref
 def test_a_partition_that_the_store_behind_has_and_the_other_lacks_is_refused() -> None:
     with pytest.raises(OffsetMismatchError):
         reconcile([("a", FIFTH), ("b", entry(4, progress(30, 40), progress(0, 1, topic="u")))])
+
+
+def test_a_deleted_topic_that_the_lacking_batch_has_let_go_of_is_no_contradiction() -> None:
+    ahead = replace(FIFTH, total_rows={"rows": 50, FORGOTTEN: 1})
+    behind = entry(4, progress(30, 40), progress(0, 1, topic="u"))
+    assert reconcile([("a", ahead), ("b", behind)]) == Recovery(ahead=ahead, behind=(1,))
+    with pytest.raises(OffsetMismatchError):
+        reconcile([("a", ahead), ("b", entry(4, progress(30, 39), progress(0, 1, topic="u")))])
 
 
 def test_a_partition_that_began_with_the_lacking_batch_is_no_contradiction() -> None:

@@ -82,6 +82,15 @@ def test_our_source_begins_a_partition_where_the_log_first_names_it(tmp_path: Pa
     assert checkpoint.planned(5).begin() == {P0: 5, P1: 3}
 
 
+def test_what_our_source_names_no_more_is_gone_for_good_and_what_spark_s_does_not_name_may_come_back(
+    tmp_path: Path,
+) -> None:
+    files = {"offsets__4": logged('{"t":{"0":5,"1":3}}'), "offsets__5": logged('{"t":{"0":9}}')}
+    assert written(tmp_path / "ours", **files).planned(5).dropped == {P1}
+    spark = written(tmp_path / "spark", sources__0__0='v1\n{"t":{"0":2,"1":1}}', **files)
+    assert spark.planned(5).dropped == frozenset()
+
+
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_spark_s_own_source_reads_a_partition_from_0_in_the_batch_that_names_it(tmp_path: Path, version: str) -> None:
     """It shows by what it noted before batch 0; a source that notes other things is another one."""

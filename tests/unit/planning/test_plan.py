@@ -179,6 +179,19 @@ def test_a_batch_read_whose_start_lies_behind_its_end_is_refused() -> None:
         read(Positions(partitions={T0: Exact(10), T1: Exact(0)}), Positions(partitions={T0: Exact(9), T1: Exact(0)}))
 
 
+def test_a_partition_that_is_gone_is_kept_in_mind_until_its_topic_is_known_to_be_deleted() -> None:
+    previous, cluster = known(at(T0, 5), at(U0, 9)), view({T0: seen(0, 10)})
+    batch = plan(previous, cluster, GO_ON)
+    assert batch is not None
+    assert batch.ends() == {T0: 10, U0: 9}
+    batch = plan(previous, replace(cluster, deleted=frozenset({U0})), GO_ON)
+    assert batch is not None
+    assert batch.ends() == {T0: 10}
+    assert [loss.topic_partition for loss in batch.losses] == [U0]
+    with pytest.raises(DataLossError):
+        plan(previous, replace(cluster, deleted=frozenset({U0})), FAIL)
+
+
 def test_a_pinned_batch_reads_the_same_ranges_however_far_the_log_has_grown() -> None:
     progress = [replace(at(T0, 60), start=50), replace(at(T1, 9), start=9)]
     batch = plan_pinned(progress, view({T0: seen(0, 1000), T1: seen(0, 1000)}), FAIL)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import pytest
+
 from directkafka.offsets import TopicPartition
-from directkafka.options import AssignedPartitions, TopicNames, TopicPattern
-from directkafka.planning.subscription import Selection, select
+from directkafka.options import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.planning.subscription import Selection, reads, select
 
 CLUSTER = {"flights": 2, "flights_late": 1, "routes": 1, "__consumer_offsets": 50}
 INTERNAL = {"__consumer_offsets"}
@@ -40,6 +42,32 @@ def test_a_pattern_never_reads_internal_topics() -> None:
         "flights_late",
         "routes",
     }
+
+
+LEDGERS = {"directkafka.ledger.flights": 1, "directkafka.ledger.other": 1}
+
+
+def test_a_pattern_never_reads_ledgers_of_pipelines_and_a_name_does() -> None:
+    assert select(TopicPattern("flights"), CLUSTER | LEDGERS, INTERNAL) == select(
+        TopicPattern("flights"), CLUSTER, INTERNAL
+    )
+    assert select(TopicNames(tuple(LEDGERS)), CLUSTER | LEDGERS, INTERNAL).partitions == tps(
+        "directkafka.ledger.flights-0", "directkafka.ledger.other-0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("strategy", "read"),
+    [
+        (TopicNames(("flights", "rails")), {"flights", "rails"}),
+        (TopicPattern("^f"), {"flights", "flights_late"}),
+        (TopicPattern("."), {"flights", "flights_late", "routes", "rails"}),
+        (AssignedPartitions(tps("flights-1", "rails-9")), {"flights", "rails"}),
+    ],
+)
+def test_whether_a_topic_is_read_is_a_matter_of_its_name_be_it_there_or_not(strategy: Strategy, read: set[str]) -> None:
+    names = {"flights", "flights_late", "routes", "rails", *LEDGERS}
+    assert {one for one in names if reads(strategy, one)} == read
 
 
 def test_a_pattern_that_is_found_nowhere_reads_nothing_and_misses_nothing() -> None:

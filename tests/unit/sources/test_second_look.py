@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 
 from directkafka.errors import DataLossError, TopicNotFoundError
+from directkafka.offsets import TopicPartition
+from directkafka.planning.loss import STANDING_STILL, Condition, Loss
+from directkafka.planning.plan import BatchPlan
 from directkafka.sources.second_look import SECOND_LOOK_S, believed
 
 FIRST: Any = "first view"
@@ -51,6 +54,37 @@ def test_a_loss_is_looked_at_again_after_a_while_and_the_second_view_counts() ->
 def test_a_loss_that_stands_is_believed() -> None:
     with pytest.raises(DataLossError):
         Looks(FIRST, SECOND)()
+
+
+def losing(*conditions: Condition) -> BatchPlan:
+    losses = tuple(
+        Loss(condition=one, topic_partition=TopicPartition("flights", 0), lost_from=1, lost_until=2, detail="gone")
+        for one in conditions
+    )
+    return BatchPlan(ranges=(), progress=(), losses=losses, behind={})
+
+
+@pytest.mark.parametrize(
+    ("conditions", "harmless", "looks"),
+    [
+        ((), STANDING_STILL, 1),
+        ((Condition.TOPIC_RECREATED,), STANDING_STILL, 2),
+        ((Condition.PARTITION_DELETED, Condition.OFFSET_CHANGED), STANDING_STILL, 1),
+        ((Condition.PARTITION_DELETED, Condition.RANGE_AGED_OUT), STANDING_STILL, 2),
+        ((Condition.PARTITION_DELETED,), (), 2),
+    ],
+)
+def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed_over_for_it(
+    conditions: tuple[Condition, ...], harmless: frozenset[Condition], looks: int
+) -> None:
+    seen: list[Any] = []
+
+    def decide(view: Any) -> BatchPlan:
+        seen.append(view)
+        return losing(*conditions)
+
+    believed(decide, FIRST, look_again=lambda: SECOND, wait=lambda _: None, harmless=harmless)
+    assert seen == [FIRST, SECOND][:looks]
 
 
 def test_other_errors_are_not_looked_at_again() -> None:

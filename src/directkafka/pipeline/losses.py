@@ -1,0 +1,34 @@
+"""What is said of losses that are accepted, and of what they do to sinks."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from directkafka.planning.loss import Condition
+from directkafka.planning.plan import BatchPlan
+from directkafka.stores.base import Sink
+
+__all__ = ["log_losses"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+def log_losses(batch: BatchPlan, sinks: Iterable[Sink]) -> None:
+    """Say what a batch goes without, and where rows of a topic that was made again may meet those of the old one.
+
+    Args:
+        batch: the plan.
+        sinks: the pipeline's.
+    """
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
+    again = sorted({one.topic_partition.topic for one in batch.losses if one.condition is Condition.TOPIC_RECREATED})
+    keyed = sorted({sink.name for sink in sinks if getattr(getattr(sink, "mode", None), "name", "") == "ignore"})
+    if again and keyed:
+        log.warning(
+            "the offsets of %s begin anew, and %s leaves out rows whose key is there already (mode ignore): if the key "
+            "is topic, partition and offset, records of the new topic are taken for those of the old one, and are in "
+            "no table. Move the old topic's rows away before the next batch, or write to another table",
+            ", ".join(again), ", ".join(keyed),
+        )  # fmt: skip
