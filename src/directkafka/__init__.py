@@ -21,7 +21,7 @@ if TYPE_CHECKING:
         OptionError,
     )
     from directkafka.offsets import OffsetRange, TopicPartition
-    from directkafka.options.consumer import Assign, Subscribe, SubscribePattern
+    from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured_restart import LedgerChange, adopt, restart
@@ -65,6 +65,7 @@ _HOME = {
     "SQLiteSink": "directkafka.sinks.sqlite",
     "Sink": "directkafka.stores.base",
     "Store": "directkafka.stores.base",
+    "ConsumerStrategy": "directkafka.options.consumer",
     "Subscribe": "directkafka.options.consumer",
     "SubscribePattern": "directkafka.options.consumer",
     "TopicPartition": "directkafka.offsets",
@@ -87,6 +88,7 @@ __all__ = [
     "Assign",
     "Cluster",
     "ConsumerRecord",
+    "ConsumerStrategy",
     "DataLossError",
     "DeltaSink",
     "DirectKafkaError",

@@ -123,7 +123,7 @@ class Committed:
     """What a consumer group has committed, and ``otherwise`` where it has committed nothing: None is an error."""
 
     group: str
-    otherwise: Earliest | Latest | None = None
+    otherwise: Earliest | Latest | Ago | None = None
 
 
 Position = Earliest | Latest | Exact | AtTimestamp | BeforeLatest | Ago | Committed

@@ -21,6 +21,7 @@ import tenacity
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import GROUP, KafkaClient, raise_for
 from directkafka.kafka.epochs import ended_epochs, epochs_risen
+from directkafka.kafka.groups import commit_offsets
 from directkafka.kafka.topics import (
     LEADER_NOT_AVAILABLE,
     UNKNOWN_TOPIC,
@@ -251,7 +252,7 @@ class Metadata:
         Raises:
             BrokerResponseError: the group has active members, or this user has no READ right on it.
         """
-        self._ask(lambda: self._commit(group, offsets))
+        self._ask(lambda: commit_offsets(self._client, self._coordinator(group), group, offsets))
 
     def _is_over(self, state: tenacity.RetryCallState) -> bool:
         if state.attempt_number <= self._retries:
@@ -345,23 +346,6 @@ class Metadata:
                     one.committed_offset if one.committed_offset >= 0 else None
                 )
         return found
-
-    def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        response = self._client.call(
-            "OffsetCommit",
-            self._coordinator(group),
-            group_id=group,
-            generation_id_or_member_epoch=-1,
-            member_id="",
-            topics=by_topic(
-                offsets,
-                "partitions",
-                lambda one: dict(partition_index=one.partition, committed_offset=offsets[one], committed_metadata=""),
-            ),
-        )
-        for topic in response.topics:
-            for one in topic.partitions:
-                self._raise_for("OffsetCommit", one.error_code, f"group {group}, topic {topic.name}")
 
 
 def _tell(state: tenacity.RetryCallState) -> None:

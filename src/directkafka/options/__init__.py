@@ -8,6 +8,7 @@ from directkafka.options.producer import ProducerOptions
 from directkafka.options.sink import SinkOptions
 from directkafka.options.source import (
     AssignedPartitions,
+    ChosenPartitions,
     SourceOptions,
     Strategy,
     TopicNames,
@@ -20,6 +21,7 @@ __all__ = [
     "NO_LIMITS",
     "NO_WAIT",
     "AssignedPartitions",
+    "ChosenPartitions",
     "ClientOptions",
     "MinOffsets",
     "OffsetLimits",

@@ -4,17 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
+from types import MappingProxyType
 from typing import Final, assert_never
 
 from directkafka.errors import OptionError
-from directkafka.offsets import Committed, Earliest, Latest, Position, TopicPartition
+from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, TopicPartition
 from directkafka.options.arguments import check_type, list_of
 from directkafka.options.client import ClientOptions
-from directkafka.options.source import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.iso_durations import iso_duration_ms
+from directkafka.options.positions import read_position
+from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.spec import Given, OptionSpec, shown
 from directkafka.options.texts import fault_of_pattern, fault_of_topic
 
-__all__ = ["Assign", "ConsumerOptions", "ConsumerStrategy", "Subscribe", "SubscribePattern", "consumer_specs"]
+__all__ = [
+    "Assign",
+    "ConsumerOptions",
+    "ConsumerStrategy",
+    "GivenStrategy",
+    "Subscribe",
+    "SubscribePattern",
+    "consumer_specs",
+]
 
 GROUP_ID: Final = OptionSpec(
     name="group.id",
@@ -23,14 +35,19 @@ GROUP_ID: Final = OptionSpec(
 )
 OFFSET_RESET: Final = OptionSpec(
     name="auto.offset.reset",
-    kind="choice",
-    choices=("earliest", "latest", "none", "smallest", "largest"),
+    kind="text",
     default="latest",
-    doc="Where a stream starts in a partition for which neither an offset is given nor the group has one; none makes "
-    "that an error.",
+    doc="Where a stream starts in a partition for which neither an offset is given nor the group has one: earliest, "
+    "latest, or by_duration and an ISO 8601 duration back from now, such as by_duration:PT10M (Kafka 4, KIP-1106); "
+    "none makes that an error.",
 )
+_RESETS: Final[dict[str, Earliest | Latest | None]] = {
+    "earliest": Earliest(), "smallest": Earliest(), "latest": Latest(), "largest": Latest(), "none": None
+}  # fmt: skip
+_BY_DURATION: Final = "by_duration:"
 
-Offsets = Mapping[TopicPartition, int]
+#: Where to start: an offset, ``"earliest"``, ``"latest"``, ``"-1000"``, ``"-10 minutes"``, or a time with a zone.
+Offsets = Mapping[TopicPartition, int | str | datetime]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +57,8 @@ class Subscribe:
     Attributes:
         topics: a topic's name, or several.
         kafka_params: Kafka's dotted client names, ``group.id`` and ``auto.offset.reset`` among them.
-        offsets: where to start in some partitions.
+        offsets: where to start in some partitions: at an offset, ``"earliest"``, ``"latest"``, ``"-1000"`` (so many
+            before the end), ``"-10 minutes"``, or the time (with a zone) of the first record.
     """
 
     topics: str | Iterable[str]
@@ -76,7 +94,28 @@ class Assign:
     offsets: Offsets | None = None
 
 
-ConsumerStrategy = Subscribe | SubscribePattern | Assign
+class ConsumerStrategy:
+    """A strategy of one's own: a base class. A stream that is checkpointed pickles it.
+
+    Attributes:
+        kafka_params, offsets: as for :class:`Subscribe`.
+    """
+
+    kafka_params: Mapping[str, object] = MappingProxyType({})
+    offsets: Offsets | None = None
+
+    def choose(self, topics: Mapping[str, int]) -> Iterable[TopicPartition]:
+        """The partitions to read, asked for each batch; what is chosen anew starts as new partitions do.
+
+        Called on the driver. A partition that is no more chosen is a loss, as one that is deleted is.
+
+        Args:
+            topics: the number of partitions of each of the cluster's topics, without Kafka's internal ones.
+        """
+        raise NotImplementedError
+
+
+GivenStrategy = Subscribe | SubscribePattern | Assign | ConsumerStrategy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,31 +131,32 @@ class ConsumerOptions:
     """
 
     strategy: Strategy
-    offsets: Offsets
+    offsets: Mapping[TopicPartition, Position]
     otherwise: Position | None
     group_id: str | None
     client: ClientOptions
 
     @classmethod
-    def read(cls, strategy: ConsumerStrategy) -> ConsumerOptions:
+    def read(cls, strategy: GivenStrategy) -> ConsumerOptions:
         """Read what the program gives.
 
         Raises:
-            OptionError: a client setting that is wrong, no topic, a pattern that is none, a negative offset.
+            OptionError: a client setting that is wrong, no topic, a pattern that is none, a start that is none.
         """
         given = Given.read(strategy.kafka_params, where="kafka_params")
         names = (GROUP_ID.name, OFFSET_RESET.name)
         check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")
         list_of(TopicPartition, strategy.offsets or {}, option="offsets", wanted="offsets by TopicPartition")
         for one, offset in (strategy.offsets or {}).items():
-            if offset < 0:
+            if isinstance(offset, int) and offset < 0:
                 raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {one}")
+        starts = {one: read_position(where, option="offsets") for one, where in (strategy.offsets or {}).items()}
         read = _read_strategy(strategy)
         _check_offsets(strategy.offsets or {}, read)
         group_id = given.text(GROUP_ID) or None
         return cls(
             strategy=read,
-            offsets=dict(strategy.offsets or {}),
+            offsets=starts,
             otherwise=_otherwise(group_id, given.value(OFFSET_RESET)),
             group_id=group_id,
             client=ClientOptions.from_kafka_params(strategy.kafka_params, where="kafka_params", used_elsewhere=names),
@@ -130,7 +170,7 @@ def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
             strange = [one for one in offsets if one not in partitions]
         case TopicNames(names):
             strange = [one for one in offsets if one.topic not in names]
-        case TopicPattern():
+        case TopicPattern() | ChosenPartitions():
             strange = []  # seen when the topics are known
         case _:
             assert_never(strategy)
@@ -144,14 +184,24 @@ def consumer_specs() -> tuple[OptionSpec, ...]:
 
 
 def _otherwise(group_id: str | None, reset: str) -> Position | None:
-    positions: dict[str, Earliest | Latest] = {
-        "earliest": Earliest(), "smallest": Earliest(), "latest": Latest(), "largest": Latest()
-    }  # fmt: skip
-    position = positions.get(reset)
+    position = _reset_position(reset.strip())
     return position if group_id is None else Committed(group_id, position)
 
 
-def _read_strategy(given: ConsumerStrategy) -> Strategy:
+def _reset_position(reset: str) -> Earliest | Latest | Ago | None:
+    if reset.lower() in _RESETS:
+        return _RESETS[reset.lower()]
+    back_ms = iso_duration_ms(reset[len(_BY_DURATION) :]) if reset.lower().startswith(_BY_DURATION) else None
+    if back_ms is None:
+        raise OptionError(
+            option=OFFSET_RESET.name,
+            where="kafka_params",
+            reason=f"expected {', '.join(_RESETS)}, or by_duration:PT10M, found {shown(reset)}",
+        )
+    return Ago(back_ms)
+
+
+def _read_strategy(given: GivenStrategy) -> Strategy:
     match given:
         case Subscribe(topics):
             given_topics = (topics,) if isinstance(topics, str) else topics
@@ -172,6 +222,8 @@ def _read_strategy(given: ConsumerStrategy) -> Strategy:
                 raise OptionError(option="partitions", reason="names no partition to read")
             _check_topics((one.topic for one in chosen), option="partitions")
             return AssignedPartitions(chosen)
+        case ConsumerStrategy():
+            return ChosenPartitions(given.choose)
     assert_never(given)
 
 

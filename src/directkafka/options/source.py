@@ -4,7 +4,7 @@ edge."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -21,6 +21,7 @@ from directkafka.options.texts import fault_of_pattern, fault_of_topic
 
 __all__ = [
     "AssignedPartitions",
+    "ChosenPartitions",
     "SourceOptions",
     "Strategy",
     "TopicNames",
@@ -90,7 +91,14 @@ class AssignedPartitions:
     partitions: tuple[TopicPartition, ...]
 
 
-Strategy = TopicNames | TopicPattern | AssignedPartitions
+@dataclass(frozen=True, slots=True)
+class ChosenPartitions:
+    """What a function chooses, each time anew, among the cluster's topics and their numbers of partitions."""
+
+    choose: Callable[[Mapping[str, int]], Iterable[TopicPartition]]
+
+
+Strategy = TopicNames | TopicPattern | AssignedPartitions | ChosenPartitions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

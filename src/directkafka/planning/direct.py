@@ -66,11 +66,13 @@ def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartit
     """
     positions: dict[TopicPartition, Position] = {}
     for one in partitions:
-        position = Exact(options.offsets[one]) if one in options.offsets else options.otherwise
+        given = options.offsets.get(one)
+        # A checkpoint of an earlier version has numbers.
+        position = options.otherwise if given is None else Exact(given) if isinstance(given, int) else given
         if position is None:
             raise _no_start(one)
         positions[one] = position
-    return Positions(partitions=positions, option="offsets")
+    return Positions(partitions=positions, latest_if_no_match=True, option="offsets")
 
 
 def plan_direct(

@@ -49,7 +49,8 @@ class Lookups:
 
     Attributes:
         timestamps_ms: for the first offset at or after a timestamp (milliseconds since 1970), by partition.
-        groups: for committed offsets: partitions by consumer group.
+        groups: for committed offsets: partitions by consumer group. Where the group has none, what is found for the
+            partition's timestamp counts, if there is one.
     """
 
     timestamps_ms: Mapping[TopicPartition, int]
@@ -92,8 +93,10 @@ def needed_lookups(positions: Positions, view: ClusterView) -> Lookups:
                 timestamps_ms[one] = timestamp_ms
             case Ago(duration_ms):
                 timestamps_ms[one] = max(view.taken_at_ms - duration_ms, 0)
-            case Committed(group):
+            case Committed(group, otherwise):
                 groups[group] = (*groups.get(group, ()), one)
+                if isinstance(otherwise, Ago):
+                    timestamps_ms[one] = max(view.taken_at_ms - otherwise.duration_ms, 0)
     return Lookups(timestamps_ms, groups)
 
 

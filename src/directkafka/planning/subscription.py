@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from directkafka.offsets import TopicPartition
-from directkafka.options import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.arguments import list_of
 from directkafka.options.ledger_topics import is_ledger_topic
 
 __all__ = ["Selection", "reads", "select"]
@@ -33,7 +34,7 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
     A pattern is searched for in the name, as Spark does (``re.search``, not a whole match), but with
     Python's regular expressions, which lack Java's ``\\p{...}`` classes and ``&&`` in sets. Partitions
     that are assigned and do not exist are passed over, as in Spark; only when none of them exists
-    their topics are missing.
+    their topics are missing. Partitions that a function chooses and that do not exist are passed over.
 
     Args:
         strategy: from the options.
@@ -54,6 +55,10 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
             present = [one for one in partitions if one.partition < partitions_by_topic.get(one.topic, 0)]
             missing = () if present else {one.topic for one in partitions}
             return Selection(partitions=tuple(sorted(present)), missing=tuple(sorted(missing)))
+        case ChosenPartitions():
+            others = {one: count for one, count in partitions_by_topic.items() if one not in internal}
+            chosen = {one for one in _chosen(strategy, others) if one.partition < partitions_by_topic.get(one.topic, 0)}
+            return Selection(partitions=tuple(sorted(chosen)))
         case _:
             assert_never(strategy)
 
@@ -67,8 +72,14 @@ def reads(strategy: Strategy, topic: str) -> bool:
             return _is_found(pattern, topic)
         case AssignedPartitions(partitions):
             return any(one.topic == topic for one in partitions)
+        case ChosenPartitions():
+            return any(one.topic == topic for one in _chosen(strategy, {topic: 1}))
         case _:
             assert_never(strategy)
+
+
+def _chosen(strategy: ChosenPartitions, topics: Mapping[str, int]) -> list[TopicPartition]:
+    return list_of(TopicPartition, strategy.choose(topics), option="choose", wanted="a list of TopicPartition")
 
 
 def _is_found(pattern: str, topic: str) -> bool:

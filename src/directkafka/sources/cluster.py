@@ -7,7 +7,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Self
 
-from directkafka.errors import TopicNotFoundError
+from directkafka.errors import OptionError, TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
@@ -84,6 +84,35 @@ class Cluster:
             partitions: which; None for all of which the group has an offset.
         """
         return self._metadata.committed(group, None if partitions is None else list(partitions))
+
+    def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set the offsets at which a consumer group goes on; its other partitions stay where they are.
+
+        ::
+
+            cluster.commit("dashboards", cluster.earliest(cluster.partitions("flights")))
+
+        Args:
+            group: the group's name; it need not exist. It must have no members: a consumer that runs would commit its
+                own offsets over these.
+            offsets: the next offset to read, by partition.
+
+        Raises:
+            OptionError: an offset that is none, or a partition that its topic has not. Nothing is committed.
+            TopicNotFoundError: a topic that is not there. Nothing is committed.
+            BrokerResponseError: the group has members, or this user may not read with it.
+        """
+        for one, offset in offsets.items():
+            if type(offset) is not int or offset < 0:
+                raise OptionError(option="offsets", reason=f"expected an offset from 0 for {one}, found {offset!r}")
+        described = self._described({one.topic for one in offsets})
+        strange = sorted(one for one in offsets if one.partition not in described[one.topic].leaders)
+        if strange:
+            raise OptionError(
+                option="offsets", reason=f"names partitions that are not there: {', '.join(map(str, strange))}"
+            )
+        if offsets:
+            self._metadata.commit(group, offsets)
 
     def at_timestamp(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time (milliseconds since 1970), None where no record is that young."""

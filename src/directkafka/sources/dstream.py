@@ -17,7 +17,14 @@ from pyspark.streaming.dstream import TransformedDStream
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange
 from directkafka.options.arguments import check_type, list_of
-from directkafka.options.consumer import Assign, ConsumerOptions, ConsumerStrategy, Subscribe, SubscribePattern
+from directkafka.options.consumer import (
+    Assign,
+    ConsumerOptions,
+    ConsumerStrategy,
+    GivenStrategy,
+    Subscribe,
+    SubscribePattern,
+)
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
 from directkafka.sources.direct_planner import DirectPlanner, PlannerHandle
@@ -76,7 +83,7 @@ class _Committer:
 
 def create_direct_stream(
     ssc: StreamingContext,
-    consumer_strategy: ConsumerStrategy,
+    consumer_strategy: GivenStrategy,
     location_strategy: LocationStrategy | None = None,
     *,
     per_partition_config: PerPartitionConfig | None = None,
@@ -106,9 +113,9 @@ def create_direct_stream(
     check_type(ssc, StreamingContext, option="ssc", wanted="a StreamingContext")
     check_type(
         consumer_strategy,
-        (Subscribe, SubscribePattern, Assign),
+        (Subscribe, SubscribePattern, Assign, ConsumerStrategy),
         option="consumer_strategy",
-        wanted="Subscribe(...), SubscribePattern(...) or Assign(...)",
+        wanted="Subscribe(...), SubscribePattern(...), Assign(...) or a ConsumerStrategy of your own",
     )
     check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)

@@ -14,7 +14,14 @@ from directkafka.kafka.deleted_topics import deleted_topics
 from directkafka.kafka.metadata import Metadata, TopicDescription
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
-from directkafka.options import AssignedPartitions, ClientOptions, SourceOptions, TopicNames, TopicPattern
+from directkafka.options import (
+    AssignedPartitions,
+    ChosenPartitions,
+    ClientOptions,
+    SourceOptions,
+    TopicNames,
+    TopicPattern,
+)
 from directkafka.planning.retention import near_losses
 from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
@@ -100,7 +107,8 @@ class SourceCluster:
         needed = needed_lookups(positions, view)
         found = self._metadata.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
-            found |= self._metadata.committed(group, partitions)
+            committed = self._metadata.committed(group, partitions)
+            found |= {one: offset for one, offset in committed.items() if offset is not None or one not in found}
         return found
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -174,7 +182,7 @@ class SourceCluster:
 
     def _names(self) -> set[str] | None:
         match self._options.strategy:
-            case TopicPattern():
+            case TopicPattern() | ChosenPartitions():
                 return None
             case TopicNames(topics):
                 return set(topics)

@@ -7,15 +7,16 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer
 from pyspark.sql import SparkSession
-from tests.real.kafka.logs import delete_records, host_and_port, produce
+from tests.real.kafka.logs import delete_records, host_and_port, produce, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
+from tests.real.sources.test_groups import committed as seen_of
 from tests.real.sources.test_starts import commit
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
-from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
+from directkafka.errors import BrokerResponseError, DataLossError, OptionError, TopicNotFoundError
 
 pytestmark = pytest.mark.real
 
@@ -43,7 +44,44 @@ def minutes(servers: str, create_topic: CreateTopic) -> str:
     return topic
 
 
-# Asking.
+# Asking, and setting a group's offsets.
+
+
+def test_a_group_s_offsets_are_set_and_moved_while_it_has_no_members(
+    cluster: Cluster, servers: str, hundred: str
+) -> None:
+    group, places = f"moved-{hundred}", cluster.partitions(hundred)
+    cluster.commit(group, cluster.latest(places))
+    assert seen_of(servers, group, hundred) == {0: 50, 1: 50}
+    cluster.commit(group, {places[1]: 7})
+    assert seen_of(servers, group, hundred) == {0: 50, 1: 7}
+    assert cluster.committed(group) == {places[0]: 50, places[1]: 7}
+
+
+def test_a_group_that_has_members_keeps_its_offsets(cluster: Cluster, servers: str, hundred: str) -> None:
+    group, places = f"used-{hundred}", cluster.partitions(hundred)
+    member = Consumer({"bootstrap.servers": servers, "group.id": group, "enable.auto.commit": False})
+    member.subscribe([hundred])
+    until(lambda: member.poll(0.1) is None and member.assignment(), "the consumer is a member")
+    with pytest.raises(BrokerResponseError, match=r"UNKNOWN_MEMBER_ID.*The group has members") as caught:
+        cluster.commit(group, dict.fromkeys(places, 9))
+    assert not caught.value.retriable
+    assert set(cluster.committed(group, places).values()) == {None}
+    member.close()
+    cluster.commit(group, dict.fromkeys(places, 9))
+    assert seen_of(servers, group, hundred) == {0: 9, 1: 9}
+
+
+def test_offsets_of_what_is_not_there_are_refused_before_any_is_set(cluster: Cluster, hundred: str) -> None:
+    group, place = f"strange-{hundred}", TopicPartition(hundred, 0)
+    with pytest.raises(OptionError, match=f"partitions that are not there: {hundred}-7"):
+        cluster.commit(group, {place: 1, TopicPartition(hundred, 7): 1})
+    with pytest.raises(TopicNotFoundError):
+        cluster.commit(group, {place: 1, TopicPartition("nowhere", 0): 1})
+    with pytest.raises(OptionError, match="expected an offset from 0"):
+        cluster.commit(group, {place: -1})
+    assert cluster.committed(group) == {}
+    cluster.commit(group, {})
 
 
 def test_topics_and_partitions_are_listed_without_kafka_s_own(cluster: Cluster, hundred: str) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
+from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.planning.subscription import Selection, reads, select
 
 CLUSTER = {"flights": 2, "flights_late": 1, "routes": 1, "__consumer_offsets": 50}
@@ -42,6 +45,22 @@ def test_a_pattern_never_reads_internal_topics() -> None:
         "flights_late",
         "routes",
     }
+
+
+def test_what_a_function_chooses_is_read_as_far_as_it_is_there() -> None:
+    asked: list[Mapping[str, int]] = []
+
+    def choose(topics: Mapping[str, int]) -> list[TopicPartition]:
+        asked.append(topics)
+        return list(tps("routes-0", "flights-1", "flights-1", "flights-7", "rails-0"))
+
+    assert select(ChosenPartitions(choose), CLUSTER, INTERNAL) == Selection(tps("flights-1", "routes-0"))
+    assert asked == [{"flights": 2, "flights_late": 1, "routes": 1}]
+
+
+def test_a_choice_that_is_no_list_of_partitions_is_refused() -> None:
+    with pytest.raises(OptionError, match="choose"):
+        select(ChosenPartitions(lambda _: ["flights"]), CLUSTER, INTERNAL)  # type: ignore[list-item]
 
 
 LEDGERS = {"directkafka.ledger.flights": 1, "directkafka.ledger.other": 1}
