@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running, stopped_below
@@ -19,6 +20,10 @@ from directkafka.testing import KafkaBroker
 pytestmark = pytest.mark.real
 
 COUNT = 400
+
+#: From a stop to the end of the process, Spark's own end among it, on a loaded machine. The commit is left within 5 s
+#: (``tests/real/stores/test_postgres_locks.py``).
+STOP_S_MAX = 30.0
 
 
 @pytest.fixture
@@ -39,6 +44,27 @@ def test_a_driver_that_is_asked_to_stop_ends_with_success_between_two_batches(
     job.state().check()
     job.run_in_process(monkeypatch)
     job.state().check_complete(COUNT)
+
+
+@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
+def test_a_driver_behind_a_forgotten_session_s_lock_names_it_and_can_be_stopped(
+    engine: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job.checkpoint = job.folder / "checkpoint" if engine == "structured" else None
+    with running(job.start()) as driver:
+        driver.wait_for_batches(1)
+        with psycopg.connect(job.dsn, application_name="forgotten psql") as other:
+            other.execute("LOCK TABLE records")
+            pid = other.info.backend_pid
+            produce_numbers(job.kafka, job.topic, COUNT, first=COUNT)
+            until(lambda: "forgotten psql" in driver.messages(), "no word of the lock")
+            driver.process.send_signal(signal.SIGTERM)
+            assert driver.wait(STOP_S_MAX) == 0, driver.messages()
+        assert f"on records behind process {pid} (user 'postgres'" in driver.messages()
+        assert "a stop was asked for while it waited for" in driver.messages()
+    job.state().check()
+    job.run_in_process(monkeypatch)
+    job.state().check_complete(2 * COUNT)
 
 
 def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(job: Job) -> None:

@@ -12,6 +12,7 @@ from psycopg import sql
 from directkafka.sinks.letters import LetterDialect, Rows
 from directkafka.sinks.postgres_table import read_table
 from directkafka.stores.postgres_session import PostgresAddress
+from directkafka.stores.postgres_watch import SessionWatch
 
 __all__ = ["PostgresLetters"]
 
@@ -47,11 +48,8 @@ class PostgresLetters:
     @contextmanager
     def opened(self) -> Iterator[Rows]:
         """A session in autocommit mode."""
-        with closing(self._address.connect("directkafka replay")) as connection:
-            try:
-                yield _rows_of(connection)
-            except psycopg.Error as error:
-                raise self._address.translate(error, sink=self.sink) from error
+        with self._connected() as connection:
+            yield _rows_of(connection)
 
     def inside(self, transaction: psycopg.Cursor[Any]) -> Rows:
         """The transaction of a store's cursor."""
@@ -59,12 +57,19 @@ class PostgresLetters:
 
     def columns(self) -> tuple[str, ...]:
         """From the catalog."""
-        with closing(self._address.connect("directkafka replay")) as connection:
-            try:
-                table = read_table(connection.cursor(), self._name, None)
-            except psycopg.Error as error:
-                raise self._address.translate(error, sink=self.sink) from error
+        with self._connected() as connection:
+            table = read_table(connection.cursor(), self._name, None)
         return tuple(column.name for column in table.columns) if table is not None else ()
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        with closing(self._address.connect("directkafka replay")) as connection:
+            doing = f"a look at the dead letters in {self.sink}"
+            with SessionWatch(self._address, lambda: connection, doing=doing) as watch:
+                try:
+                    yield connection
+                except psycopg.Error as error:
+                    raise self._address.translate(error, sink=self.sink, note=watch.note) from error
 
 
 def _rows_of(connection: psycopg.Connection[Any]) -> Rows:

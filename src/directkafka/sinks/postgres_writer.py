@@ -28,6 +28,7 @@ from directkafka.sinks.postgres_table import SQL
 from directkafka.stores.base import TaskReport
 from directkafka.stores.ledger import check_count
 from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
+from directkafka.stores.postgres_watch import SessionWatch
 
 __all__ = ["PostgresTaskWriter", "fold"]
 
@@ -76,13 +77,15 @@ class PostgresTaskWriter:
                 yield from encoder.chunks(batch)
 
         connection = self.address.connect("directkafka task")
+        watch = SessionWatch(self.address, lambda: connection, doing=f"a task that stages rows for {self.plan.sink}")
         try:
-            self._make_staging(connection, staging)
-            # In autocommit mode a COPY is a transaction of its own: all of the attempt's rows or none.
-            statement = self.plan.copy_sql(staging, with_attempt=True)
-            stored = copy_chunks(connection.cursor(), statement, chunks())
+            with watch:
+                self._make_staging(connection, staging)
+                # In autocommit mode a COPY is a transaction of its own: all of the attempt's rows or none.
+                statement = self.plan.copy_sql(staging, with_attempt=True)
+                stored = copy_chunks(connection.cursor(), statement, chunks())
         except psycopg.Error as error:
-            raise self.address.translate(error, sink=self.plan.sink) from error
+            raise self.address.translate(error, sink=self.plan.sink, note=watch.note) from error
         finally:
             connection.close()
         check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)

@@ -103,8 +103,8 @@ class PostgresStore:
         if self._identity is None:
             # A session of its own: most stores are asked who they are, and then another one is used.
             with (
-                self._session.guard("a look at the server"),
                 closing(self.address.connect("directkafka")) as connection,
+                self._session.guard("a look at the server", connection),
             ):
                 self._identity = "postgres/" + _identify(connection)
         return self._identity

@@ -17,7 +17,14 @@ from psycopg.rows import DictRow, dict_row
 
 from directkafka.errors import FencedError, SchemaMismatchError, StoreUnavailableError
 from directkafka.stores.base import StopSignal
-from directkafka.stores.postgres_session import ALREADY_THERE, SQL, PostgresAddress, connection_is_lost
+from directkafka.stores.postgres_session import (
+    ALREADY_THERE,
+    ANSWER_S_MAX,
+    SQL,
+    PostgresAddress,
+    answered_within,
+    connection_is_lost,
+)
 from directkafka.stores.postgres_watch import SessionWatch
 from directkafka.stores.staging import stale_staging_pattern
 
@@ -59,17 +66,17 @@ class LedgerSession:
         self.stop: StopSignal | None = None
 
     @contextmanager
-    def guard(self, doing: str) -> Iterator[None]:
-        """Watch what is done inside, and translate what psycopg raises."""
-        with self.watch(doing) as watch:
+    def guard(self, doing: str, session: psycopg.Connection[Any] | None = None) -> Iterator[None]:
+        """Watch what is done inside, in this session or in another one, and translate what psycopg raises."""
+        with self.watch(doing, session) as watch:
             try:
                 yield
             except psycopg.Error as error:
                 raise self._address.translate(error, note=watch.note) from error
 
-    def watch(self, doing: str) -> SessionWatch:
-        """A second look at what this session waits for."""
-        return SessionWatch(self._address, lambda: self._connection, doing=doing, stop=self.stop)
+    def watch(self, doing: str, session: psycopg.Connection[Any] | None = None) -> SessionWatch:
+        """A second look at what this session waits for, or another one."""
+        return SessionWatch(self._address, lambda: session or self._connection, doing=doing, stop=self.stop)
 
     def connection(self, pipeline: str) -> psycopg.Connection[Any]:
         """The connection, in autocommit mode."""
@@ -205,7 +212,8 @@ class LedgerSession:
             return
         with suppress(psycopg.Error):
             if not self._connection.closed:
-                self._connection.execute("ROLLBACK")
+                with answered_within(self._connection, ANSWER_S_MAX):
+                    self._connection.execute("ROLLBACK")
                 return
         self.close()
 

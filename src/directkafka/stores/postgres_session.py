@@ -6,7 +6,12 @@ leaves contains the password. :func:`translate` is the one table that says what 
 
 from __future__ import annotations
 
+import os
 import re
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -20,7 +25,16 @@ from directkafka.errors import (
 from directkafka.stores.meanings import Meaning, meant
 from directkafka.stores.sql_blocks import load_blocks
 
-__all__ = ["ALREADY_THERE", "SQL", "PostgresAddress", "connection_is_lost", "translate"]
+__all__ = [
+    "ALREADY_THERE",
+    "ANSWER_S_MAX",
+    "SQL",
+    "PostgresAddress",
+    "answered_within",
+    "connection_is_lost",
+    "shut_down",
+    "translate",
+]
 
 SQL: Final = load_blocks("directkafka.stores", "postgres.sql")
 
@@ -39,6 +53,9 @@ IDLE_IN_TRANSACTION_MS_MAX: Final = 60_000
 #: Longest wait for one lock, in milliseconds, where the user has set none. The try then fails and may be made again:
 #: what it has locked itself is given back, and other sessions' deadlocks with it end.
 LOCK_TIMEOUT_MS: Final = 30_000
+
+#: How long an answer may take that costs the server nothing: to a setting, to ROLLBACK.
+ANSWER_S_MAX: Final = 10.0
 
 #: libpq parameters that a DSN may override. A peer that vanished without a FIN is noticed in about 25 s.
 _DEFAULTS: Final[dict[str, Any]] = {
@@ -135,15 +152,18 @@ class PostgresAddress:
             connection: psycopg.Connection[Any] = psycopg.connect(
                 **(settings | {"client_encoding": "UTF8"}), autocommit=True, prepare_threshold=None
             )
-            connection.execute(
-                SQL["configure_session"],
-                {
-                    "application_name": application_name,
-                    "idle_timeout": str(IDLE_IN_TRANSACTION_MS_MAX),
-                    "lock_timeout": str(LOCK_TIMEOUT_MS),
-                    "durable": durable,
-                },
-            )
+            parameters = {
+                "application_name": application_name,
+                "idle_timeout": str(IDLE_IN_TRANSACTION_MS_MAX),
+                "lock_timeout": str(LOCK_TIMEOUT_MS),
+                "durable": durable,
+            }
+            try:
+                with answered_within(connection, ANSWER_S_MAX):
+                    connection.execute(SQL["configure_session"], parameters)
+            except BaseException:
+                connection.close()
+                raise
         except psycopg.Error as error:
             raise self.translate(error) from None
         return connection
@@ -168,6 +188,40 @@ class PostgresAddress:
             error, store=self.label, sink=sink, user=str(found.get("user") or ""),
             secret=str(found.get("password") or ""), note=note,
         )  # fmt: skip
+
+
+@contextmanager
+def answered_within(session: psycopg.Connection[Any], limit_s: float) -> Iterator[None]:
+    """Shut a session down that gets no answer in time: psycopg knows no limit for a statement's answer.
+
+    Raises:
+        psycopg.errors.ConnectionTimeout: it was.
+    """
+    fired = threading.Event()
+
+    def fire() -> None:
+        fired.set()
+        shut_down(session)
+
+    timer = threading.Timer(limit_s, fire)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    except psycopg.OperationalError:
+        if fired.is_set():
+            raise psycopg.errors.ConnectionTimeout(
+                f"the server took the connection and has said nothing for {limit_s:g} s"
+            ) from None
+        raise
+    finally:
+        timer.cancel()
+
+
+def shut_down(session: psycopg.Connection[Any]) -> None:
+    """End a connection from another thread: whoever reads from it sees its end."""
+    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(session.fileno())) as own:
+        own.shutdown(socket.SHUT_RDWR)
 
 
 def connection_is_lost(error: BaseException, connection: psycopg.Connection[Any]) -> bool:

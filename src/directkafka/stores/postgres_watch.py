@@ -18,13 +18,11 @@ is shut down, which its statement takes for a lost connection.
 from __future__ import annotations
 
 import logging
-import os
 import re
-import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -33,7 +31,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from directkafka.stores.base import StopSignal
-from directkafka.stores.postgres_session import SQL, PostgresAddress
+from directkafka.stores.postgres_session import SQL, PostgresAddress, answered_within, shut_down
 
 __all__ = ["Blocker", "SessionWatch", "Wait", "statement_kind"]
 
@@ -197,7 +195,7 @@ class SessionWatch:
             return
         try:
             wait = self._waits_for(session)
-        except _SilenceError:
+        except psycopg.errors.ConnectionTimeout:
             self._heed_silence(session, is_stopping=is_stopping)
             return
         self._silent_since = None
@@ -233,14 +231,11 @@ class SessionWatch:
         with self._lock:
             if not self._over.is_set():
                 self.gave_up = True
-                _shut_down(session)
+                shut_down(session)
 
     def _waits_for(self, session: _Session) -> Wait | None:
-        try:
-            beside = self._address.connect_beside(session, timeout_s=_LOOK_S_MAX)
-        except psycopg.errors.ConnectionTimeout:
-            raise _SilenceError from None
-        with beside, _answered_within(beside, _LOOK_S_MAX), beside.cursor(row_factory=dict_row) as cursor:
+        beside = self._address.connect_beside(session, timeout_s=_LOOK_S_MAX)
+        with beside, answered_within(beside, _LOOK_S_MAX), beside.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(SQL["waiting_for"], {"pid": session.info.backend_pid}).fetchall()
         blockers = tuple(
             Blocker(
@@ -258,35 +253,3 @@ class SessionWatch:
         if not blockers and event != "SyncRep":
             return None
         return Wait(event=event, lock=rows[0]["lock"] or "", blockers=blockers)
-
-
-class _SilenceError(Exception):
-    """The server took a connection, or not even that, and said nothing."""
-
-
-@contextmanager
-def _answered_within(session: _Session, limit_s: float) -> Iterator[None]:
-    """Shut a session down that gets no answer in time: psycopg knows no limit for a statement's answer."""
-    fired = threading.Event()
-
-    def fire() -> None:
-        fired.set()
-        _shut_down(session)
-
-    timer = threading.Timer(limit_s, fire)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    except psycopg.OperationalError:
-        if fired.is_set():
-            raise _SilenceError from None
-        raise
-    finally:
-        timer.cancel()
-
-
-def _shut_down(session: _Session) -> None:
-    """End a connection from another thread: whoever reads from it sees its end."""
-    with suppress(OSError, psycopg.Error), socket.socket(fileno=os.dup(session.fileno())) as own:
-        own.shutdown(socket.SHUT_RDWR)

@@ -25,7 +25,7 @@ from directkafka.pipeline.retry import Patience, StopAsked, may_pass
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores import postgres_session, postgres_watch
 from directkafka.stores.postgres import PostgresStore
-from directkafka.testing.store_driver import SCHEMA, Job
+from directkafka.testing.store_driver import SCHEMA, Job, batches_of
 
 pytestmark = pytest.mark.real
 
@@ -286,15 +286,22 @@ def test_a_stop_ends_a_wait_for_a_locked_ledger(
 
 
 class SilentProxy(TcpProxy):
-    """Passes everything on until it falls silent: connections are taken, and nothing more is heard."""
+    """Passes everything on until it falls silent: connections are taken, and nothing more is heard.
+
+    Attributes:
+        words: what makes it fall silent when a client says it.
+    """
 
     def __init__(self, server_host: str, server_port: int) -> None:
         super().__init__(server_host, server_port)
+        self.words = b""
         self.is_silent = threading.Event()
         self.ended = threading.Event()
 
     def to_server(self, client: Any, server: Any) -> None:
         while data := client.recv(1 << 16):
+            if self.words and self.words in data:
+                self.is_silent.set()
             if self.is_silent.is_set():
                 self.ended.wait(WAIT_S)
                 return
@@ -347,3 +354,29 @@ def test_a_server_that_falls_silent_in_a_commit_is_given_up(
     with closing(PostgresStore(database)) as near:
         assert near.read("flights") == job.last
     job.store.close()
+
+
+def test_a_server_that_takes_a_login_and_then_says_nothing_is_given_up(
+    database: str, silent_proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pooler that is paused takes logins; ``connect_timeout`` has nothing to say then."""
+    monkeypatch.setattr(postgres_session, "ANSWER_S_MAX", 0.5)
+    silent_proxy.words = b"set_config"
+    store = PostgresStore(conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port))
+    with pytest.raises(StoreUnavailableError, match="has said nothing"):
+        _ = store.identity
+    assert silent_proxy.is_silent.is_set()
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_server_that_falls_silent_while_a_task_stages_is_given_up(
+    database: str, silent_proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch, job: Job
+) -> None:
+    monkeypatch.setattr(postgres_watch, "SILENCE_S_MAX", 0.5)
+    dsn = conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port, connect_timeout=2)
+    sink = PostgresSink(dsn, "flights", inline_bytes_max=0)
+    sink.prepare(SCHEMA)
+    silent_proxy.words = b"FROM STDIN"
+    with pytest.raises(StoreUnavailableError, match="the server has answered nobody") as caught:
+        sink.task_writer(job.batch(job.next_entry()), SCHEMA)(batches_of([(1, 1)]))
+    assert may_pass(caught.value)
