@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from directkafka.errors import DirectKafkaError, RowRejectedError
+from directkafka.errors import RowRejectedError
 from directkafka.sinks.file_table import Dialect
 from directkafka.sinks.modes import RowMode, check_left, check_taken
 from directkafka.sinks.staged_files import StagedRows
@@ -63,25 +63,22 @@ class FilePlan:
         return _names(self.schema.names)
 
 
+@dataclass(frozen=True, slots=True)
 class _Feed:
-    """The batches of all reports as a stream for the database, which would hide what they raise."""
+    """The rows of all reports, as the database takes them.
 
-    def __init__(self, plan: FilePlan, rows: StagedRows) -> None:
-        self._plan = plan
-        self._rows = rows
-        self.error: DirectKafkaError | None = None
+    Attributes:
+        schema: of what the task writers hand over; their batches may say less of nulls.
+        rows: of the reports.
+    """
 
-    def reader(self) -> pa.RecordBatchReader:
-        """To be read once."""
-        return pa.RecordBatchReader.from_batches(self._plan.converted, self._batches())
+    schema: pa.Schema
+    rows: StagedRows
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for batch in self._rows.batches():
-                yield pa.record_batch(batch.columns, schema=self._plan.converted)
-        except DirectKafkaError as error:
-            self.error = error
-            raise
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All of them."""
+        for batch in self.rows.batches():
+            yield pa.record_batch(batch.columns, schema=self.schema)
 
 
 def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> int:
@@ -145,13 +142,7 @@ def _fill(
     *,
     is_temporary: bool = False,
 ) -> int:
-    feed = _Feed(plan, rows)
-    try:
-        return connection.fill(table, feed.reader(), is_temporary=is_temporary)
-    except Exception as error:
-        if feed.error is not None:
-            raise feed.error from error
-        raise
+    return connection.fill(table, _Feed(plan.converted, rows), is_temporary=is_temporary)
 
 
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:

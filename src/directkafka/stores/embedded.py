@@ -1,16 +1,17 @@
 """The ledger in the file of an embedded database (SQLite, DuckDB): one row per pipeline, changed with the sinks' rows.
 
-Only the driver opens the file, and only for as long as a fence, a look or a commit takes; executors stage rows in
-files beside it.
+Only a process of the driver's opens the file (:mod:`directkafka.stores.file_process` has the reason), and only for as
+long as a fence, a look or a commit takes; executors stage rows in files beside it.
 
 How two drivers cannot both write. A file lets one writer in at a time. The first statement of every committing
 transaction is an UPDATE of the pipeline's row on the condition "generation is mine"; it keeps other writers out until
 the transaction ends, and what it returns is compared with the batch that this one continues. A fence raises the
 generation in a transaction of its own, so once it has returned, the condition of every older driver is false for ever.
 
-The one driver a fence cannot pass is one that stopped (SIGSTOP, a long pause) in the middle of its commit: it keeps
-the file locked, and nothing but its own end takes that from it. The newer driver waits for ``lock_timeout_s``, and
-then stops with an error that names the process.
+A driver that stopped (SIGSTOP, a long pause) in the middle of its commit loses its transaction after half of
+``lock_timeout_s``, before a newer driver that waits for the file gives up. The one driver a fence cannot pass is one
+whose process for files stopped with it: that keeps the file locked, and nothing but its own end takes that from it.
+The newer driver waits for ``lock_timeout_s``, and then stops with an error that names the process.
 
 A COMMIT that failed may have been written or not. The file is opened again, whereby the database finishes or undoes
 what it finds, and the row's ``commit_id`` tells which.
@@ -34,7 +35,8 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
 from directkafka.faults import reach
 from directkafka.stores.base import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
-from directkafka.stores.embedded_file import DatabaseFile, FileConnection, FileTransaction
+from directkafka.stores.database_file import DatabaseFile
+from directkafka.stores.embedded_file import FileConnection, FileTransaction
 from directkafka.stores.ledger import (
     check_count,
     check_format,

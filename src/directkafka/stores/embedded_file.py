@@ -1,9 +1,14 @@
-"""What an embedded database is to the store and its sinks: one file, opened for a moment, with transactions."""
+"""What an embedded database is to the store and its sinks: one file, opened for a moment, with transactions.
+
+The file is opened by a process of its own (:mod:`directkafka.stores.file_process`), so all that goes in or out of a
+:class:`FileConnection` can be pickled.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,15 +16,63 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.stores.meanings import Meaning
 
-__all__ = ["DatabaseFile", "FileConnection", "FileTransaction", "Row", "quoted", "resolved"]
+__all__ = [
+    "DatabaseSaidError",
+    "FileConnection",
+    "FileTransaction",
+    "Row",
+    "RowSource",
+    "quoted",
+    "reader_of",
+    "resolved",
+]
 
 #: What the driver returns for a row.
 Row = tuple[Any, ...]
 
 
+class DatabaseSaidError(Exception):
+    """An error of the database's, as it comes out of the process that has the file open.
+
+    Attributes:
+        meaning: what it means here.
+        said: the database's words, in one line.
+        code: its own code or class.
+        is_locked: whether another process keeps the file.
+    """
+
+    def __init__(self, meaning: Meaning, said: str, code: str = "none", is_locked: bool = False) -> None:
+        super().__init__(meaning, said, code, is_locked)
+        self.meaning: Meaning = meaning
+        self.said = said
+        self.code = code
+        self.is_locked = is_locked
+
+    def __str__(self) -> str:
+        return self.said
+
+
+class RowSource(Protocol):
+    """Rows for :meth:`FileConnection.fill`. Picklable: it is read by the process that has the file open."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Of every batch."""
+        ...
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """The rows; what this raises comes out of ``fill`` if it is a DirectKafkaError."""
+        ...
+
+
 class FileConnection(Protocol):
-    """An open file. Statements outside :meth:`begin` are transactions of their own."""
+    """An open file. Statements outside :meth:`begin` are transactions of their own.
+
+    Raises:
+        DatabaseSaidError: every method, for what the database refuses.
+    """
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run one statement with parameters ``$1, $2, ...``; what it returns, empty for nothing."""
@@ -29,12 +82,12 @@ class FileConnection(Protocol):
         """Run one INSERT; how many rows it has put or changed."""
         ...
 
-    def fill(self, table: Sequence[str], reader: pa.RecordBatchReader, *, is_temporary: bool = False) -> int:
-        """Append the reader's batches to a table's columns of the same names, without a Python object per row.
+    def fill(self, table: Sequence[str], source: RowSource, *, is_temporary: bool = False) -> int:
+        """Append rows to a table's columns of the same names, without a Python object per row.
 
         Args:
             table: the parts of its name, unquoted.
-            reader: the rows; what it raises ends the statement, as an error of the database's.
+            source: the rows.
             is_temporary: whether the table is this connection's own.
 
         Returns:
@@ -59,41 +112,6 @@ class FileConnection(Protocol):
         ...
 
 
-class DatabaseFile(Protocol):
-    """A file of one kind of database."""
-
-    @property
-    def kind(self) -> str:
-        """``sqlite`` or ``duckdb``."""
-        ...
-
-    @property
-    def path(self) -> Path:
-        """Absolute, without symbolic links, so that one file has one name."""
-        ...
-
-    @property
-    def label(self) -> str:
-        """For messages."""
-        ...
-
-    def connect(self, *, durable: bool = False) -> FileConnection:
-        """Open the file, and make it if it is not there.
-
-        Args:
-            durable: commits survive a crash of the machine, whatever the file's own settings are.
-
-        Raises:
-            StoreUnavailableError: another process keeps it; it is named where the system tells.
-            StoreAccessError: it may not be opened, or is no database.
-        """
-        ...
-
-    def translate(self, error: Exception, *, sink: str = "") -> DirectKafkaError | None:
-        """The project's error for one of the database's; None for what is not the database's."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FileTransaction:
     """The committing transaction, as sinks see it.
@@ -105,6 +123,30 @@ class FileTransaction:
 
     connection: FileConnection
     after_commit: list[Callable[[], None]] = field(default_factory=list)
+
+
+@contextmanager
+def reader_of(source: RowSource) -> Iterator[pa.RecordBatchReader]:
+    """The rows of a source as a stream for the database, which would hide what the source raises.
+
+    Raises:
+        DirectKafkaError: what the source raised, in place of the database's error about it.
+    """
+    raised: list[DirectKafkaError] = []
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from source.batches()
+        except DirectKafkaError as error:
+            raised.append(error)
+            raise
+
+    try:
+        yield pa.RecordBatchReader.from_batches(source.schema, batches())
+    except Exception as error:
+        if raised:
+            raise raised[0] from error
+        raise
 
 
 def resolved(path: str | Path, *, kind: str) -> Path:

@@ -1,0 +1,109 @@
+"""A DuckDB file opened; only :mod:`file_process` does this. DuckDB keeps other processes out as long as it is open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final
+
+import duckdb
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from directkafka.stores.embedded_file import DatabaseSaidError, Row, RowSource, quoted, reader_of
+from directkafka.stores.meanings import Meaning
+
+__all__ = ["DuckDBConnection", "opened", "said"]
+
+_LOCKED: Final = re.compile(r"[Cc]onflicting lock|Could not set lock")
+_FULL: Final = re.compile(r"[Nn]o space left|disk|[Oo]ut of memory")
+_READER: Final = "directkafka_coming"
+
+
+class DuckDBConnection:
+    """An open file; see :class:`~directkafka.stores.embedded_file.FileConnection`."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+
+    def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
+        """What DuckDB returns."""
+        found: list[Row] = self._connection.execute(statement, list(parameters) or None).fetchall()
+        return found
+
+    def insert(self, statement: str) -> int:
+        """An INSERT returns its count."""
+        return int(self.rows(statement)[0][0])
+
+    def fill(self, table: Sequence[str], source: RowSource, *, is_temporary: bool = False) -> int:
+        """DuckDB pulls the source's batches while it inserts."""
+        names = ", ".join(quoted(column) for column in source.schema.names)
+        place = quoted("temp", *table) if is_temporary else quoted(*table)
+        with reader_of(source) as reader:
+            self._connection.register(_READER, reader)
+            try:
+                return self.insert(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
+            finally:
+                self._connection.unregister(_READER)
+
+    def begin(self) -> None:
+        """A transaction."""
+        self._connection.execute("BEGIN")
+
+    def commit(self) -> None:
+        """Its end; DuckDB writes its log through before it returns."""
+        self._connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """Undo it."""
+        self._connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Other processes may open the file from now on."""
+        self._connection.close()
+
+
+def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnection:
+    """Open the file; DuckDB locks it until it is closed, and writes through at every commit.
+
+    Args:
+        path: of the file; made if it is not there.
+        lock_timeout_s: how long to try again while another process has it open.
+        durable: it always is.
+    """
+    for attempt in Retrying(
+        retry=retry_if_exception(_is_locked),
+        wait=wait_random_exponential(multiplier=0.02, max=0.2),
+        stop=stop_after_delay(lock_timeout_s),
+        reraise=True,
+    ):
+        with attempt:
+            return DuckDBConnection(duckdb.connect(path))
+    raise AssertionError("tenacity returns or raises")
+
+
+def said(error: Exception) -> DatabaseSaidError | None:
+    """By the class of the error, and for the file's own by the words of the message; None for what is not DuckDB's."""
+    if not isinstance(error, duckdb.Error):
+        return None
+    text = " ".join(str(error).split())
+    return DatabaseSaidError(_meaning(error), text, type(error).__name__, _is_locked(error))
+
+
+def _is_locked(error: BaseException) -> bool:
+    return isinstance(error, duckdb.IOException) and _LOCKED.search(str(error)) is not None
+
+
+def _meaning(error: duckdb.Error) -> Meaning:
+    """By the error's class; a file's own errors have one class, and differ by their words."""
+    match error:
+        case duckdb.TransactionException() | duckdb.OutOfMemoryException():
+            return "unavailable"
+        case duckdb.IOException():
+            return "unavailable" if _is_locked(error) or _FULL.search(str(error)) else "access"
+        case duckdb.PermissionException():
+            return "access"
+        case duckdb.ConstraintException() | duckdb.DataError():
+            return "rows"
+        case duckdb.CatalogException() | duckdb.BinderException():
+            return "schema"
+    return "request"
