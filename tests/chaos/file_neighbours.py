@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import duckdb
+import psutil
 
 if TYPE_CHECKING:
     from directkafka.sinks.embedded import EmbeddedSink
@@ -23,6 +24,13 @@ Kind = Literal["sqlite", "duckdb"]
 
 ROWS = 300
 LOCK_TIMEOUT_S = 60.0
+
+
+def file_process(driver: int) -> psutil.Process:
+    """The process that opens a driver's files."""
+    name = "directkafka.stores.file_process"
+    (found,) = [one for one in psutil.Process(driver).children() if name in one.cmdline()]
+    return found
 
 
 def connect(kind: Kind, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Any:

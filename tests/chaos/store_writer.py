@@ -33,11 +33,11 @@ GROUP = 4
 LOCK_TIMEOUT_S = 1.0
 
 
-def open_sink(kind: Kind, folder: Path) -> Any:
+def open_sink(kind: Kind, folder: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> Any:
     if kind in ("sqlite", "duckdb"):
         make = SQLiteSink if kind == "sqlite" else DuckDBSink
         folder.mkdir(exist_ok=True)
-        return make(folder / f"flights.{kind}", "flights", inline_bytes_max=0, lock_timeout_s=LOCK_TIMEOUT_S)
+        return make(folder / f"flights.{kind}", "flights", inline_bytes_max=0, lock_timeout_s=lock_timeout_s)
     files_log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
     return ParquetSink(folder, durable=False) if kind == "files" else DeltaSink(folder, durable=False)
 

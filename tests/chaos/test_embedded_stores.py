@@ -19,6 +19,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.chaos import store_writer
+from tests.chaos.file_neighbours import file_process
 from tests.chaos.pipelines import PATIENCE_S, _waitpid
 from tests.chaos.store_writer import FENCED, ROWS, Kind, expected, open_sink
 
@@ -43,8 +44,7 @@ EVERYWHERE = [(kind, point) for kind in ("sqlite", "duckdb") for point in POINTS
 KILLS = [
     pytest.param(kind, point, marks=() if point.endswith("@4") else pytest.mark.slow) for kind, point in EVERYWHERE
 ]
-OPEN = [(kind, point) for kind, point in EVERYWHERE if point.partition("@")[0] not in LOCKED[kind]]
-SHUT = [(kind, point) for kind, point in EVERYWHERE if (kind, point) not in OPEN]
+SHUT = [(kind, point) for kind, point in EVERYWHERE if point.partition("@")[0] in LOCKED[kind]]
 
 
 @contextmanager
@@ -125,10 +125,12 @@ def test_a_reader_of_sqlite_sees_whole_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "point"), OPEN)
+@pytest.mark.parametrize(("kind", "point"), EVERYWHERE)
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, point: str, tmp_path: Path) -> None:
+    """Where the file was locked, the transaction is undone before the newer one has waited for long."""
     with stopped(kind, tmp_path, point) as older:
-        store_writer.run(open_sink(kind, tmp_path), UNTIL)
+        newer = open_sink(kind, tmp_path, lock_timeout_s=PATIENCE_S)
+        store_writer.run(newer, UNTIL)
         older.send_signal(signal.SIGCONT)
         _, said = older.communicate(timeout=PATIENCE_S)
     assert (older.returncode, b"owned by a newer driver" in said) == (FENCED, True), said.decode()
@@ -138,14 +140,18 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one(kind: Kind, p
     check_end(kind, tmp_path, UNTIL + 1)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("kind", "point"), SHUT)
+@pytest.mark.parametrize(
+    ("kind", "point"), [pytest.param(*one, marks=() if one == SHUT[1] else pytest.mark.slow) for one in SHUT]
+)
 def test_a_newer_driver_is_told_which_process_keeps_the_file(kind: Kind, point: str, tmp_path: Path) -> None:
-    """And once that goes on, it ends its batch, and the newer one takes over behind it."""
+    """Where the process that opens the files stands still as well. Once both go on, the newer one takes over."""
     with stopped(kind, tmp_path, point) as older:
-        with pytest.raises(StoreUnavailableError, match=rf"process {older.pid} \(python"):
+        files = file_process(older.pid)
+        files.suspend()
+        with pytest.raises(StoreUnavailableError, match=rf"process {older.pid} \(python.*process {files.pid} \(python"):
             open_sink(kind, tmp_path).store.fence("flights")
         older.send_signal(signal.SIGCONT)
+        files.resume()
         assert older.wait(PATIENCE_S) == 0
     store_writer.run(open_sink(kind, tmp_path), UNTIL)
     check_end(kind, tmp_path)

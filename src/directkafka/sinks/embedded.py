@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.embedded_letters import EmbeddedLetters
-from directkafka.sinks.embedded_moves import SQL, FilePlan, move_rows, try_insert
+from directkafka.sinks.embedded_moves import SQL, FilePlan, batch_column, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.renewable import Renewable
@@ -185,7 +185,7 @@ class EmbeddedSink(Renewable):
 
     def _count(self, connection: FileConnection, columns: set[str]) -> TableCount:
         add, target = self._mode.add, quoted(*self._target)
-        sums = "".join(f", coalesce(sum({quoted(name)}), 0)" for name in add)
+        sums = "".join(f", coalesce(sum(held.{quoted(name)}), 0)" for name in add)
         ((rows, *totals),) = connection.rows(SQL["count_rows"].format(sums=sums, target=target))
         records = rows
         if columns >= _RECORD:
@@ -229,35 +229,34 @@ class EmbeddedSink(Renewable):
             goes_straight=found.is_plain,
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
-            definitions=tuple(self._definition(found, name) for name in schema.names),
+            definitions=tuple(self._definition(found, index, name) for index, name in enumerate(schema.names)),
             dialect=self._dialect,
         )
         try_insert(connection, plan)
         return plan
 
-    def _definition(self, table: FileTable, name: str) -> str:
+    def _definition(self, table: FileTable, index: int, name: str) -> str:
         """A batch's column: as the table has it, or bare."""
         if not self._dialect.is_typed:
-            return quoted(name)
+            return batch_column(index)
         column = next(one for one in table.columns if one.name.lower() == name.lower())
         collation = f" COLLATE {column.collation}" if column.collation else ""
-        return f"{quoted(name)} {column.type_sql}{collation}"
+        return f"{batch_column(index)} {column.type_sql}{collation}"
 
     def _ignore_problems(self, schema: pa.Schema, table: FileTable) -> list[str]:
         """What keeps ``ignore`` from finding the first of rows that collide."""
         if self._mode.name != "ignore":
             return []
-        named_like_ours = [name for name in schema.names if name.lower() == "rowid"]
-        problems = [
-            f"column {name!r} has the name by which the database finds the first of rows that collide: rename it"
-            for name in named_like_ours
-        ]
-        if not self._mode.key and len(set(table.unique)) > 1 and not self._dialect.goes_row_by_row:
-            problems.append(
+        if self._mode.key or self._dialect.goes_row_by_row or not table.unique:
+            return []
+        if len(set(table.unique)) > 1:
+            return [
                 "it has several unique indexes, and DuckDB would leave out rows that collide with none: name the one "
                 "that is meant in key = [...]"
-            )
-        return problems
+            ]
+        given = {name.lower() for name in schema.names}
+        missing = [name for name in sorted(table.unique[0]) if name.lower() not in given]
+        return [f"its unique index has the column {name!r}, which the DataFrame lacks" for name in missing]
 
     def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
         definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]

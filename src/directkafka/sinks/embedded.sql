@@ -1,6 +1,11 @@
 -- How rows move inside an embedded database. The statements are read by SQLite and by DuckDB, but where one is named.
--- {placeholders} are quoted names or SQL made of them; {insert} is the dialect's INSERT. WHERE true keeps SQLite's
+-- {placeholders} are quoted names or SQL made of them; {insert} is the dialect's INSERT. WHERE 1 = 1 keeps SQLite's
 -- parser from taking ON CONFLICT for a join's ON.
+--
+-- The columns of a batch are called c0, c1, ...; the names of the DataFrame's columns stand only where the target's
+-- columns are meant, with the table in front where an expression is. SQLite takes a bare true or false for a column that
+-- is called so, gives such a column another name in a subquery, and takes a quoted name that it does not know for a
+-- string. So conditions are numbers, too.
 
 -- name: create_table
 -- The target as the DataFrame's schema has it.
@@ -19,7 +24,7 @@ CREATE TEMPORARY TABLE {batch} ({definitions});
 
 -- name: as_in_target
 -- SQLite: the rows of a bare batch, compared as in the target: a compound query has the collations of its first part.
-(SELECT {columns} FROM {target} WHERE false UNION ALL SELECT {columns} FROM {batch}) AS coming;
+(SELECT {held} FROM {target} AS held WHERE 1 = 0 UNION ALL SELECT {coming} FROM {batch}) AS coming;
 
 -- name: drop_batch
 -- They have moved.
@@ -27,7 +32,7 @@ DROP TABLE {batch};
 
 -- name: try_insert
 -- Whether the database itself would take the columns; nothing runs.
-EXPLAIN INSERT INTO {target} ({columns}) SELECT {columns} FROM {batch};
+EXPLAIN INSERT INTO {target} ({columns}) SELECT {coming} FROM {batch};
 
 -- name: empty_table
 -- Mode replace.
@@ -39,15 +44,15 @@ SELECT count(*) FROM {target};
 
 -- name: append
 -- Mode append, and replace, where the rows do not go straight into the table.
-{insert} INTO {target} ({columns}) SELECT {columns} FROM {rows};
+{insert} INTO {target} ({columns}) SELECT {coming} FROM {rows};
 
 -- name: ignore
 -- Mode ignore: of rows that collide the first stays.
-{insert} INTO {target} ({columns}) SELECT {columns} FROM {firsts} {conflict};
+{insert} INTO {target} ({columns}) SELECT {coming} FROM {firsts} {conflict};
 
 -- name: rows_in_order
 -- SQLite, which takes them one after the other: all rows.
-{batch} WHERE true ORDER BY rowid;
+{batch} WHERE 1 = 1 ORDER BY rowid;
 
 -- name: first_rows
 -- DuckDB, which would keep any of them: the first row of each key without a null. (Not by row_number(): DuckDB 2.0
@@ -61,22 +66,22 @@ SELECT count(*) FROM {target};
 -- name: merge
 -- Mode merge: one row per key first.
 {insert} INTO {target} AS held ({columns})
-SELECT {keys}, {sums} FROM {batch} WHERE true GROUP BY {keys}
+SELECT {coming}, {sums} FROM {batch} WHERE 1 = 1 GROUP BY {coming}
     ON CONFLICT ({keys}) DO UPDATE SET {additions};
 
 -- name: upsert
 -- Mode upsert.
-{insert} INTO {target} AS held ({columns}) SELECT {columns} FROM {winners}
+{insert} INTO {target} AS held ({columns}) SELECT {coming} FROM {winners}
     ON CONFLICT ({keys}) DO {action};
 
 -- name: all_rows
 -- The rows of upsert without an order.
-{batch} WHERE true;
+{batch} WHERE 1 = 1;
 
 -- name: highest_rows
 -- The rows of upsert that their order puts first; of two equal ones both, which is an error then.
-(SELECT {columns}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS {rank} FROM {batch})
- AS ranked WHERE {rank} = 1;
+(SELECT {coming}, rank() OVER (PARTITION BY {keys} ORDER BY {descending}) AS place FROM {batch})
+ AS ranked WHERE place = 1;
 
 -- name: replace_row
 -- What upsert does to the row that is there.
@@ -101,7 +106,7 @@ SELECT {keys}, count(*) FROM {winners} GROUP BY {keys} HAVING count(*) > 1 LIMIT
 
 -- name: count_rows
 -- For verify: rows, and the sums of the columns that merge adds up.
-SELECT count(*){sums} FROM {target};
+SELECT count(*){sums} FROM {target} AS held;
 
 -- name: count_records
 -- For verify: records that the rows name.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,16 +11,15 @@ from directkafka.errors import RowRejectedError
 from directkafka.sinks.file_table import Dialect
 from directkafka.sinks.modes import RowMode, check_left, check_taken
 from directkafka.sinks.staged_files import StagedRows
-from directkafka.sinks.table_name import free_name
 from directkafka.stores.embedded_file import FileConnection, quoted
 from directkafka.stores.sql_blocks import load_blocks
 
-__all__ = ["SQL", "FilePlan", "move_rows", "try_insert"]
+__all__ = ["BATCH", "SQL", "FilePlan", "batch_column", "move_rows", "try_insert"]
 
 SQL = load_blocks("directkafka.sinks", "embedded.sql")
 
 #: The rows of a batch, in the connection's own schema.
-_BATCH = "directkafka_batch"
+BATCH = "directkafka_batch"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,8 +58,26 @@ class FilePlan:
 
     @property
     def columns_sql(self) -> str:
-        """The columns, quoted, with commas."""
+        """The target's columns, quoted, with commas."""
         return _names(self.schema.names)
+
+    @property
+    def all_coming(self) -> str:
+        """The batch's columns, with commas."""
+        return self.coming(self.schema.names)
+
+    def coming(self, names: Iterable[str]) -> str:
+        """What columns of the target are called in the batch, with commas."""
+        return ", ".join(map(self.coming_column, names))
+
+    def coming_column(self, name: str) -> str:
+        """What a column of the target is called in the batch; case is ignored, as in the database."""
+        return batch_column([known.lower() for known in self.schema.names].index(name.lower()))
+
+
+def batch_column(index: int) -> str:
+    """A column of a batch's table."""
+    return f"c{index}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +85,7 @@ class _Feed:
     """The rows of all reports, as the database takes them.
 
     Attributes:
-        schema: of what the task writers hand over; their batches may say less of nulls.
+        schema: of what the task writers hand over; their batches may say less of nulls, and have other names.
         rows: of the reports.
     """
 
@@ -103,10 +120,12 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
     if not count:
         return 0
     if plan.mode.name in ("append", "replace") and plan.goes_straight:
-        _check_taken(plan, sent=count, taken=_fill(connection, plan, rows, plan.target))
+        taken = connection.fill(plan.target, _Feed(plan.converted, rows))
+        _check_taken(plan, sent=count, taken=taken)
         return count
     batch = _make_batch(connection, plan)
-    _fill(connection, plan, rows, (_BATCH,), is_temporary=True)
+    named = pa.schema([field.with_name(batch_column(index)) for index, field in enumerate(plan.converted)])
+    connection.fill((BATCH,), _Feed(named, rows), is_temporary=True)
     _refuse_nulls(connection, plan, batch)
     taken = _place(connection, plan, batch)
     if plan.mode.name in ("append", "replace"):
@@ -124,25 +143,17 @@ def try_insert(connection: FileConnection, plan: FilePlan) -> None:
         Exception: the database's own, untranslated.
     """
     batch = _make_batch(connection, plan)
-    connection.rows(SQL["try_insert"].format(target=plan.target_sql, columns=plan.columns_sql, batch=batch))
+    statement = SQL["try_insert"].format(
+        target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming, batch=batch
+    )
+    connection.rows(statement)
     connection.rows(SQL["drop_batch"].format(batch=batch))
 
 
 def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
     """A table of the connection's own for the batch's rows."""
-    connection.rows(SQL["create_batch"].format(batch=quoted(_BATCH), definitions=", ".join(plan.definitions)))
-    return quoted("temp", _BATCH)
-
-
-def _fill(
-    connection: FileConnection,
-    plan: FilePlan,
-    rows: StagedRows,
-    table: Sequence[str],
-    *,
-    is_temporary: bool = False,
-) -> int:
-    return connection.fill(table, _Feed(plan.converted, rows), is_temporary=is_temporary)
+    connection.rows(SQL["create_batch"].format(batch=quoted(BATCH), definitions=", ".join(plan.definitions)))
+    return quoted("temp", BATCH)
 
 
 def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
@@ -160,7 +171,7 @@ def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> Non
     for names, reason in refused:
         if not names:
             continue
-        is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in names)
+        is_null = _is_null(plan, names)
         ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
         if found:
             detail = f"{found} rows have a null {reason.format(', '.join(names))}"
@@ -180,10 +191,10 @@ def _check_taken(plan: FilePlan, *, sent: int, taken: int) -> None:
 
 def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
-    keys = [quoted(name) for name in plan.mode.key]
-    is_same = " AND ".join(f"held.{key} = coming.{key}" for key in keys)
+    key = plan.mode.key
+    is_same = " AND ".join(f"held.{quoted(name)} = coming.{plan.coming_column(name)}" for name in key)
     statement = SQL["count_keys"].format(
-        target=plan.target_sql, is_same=is_same, keys=", ".join(keys), batch=_compared(plan, batch)
+        target=plan.target_sql, is_same=is_same, keys=plan.coming(key), batch=_compared(plan, batch)
     )
     ((sent, taken),) = connection.rows(statement)
     _check_taken(plan, sent=sent, taken=taken)
@@ -199,8 +210,8 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
             winners = _winners(plan, batch)
             _refuse_double_keys(connection, plan, winners)
             statement = SQL["upsert"].format(
-                insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, winners=winners,
-                keys=_names(plan.mode.key), action=_replacement(plan),
+                insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql,
+                coming=plan.all_coming, winners=winners, keys=_names(plan.mode.key), action=_replacement(plan),
             )  # fmt: skip
         case _:
             statement = _append(plan, batch)
@@ -211,7 +222,7 @@ def _refuse_double_keys(connection: FileConnection, plan: FilePlan, winners: str
     """SQLite would take the last of such rows, DuckDB the first. Rows that are all key are equal."""
     if set(plan.schema.names) == set(plan.mode.key):
         return
-    if double := connection.rows(SQL["find_double_key"].format(keys=_names(plan.mode.key), winners=winners)):
+    if double := connection.rows(SQL["find_double_key"].format(keys=plan.coming(plan.mode.key), winners=winners)):
         *values, count = double[0]
         raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
 
@@ -220,13 +231,15 @@ def _compared(plan: FilePlan, batch: str) -> str:
     """The rows of the batch, compared as the target's are."""
     if plan.dialect.is_typed:
         return batch
-    return SQL["as_in_target"].format(columns=plan.columns_sql, target=plan.target_sql, batch=batch)
+    held = ", ".join(f"held.{quoted(name)} AS {plan.coming_column(name)}" for name in plan.schema.names)
+    return SQL["as_in_target"].format(held=held, target=plan.target_sql, coming=plan.all_coming, batch=batch)
 
 
 def _append(plan: FilePlan, rows: str) -> str:
     return SQL["append"].format(
-        insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, rows=rows
-    )
+        insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming,
+        rows=rows,
+    )  # fmt: skip
 
 
 def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
@@ -235,24 +248,26 @@ def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
     by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
     # Without a key there is one unique index where it matters: several are refused beforehand.
     keys = plan.mode.key or sorted(plan.unique[0])
-    is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in keys)
-    block = "rows_in_order" if plan.dialect.goes_row_by_row else "first_rows"
+    if plan.dialect.goes_row_by_row:
+        firsts, others = SQL["rows_in_order"].format(batch=batch), ""
+    else:
+        is_null = _is_null(plan, keys)
+        firsts = SQL["first_rows"].format(batch=batch, is_null=is_null, keys=plan.coming(keys))
+        others = SQL["rows_without_key"].format(batch=batch, is_null=is_null)
     statement = SQL["ignore"].format(
         insert=plan.dialect.insert_sql,
         target=plan.target_sql,
         columns=plan.columns_sql,
-        firsts=SQL[block].format(batch=batch, is_null=is_null, keys=_names(keys)),
+        coming=plan.all_coming,
+        firsts=firsts,
         conflict=f"ON CONFLICT{by_key} DO NOTHING",
     )
     taken = connection.insert(statement)
-    if not plan.dialect.goes_row_by_row:
-        rows = SQL["rows_without_key"].format(batch=batch, is_null=is_null)
-        taken += connection.insert(_append(plan, rows))
-    return taken
+    return taken + connection.insert(_append(plan, others)) if others else taken
 
 
-def _rank(plan: FilePlan) -> str:
-    return quoted(free_name("directkafka_rank", plan.schema.names))
+def _is_null(plan: FilePlan, names: Iterable[str]) -> str:
+    return " OR ".join(f"{plan.coming_column(name)} IS NULL" for name in names)
 
 
 def _merge(plan: FilePlan, batch: str) -> str:
@@ -265,7 +280,8 @@ def _merge(plan: FilePlan, batch: str) -> str:
         target=plan.target_sql,
         columns=_names((*key, *add)),
         keys=_names(key),
-        sums=", ".join(f"coalesce(sum({quoted(name)}), 0)" for name in add),
+        coming=plan.coming(key),
+        sums=", ".join(f"coalesce(sum({plan.coming_column(name)}), 0)" for name in add),
         batch=_compared(plan, batch),
         additions=", ".join(additions),
     )
@@ -276,9 +292,9 @@ def _winners(plan: FilePlan, batch: str) -> str:
     batch = _compared(plan, batch)
     if not plan.mode.order:
         return SQL["all_rows"].format(batch=batch)
-    descending = ", ".join(f"{quoted(name)} DESC" for name in plan.mode.order)
+    descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in plan.mode.order)
     return SQL["highest_rows"].format(
-        columns=plan.columns_sql, keys=_names(plan.mode.key), descending=descending, rank=_rank(plan), batch=batch
+        coming=plan.all_coming, keys=plan.coming(plan.mode.key), descending=descending, batch=batch
     )
 
 

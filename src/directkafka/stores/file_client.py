@@ -19,6 +19,7 @@ from typing import Any, Final
 import pyarrow as pa
 
 from directkafka.stores.embedded_file import DatabaseSaidError, Row, RowSource
+from directkafka.stores.file_locks import FILE_PROCESS
 from directkafka.stores.file_process import Opening
 
 __all__ = ["RemoteConnection", "connect"]
@@ -87,9 +88,7 @@ def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
     """
     ours, theirs = socket.socketpair()
     with theirs:
-        command = [
-            sys.executable, "-P", "-m", "directkafka.stores.file_process", str(theirs.fileno()), str(os.getpid()),
-        ]  # fmt: skip
+        command = [sys.executable, "-P", "-m", FILE_PROCESS, str(theirs.fileno()), str(os.getpid())]
         try:
             process = subprocess.Popen(
                 command,
@@ -185,13 +184,9 @@ class RemoteConnection:
         self._ask("rollback")
 
     def close(self) -> None:
-        """Returns when the file is closed."""
-        if self._channel.closed:
-            return
-        try:
+        """Returns when the file is closed, as it also is when nobody is there to answer."""
+        with self._channel, suppress(DatabaseSaidError):
             self._ask("close")
-        finally:
-            self._channel.close()
 
     def _ask(self, name: str, *arguments: Any, **keywords: Any) -> Any:
         return self._exchange((name, arguments, keywords))

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 
-__all__ = ["describe_holders"]
+__all__ = ["FILE_PROCESS", "describe_holders"]
+
+#: The module of the process that opens a driver's files: named as the driver's, for that is whom one can stop.
+FILE_PROCESS = "directkafka.stores.file_process"
 
 _LOCKS = Path("/proc/locks")
 
@@ -36,4 +40,9 @@ def _describe(process: int) -> str:
     with suppress(OSError):
         # Its arguments may hold secrets; the program's name does not.
         command = Path(f"/proc/{process}/comm").read_text().strip()
-    return f"process {process}" + f" ({command})" * bool(command)
+    described = f"process {process}" + f" ({command})" * bool(command)
+    with suppress(OSError, ValueError):
+        if FILE_PROCESS.encode() in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
+            parent = int(re.findall(r"^PPid:\s*(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)[0])
+            return f"{_describe(parent)}, whose files {described} opens" if parent > 1 else described
+    return described

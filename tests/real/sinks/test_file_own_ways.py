@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.real.sinks.batches import problems_of, run
+from tests.real.sinks.batches import run
 from tests.real.sinks.test_file_sinks import File
 
 from directkafka.errors import RowRejectedError, SchemaMismatchError
@@ -224,12 +224,3 @@ def test_columns_may_be_named_like_our_own(file: File, mode: str, inline_bytes_m
     assert file.execute("SELECT * FROM flights ORDER BY id") == [
         (n,) * 8 for n in ((1, 2) if mode != "replace" else (2,))
     ]
-
-
-def test_the_database_s_own_name_of_a_row_s_place_is_refused_by_the_mode_that_asks_for_it(file: File) -> None:
-    told = problems_of(file.sink("flights", "ignore"), RowId=pa.int64())
-    assert "column 'RowId' has the name by which the database finds the first" in told
-    with pytest.raises(SchemaMismatchError, match="'rowid'"):
-        file.sink("flights", "ignore").check(pa.schema({"rowid": pa.int64()}))
-    run(job_of(file), file.sink("other"), pa.table({"rowid": [7]}))
-    assert file.execute("SELECT rowid FROM other") == [(7,)]

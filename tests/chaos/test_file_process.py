@@ -1,0 +1,152 @@
+"""The process that opens a driver's database files: killed, stopped, left alone by its driver, and outlived by it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
+
+from directkafka.errors import StoreUnavailableError
+from directkafka.stores import file_client
+from directkafka.stores.base import BatchName, TaskReport
+from directkafka.stores.database_file import DatabaseFile
+from directkafka.stores.embedded_file import DatabaseSaidError
+from directkafka.stores.file_client import RemoteConnection
+from directkafka.testing.store_driver import BrokenSink, Job
+
+KINDS: tuple[Kind, ...] = ("sqlite", "duckdb")
+PATIENCE_S = 60
+
+
+class InterruptedSink(BrokenSink):
+    """Something happens when its rows are moved and nothing is committed."""
+
+    def __init__(self, inner: Any, happening: Callable[[], object]) -> None:
+        super().__init__(inner)
+        self._happening = happening
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        rows: int = self._inner.apply(transaction, batch, reports)
+        self._happening()
+        return rows
+
+
+def goes_on(job: Job, sink: Any) -> None:
+    """What was interrupted is undone, and the next try lands."""
+    assert job.store.read("flights") is None
+    job.run((sink, [[(1, 1)]]))
+    assert sink.recount().rows == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_commit_whose_process_was_killed_is_undone_and_tried_again(kind: Kind, tmp_path: Path) -> None:
+    sink = open_sink(kind, tmp_path / "air", "flights")
+    job = Job(sink.store).start()
+    with pytest.raises(StoreUnavailableError, match=r"process \d+, which had the file open for this one, has ended"):
+        job.run((InterruptedSink(sink, lambda: file_process(os.getpid()).kill()), [[(1, 1)]]))
+    goes_on(job, sink)
+
+
+def test_a_commit_whose_process_was_stopped_ends_within_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(file_client, "_LOOK_S", 0.1)
+    sink = open_sink("sqlite", tmp_path / "air", "flights")
+    job = Job(sink.store).start()
+    with pytest.raises(StoreUnavailableError, match="has ended"):
+        job.run((InterruptedSink(sink, lambda: file_process(os.getpid()).suspend()), [[(1, 1)]]))
+    goes_on(job, sink)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_commit_whose_answer_is_lost_is_looked_up(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = RemoteConnection.commit
+
+    def answer_lost(connection: RemoteConnection) -> None:
+        commit(connection)
+        file_process(os.getpid()).kill()
+        connection.rows("SELECT 1")
+
+    sink = open_sink(kind, tmp_path / "air", "flights")
+    job = Job(sink.store).start()
+    job.run((sink, [[(1, 1)]]))
+    monkeypatch.setattr(RemoteConnection, "commit", answer_lost)
+    job.run((sink, [[(2, 1)]]))
+    assert job.store.read("flights") == job.last
+    assert sink.recount().rows == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_driver_that_says_nothing_loses_its_transaction_and_is_told(kind: Kind, tmp_path: Path) -> None:
+    file = DatabaseFile(kind, tmp_path / "air", lock_timeout_s=2.0)
+    silent = file.connect()
+    silent.begin()
+    silent.rows("CREATE TABLE flights (id BIGINT)")
+    with closing(connect(kind, tmp_path / "air", timeout_s=PATIENCE_S)) as application:
+        application.execute("CREATE TABLE flights (id BIGINT)")
+    with pytest.raises(DatabaseSaidError, match="asked for nothing for 1 s") as caught:
+        silent.commit()
+    assert isinstance(file.translate(caught.value), StoreUnavailableError)
+    silent.close()
+
+
+def test_signals_for_the_whole_group_are_the_driver_s_to_answer(tmp_path: Path) -> None:
+    sink = open_sink("sqlite", tmp_path / "air", "flights")
+    job = Job(sink.store).start()
+
+    def signalled() -> None:
+        for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            file_process(os.getpid()).send_signal(one)
+
+    job.run((InterruptedSink(sink, signalled), [[(1, 1)]]))
+    assert sink.recount().rows == 1
+
+
+DRIVER = """
+import os, sys, time
+from directkafka.stores.database_file import DatabaseFile
+file = DatabaseFile("sqlite", sys.argv[1], lock_timeout_s=600.0)
+connection = file.connect()
+connection.begin()
+connection.rows("CREATE TABLE flights (id BIGINT)")
+child = os.fork()
+if child == 0:
+    # It has inherited every socket of its parent's, and a file process of its own for its own files.
+    other = DatabaseFile("sqlite", sys.argv[1] + ".other", lock_timeout_s=600.0).connect()
+    other.rows("CREATE TABLE flights (id BIGINT)")
+    other.close()
+    print(os.getpid(), flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_process_ends_with_its_driver_though_a_forked_child_of_that_lives_on(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", DRIVER, str(tmp_path / "air")], stdout=subprocess.PIPE, text=True
+    ) as driver:
+        assert driver.stdout is not None
+        child = psutil.Process(int(driver.stdout.readline()))
+        files, its_files = file_process(driver.pid), file_process(child.pid)
+        driver.kill()
+        assert files.wait(PATIENCE_S) is None or not files.is_running()
+        with closing(sqlite3.connect(tmp_path / "air", timeout=0.0)) as connection:
+            connection.execute("CREATE TABLE flights (id BIGINT)")
+        child.kill()
+        deadline = time.monotonic() + PATIENCE_S
+        while its_files.is_running() and its_files.status() != psutil.STATUS_ZOMBIE:
+            assert time.monotonic() < deadline
+    with closing(sqlite3.connect(tmp_path / "air.other")) as connection:
+        assert connection.execute("SELECT count(*) FROM flights").fetchall() == [(0,)]
