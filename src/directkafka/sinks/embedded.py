@@ -15,7 +15,7 @@ from directkafka.sinks.embedded_moves import SQL, FilePlan, batch_column, move_r
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.renewable import Renewable
-from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
+from directkafka.sinks.staged_files import Access, FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.table_name import parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.embedded import EmbeddedStore
@@ -143,6 +143,7 @@ class EmbeddedSink(Renewable):
             folder=self._staging.of(batch, self.name),
             convert=self._dialect.converter(schema, store=self._store.file.label, sink=self.name),
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            access=Access.of(self._store.file.path),
         )
 
     def apply(self, transaction: FileTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:

@@ -6,6 +6,9 @@ batch's folder, and reports that. Nobody reads the folder but the committing dri
 attempts whose reports have arrived: a task that dies, or a speculative twin, leaves a file that counts for nothing.
 
 The files need not survive a crash of the machine: rows that are gone are counted, and the batch is done again.
+
+Whoever may not read the database may not read its rows on their way: folders and files are as open as the database
+is, whatever the umask.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -28,12 +32,54 @@ from directkafka.stores.base import BatchName, TaskReport
 from directkafka.stores.ledger import check_count
 from directkafka.stores.staging import staging_name, stale_staging_pattern
 
-__all__ = ["FileTaskWriter", "StagedRows", "StagingFolder"]
+__all__ = ["Access", "FileTaskWriter", "StagedRows", "StagingFolder"]
 
 #: Writing to a disk costs more than LZ4 does.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 Convert = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Who may read what lies beside a database.
+
+    Attributes:
+        mode: permissions of the database file.
+        group: its group's number; what has another group gives that nothing.
+    """
+
+    mode: int = 0o600
+    group: int = -1
+
+    @classmethod
+    def of(cls, database: Path) -> Access:
+        """As a file is now; its owner's alone where there is none."""
+        try:
+            found = database.stat()
+        except FileNotFoundError:
+            return cls()
+        return cls(mode=stat.S_IMODE(found.st_mode) & 0o666, group=found.st_gid)
+
+    def make_folder(self, folder: Path) -> None:
+        """Make a folder if it is not there."""
+        # Private until its group is known.
+        with suppress(FileExistsError):
+            folder.mkdir(mode=stat.S_IRWXU)
+            folder.chmod(self._limited(folder.stat().st_gid, is_folder=True))
+
+    def make_file(self, place: Path) -> None:
+        """Make an empty file that is not there."""
+        descriptor = os.open(place, os.O_CREAT | os.O_EXCL | os.O_WRONLY, stat.S_IRUSR | stat.S_IWUSR)
+        try:
+            os.fchmod(descriptor, self._limited(os.fstat(descriptor).st_gid, is_folder=False))
+        finally:
+            os.close(descriptor)
+
+    def _limited(self, group: int, *, is_folder: bool) -> int:
+        mode = (self.mode if group == self.group else self.mode & ~stat.S_IRWXG) | stat.S_IRUSR | stat.S_IWUSR
+        # Who may read a file may enter its folder.
+        return mode | (mode & 0o444) >> 2 if is_folder else mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +121,14 @@ class FileTaskWriter:
         folder: of the batch.
         convert: what makes the store's columns of the DataFrame's.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+        access: who may read what is staged.
     """
 
     store: str
     folder: Path
     convert: Convert
     inline_bytes_max: int
+    access: Access = Access()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows.
@@ -95,7 +143,10 @@ class FileTaskWriter:
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         place = self.folder / f"{attempt}.arrow"
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.parent.parent.mkdir(parents=True, exist_ok=True)
+            self.access.make_folder(self.folder.parent)
+            self.access.make_folder(self.folder)
+            self.access.make_file(place.with_suffix(".unfinished"))
             rows = _write(place.with_suffix(".unfinished"), batches)
             place.with_suffix(".unfinished").rename(place)
         except PermissionError as error:

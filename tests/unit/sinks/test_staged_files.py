@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import stat
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowCountError, StoreAccessError, StoreUnavailableError
-from directkafka.sinks.staged_files import FileTaskWriter, StagedRows, StagingFolder
+from directkafka.sinks.staged_files import Access, FileTaskWriter, StagedRows, StagingFolder
 from directkafka.stores.base import BatchName, TaskReport
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -121,3 +123,32 @@ def test_only_older_drivers_of_the_pipeline_are_tidied_up_after(tmp_path: Path) 
     left = {path.name for path in folder.path.iterdir()}
     assert left == {folder.of(one, "flights").name for one in kept} | {"a user's file"}
     StagingFolder(tmp_path / "nothing").remove_stale(name())
+
+
+def modes(folder: Path) -> set[str]:
+    return {stat.filemode(path.stat().st_mode) for path in (folder, *folder.rglob("*"))}
+
+
+@pytest.mark.parametrize(
+    ("database", "expected"),
+    [
+        (0o600, {"drwx------", "-rw-------"}),
+        (0o640, {"drwxr-x---", "-rw-r-----"}),
+        (0o664, {"drwxrwxr-x", "-rw-rw-r--"}),
+        (0o400, {"drwx------", "-rw-------"}),
+    ],
+)
+def test_staged_rows_are_as_open_as_the_database_is(tmp_path: Path, database: int, expected: set[str]) -> None:
+    path = tmp_path / "flights.db"
+    path.touch(mode=database)
+    path.chmod(database)
+    staging = writer(tmp_path / "staging" / "batch", 0)
+    report = replace(staging, access=Access.of(path))(batches(2))
+    assert modes(tmp_path / "staging") == expected
+    assert read(tmp_path / "staging" / "batch", report) == [0, 1]
+
+
+def test_a_group_that_is_not_the_database_s_is_given_nothing(tmp_path: Path) -> None:
+    access = Access(mode=0o664, group=os.getgid() + 1)
+    replace(writer(tmp_path / "staging" / "batch", 0), access=access)(batches(2))
+    assert modes(tmp_path / "staging") == {"drwx---r-x", "-rw----r--"}
