@@ -83,9 +83,15 @@ class OffsetsNotCommittedError(DirectKafkaError):
 
 @dataclass(kw_only=True, eq=False)
 class StoredOffsetError(OffsetMismatchError):
-    """The offsets that a program stores itself are not the starts of its ranges."""
+    """The offsets that a program stores itself are not the starts of its ranges.
+
+    Attributes:
+        is_done: whether all ranges were processed before, for each partition stands at its range's end: a task whose
+            earlier attempt has committed may roll back, and be content.
+    """
 
     batch_id: int = -1
+    is_done: bool = False
     template = (
         "stream {pipeline!r} at {store}: the ranges start with {expected}, stored is {found}. Records would be lost or "
         "come twice: roll the transaction back, and start again at the stored offsets (OffsetStore.load). A partition "

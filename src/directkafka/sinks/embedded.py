@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.embedded_letters import EmbeddedLetters
-from directkafka.sinks.embedded_moves import SQL, FilePlan, batch_column, move_rows, try_insert
+from directkafka.sinks.embedded_moves import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
 from directkafka.sinks.file_table import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.renewable import Renewable
@@ -25,6 +25,9 @@ from directkafka.stores.staging import staging_name
 __all__ = ["EmbeddedSink", "SchemaPolicy"]
 
 SchemaPolicy = Literal["fail", "add-columns"]
+
+#: A batch's own table would be found in place of a target of this name.
+_OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
 
 _RECORD = frozenset({"topic", "partition", "offset"})
 
@@ -63,6 +66,8 @@ class EmbeddedSink(Renewable):
             self._target = parse_name(table, parts_max=name_parts, fold=False)
         except ValueError as error:
             raise OptionError(option="table", where=where, reason=str(error)) from None
+        if self._target[-1].lower() in _OWN_TABLES:
+            raise OptionError(option="table", where=where, reason=f"{table!r} is a table of directkafka's own")
         self._store = store
         self._dialect = dialect
         self._mode = mode
@@ -213,7 +218,10 @@ class EmbeddedSink(Renewable):
         elif self._schema_policy == "add-columns":
             self._add_columns(connection, schema, table)
         found = self._dialect.read_table(connection, self._target)
-        assert found is not None, "the transaction has made it"
+        if found is None:
+            # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
+            self._refuse(["it was made, and is not there under this name: write schema.table, with one of its schemas"])
+        assert found is not None, "else it is refused"
         problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
         problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
         problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)

@@ -1,4 +1,7 @@
-"""A DuckDB file opened; only :mod:`file_process` does this. DuckDB keeps other processes out as long as it is open."""
+"""A DuckDB file, opened: for a store by its process for files alone.
+
+DuckDB keeps other processes out as long as the file is open.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from directkafka.stores.embedded_file import DatabaseSaidError, Row, RowSource, quoted, reader_of
 from directkafka.stores.meanings import Meaning
 
-__all__ = ["DuckDBConnection", "opened", "said"]
+__all__ = ["DuckDBConnection", "connect", "opened", "said"]
 
 _LOCKED: Final = re.compile(r"[Cc]onflicting lock|Could not set lock")
 _FULL: Final = re.compile(r"[Nn]o space left|disk|[Oo]ut of memory")
@@ -70,6 +73,11 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnecti
         lock_timeout_s: how long to try again while another process has it open.
         durable: it always is.
     """
+    return DuckDBConnection(connect(path, lock_timeout_s=lock_timeout_s))
+
+
+def connect(path: str, *, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
+    """A connection of DuckDB's own; DuckDB itself does not wait where another process has the file open."""
     for attempt in Retrying(
         retry=retry_if_exception(_is_locked),
         wait=wait_random_exponential(multiplier=0.02, max=0.2),
@@ -77,7 +85,7 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnecti
         reraise=True,
     ):
         with attempt:
-            return DuckDBConnection(duckdb.connect(path))
+            return duckdb.connect(path)
     raise AssertionError("tenacity returns or raises")
 
 

@@ -8,26 +8,20 @@ The table is for people to read and to change: to rewind a stream that is stoppe
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, Final
-
-import psycopg
-from psycopg.pq import TransactionStatus
-from psycopg.rows import tuple_row
+from contextlib import contextmanager
+from typing import Any
 
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
-from directkafka.stores.postgres_session import ALREADY_THERE, PostgresAddress
-from directkafka.stores.sql_blocks import load_blocks
+from directkafka.stores.offset_database import OffsetDatabase
+from directkafka.stores.postgres_offsets import PostgresOffsets
 from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 __all__ = ["OffsetStore"]
 
-_SQL: Final = load_blocks("directkafka.stores", "offset_store.sql")
-
 
 class OffsetStore:
-    """The offsets of one stream in the table ``directkafka_offsets`` of a Postgres database.
+    """The offsets of one stream in the table ``directkafka_offsets`` of a database.
 
     Small and picklable: executors may have it, and use it with connections of their own::
 
@@ -39,20 +33,22 @@ class OffsetStore:
             store.advance(connection, [offset_range], rows=rows)
 
     Args:
-        dsn: libpq connection string or URI.
+        database: of Postgres: a libpq connection string or URI. Of SQLite and DuckDB: ``dk.SQLiteOffsets(path)``,
+            ``dk.DuckDBOffsets(path)``. Any other: an object of your own that is a ``dk.OffsetDatabase``.
         stream: names the stream; several may share a table.
 
     Raises:
         OptionError: the DSN is none, or the name is empty.
     """
 
-    def __init__(self, dsn: str, stream: str) -> None:
+    def __init__(self, database: str | OffsetDatabase, stream: str) -> None:
         if not stream:
             raise OptionError(option="stream", reason="is empty; give the stream a name that no other one has")
-        self._address, self._stream = PostgresAddress.parse(dsn), stream
+        self._database: OffsetDatabase = PostgresOffsets(database) if isinstance(database, str) else database
+        self._stream = stream
 
     def __repr__(self) -> str:
-        return f"OffsetStore({self._address.label!r}, {self._stream!r})"
+        return f"OffsetStore({self._database.label!r}, {self._stream!r})"
 
     def load(self) -> dict[TopicPartition, int]:
         """The first offset that is not processed yet, by partition; empty for a stream that has never run.
@@ -60,11 +56,8 @@ class OffsetStore:
         Raises:
             StoreUnavailableError, StoreAccessError: so do the other methods.
         """
-        with self._session() as connection:
-            if not _one(connection, "exists"):
-                return {}
-            found = _execute(connection, "load", stream=self._stream).fetchall()
-        return {TopicPartition(topic, partition): offset for topic, partition, offset in found}
+        with self._translated(), self._database.session(make=False) as connection:
+            return {} if connection is None else self._stored(connection)
 
     def preload(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Say where the stream starts in partitions that it has not met yet; the table is made if need be.
@@ -75,16 +68,13 @@ class OffsetStore:
         Returns:
             What :meth:`load` gives afterwards.
         """
-        with self._session() as connection:
-            if not _one(connection, "exists"):
-                with suppress(*ALREADY_THERE):
-                    _execute(connection, "create")
-            _execute(connection, "preload", stream=self._stream, **_starts(offsets))
+        with self._translated(), self._database.session(make=True) as connection:
+            self._database.start(connection, self._stream, _starts(offsets))
         return self.load()
 
     def advance(
         self,
-        connection: psycopg.Connection[Any],
+        connection: Any,
         ranges: Iterable[OffsetRange],
         *,
         rows: int | None = None,
@@ -93,10 +83,20 @@ class OffsetStore:
         """Move the stream on by these ranges, in the transaction that is open on the connection.
 
         The stored offset must be the start of each range: then nothing was left out, and nothing comes twice. The
-        caller commits; when this raises, it must not.
+        caller commits; when this raises, it must not. That holds for a range that was processed before as well: the
+        rows that the transaction has would come twice. The error says so (``is_done``), and after a rollback there is
+        nothing left to do::
+
+            try:
+                store.advance(connection, [offset_range], rows=rows)
+            except StoredOffsetError as error:                    # in directkafka.stream_errors
+                connection.rollback()
+                if not error.is_done:                             # else: an earlier attempt of this task has committed
+                    raise
 
         Args:
-            connection: with the transaction that holds the results.
+            connection: with the transaction that holds the results; of the database's own library (psycopg, sqlite3,
+                duckdb).
             ranges: what has been processed. Several of one partition must adjoin; an empty one of a partition that the
                 stream has not met yet says where it starts, as an empty range of a new partition does in a stream.
             rows: how many records were counted while they were processed; None when nobody counted.
@@ -112,74 +112,51 @@ class OffsetStore:
         given = _joined(ranges)
         expected = total_count(given) if records is None else records
         if rows is not None and rows != expected:
-            raise RecordCountError(store=self._address.label, sink=self._stream, reported=rows, found=expected)
+            raise RecordCountError(store=self._database.label, sink=self._stream, reported=rows, found=expected)
         if not given:
             return
-        if connection.autocommit and connection.info.transaction_status != TransactionStatus.INTRANS:
-            reason = "is in autocommit mode: offsets and results belong in one transaction (connection.transaction())"
-            raise OptionError(option="connection", reason=reason)
         with self._translated():
+            if not self._database.is_in_transaction(connection):
+                reason = "is in autocommit mode: offsets and results belong in one transaction, so begin one first"
+                raise OptionError(option="connection", reason=reason)
             met = {one.topic_partition: one.from_offset for one in given if not one.count()}
-            _execute(connection, "preload", stream=self._stream, **_starts(met))
-            moved = _execute(
-                connection,
-                "advance",
-                stream=self._stream,
-                topics=[one.topic for one in given],
-                partitions=[one.partition for one in given],
-                starts=[one.from_offset for one in given],
-                ends=[one.until_offset for one in given],
-            ).fetchall()
-        if len(moved) != len(given):
-            raise self._mismatch(connection, given, {TopicPartition(*one) for one in moved})
+            if met:
+                self._database.start(connection, self._stream, _starts(met))
+            moved = self._database.advance(connection, self._stream, given)
+            if len(moved) != len(given):
+                raise self._mismatch(self._stored(connection), given, moved)
+
+    def _stored(self, connection: Any) -> dict[TopicPartition, int]:
+        found = self._database.stored(connection, self._stream)
+        return {TopicPartition(topic, partition): offset for topic, partition, offset in found}
 
     def _mismatch(
-        self, connection: psycopg.Connection[Any], given: list[OffsetRange], moved: set[TopicPartition]
+        self, stored: dict[TopicPartition, int], given: list[OffsetRange], moved: set[TopicPartition]
     ) -> StoredOffsetError:
-        with self._translated():
-            stored = {
-                TopicPartition(topic, partition): offset
-                for topic, partition, offset in _execute(connection, "load", stream=self._stream)
-            }
         stuck = [one for one in given if one.topic_partition not in moved]
         return StoredOffsetError(
-            store=self._address.label,
+            store=self._database.label,
             pipeline=self._stream,
             expected=", ".join(f"{one.topic_partition} at {one.from_offset}" for one in stuck),
             found=", ".join(f"{one.topic_partition} at {stored.get(one.topic_partition, 'nothing')}" for one in stuck),
+            is_done=all(stored.get(one.topic_partition) == one.until_offset for one in given)
+            and moved.isdisjoint(one.topic_partition for one in given if one.count()),
         )
-
-    @contextmanager
-    def _session(self) -> Iterator[psycopg.Connection[Any]]:
-        with self._translated(), self._address.connect("directkafka offsets") as connection:
-            yield connection
 
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
             yield
-        except psycopg.Error as error:
-            raise self._address.translate(error) from None
+        except Exception as error:
+            translated = self._database.translate(error)
+            if translated is None:
+                raise
+            raise translated from None
 
 
-def _execute(connection: psycopg.Connection[Any], block: str, **values: object) -> psycopg.Cursor[Any]:
-    # The caller's connection may make something else of rows than tuples.
-    return connection.cursor(row_factory=tuple_row).execute(_SQL[block], values)
-
-
-def _one(connection: psycopg.Connection[Any], block: str) -> bool:
-    row = _execute(connection, block).fetchone()
-    return bool(row and row[0])
-
-
-def _starts(offsets: Mapping[TopicPartition, int]) -> dict[str, list[Any]]:
-    """The arrays of the statement ``preload``; sorted, so that two drivers lock rows in one order."""
-    places = sorted(offsets)
-    return {
-        "topics": [one.topic for one in places],
-        "partitions": [one.partition for one in places],
-        "offsets": [offsets[one] for one in places],
-    }
+def _starts(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    """Sorted, so that two drivers lock rows in one order."""
+    return [(one.topic, one.partition, offsets[one]) for one in sorted(offsets)]
 
 
 def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:

@@ -8,9 +8,10 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 import pytest
-from tests.real.sinks.batches import run
+from tests.real.sinks.batches import problems_of, run
 from tests.real.sinks.test_file_sinks import File
 
+from directkafka.errors import OptionError
 from directkafka.testing.store_driver import Job
 
 #: https://www.sqlite.org/lang_keywords.html, and names that SQLite knows beside them.
@@ -142,6 +143,19 @@ def check_tables(file: File, mode: str, names: list[str]) -> None:
             writes.append((sink, name, [sink.task_writer(name, table.schema)(iter(table.to_batches()))]))
         job.last = job.store.commit(entry, previous=job.last, writes=writes)
     wanted = expected(mode, ["true"])
-    for name in names:
-        target = name.replace('"', '""')
-        assert file.execute(f'SELECT * FROM "{target}" ORDER BY 1, 2') == wanted, name
+    for word in names:
+        target = word.replace('"', '""')
+        assert file.execute(f'SELECT * FROM "{target}" ORDER BY 1, 2') == wanted, word
+
+
+@pytest.mark.parametrize("table", ["directkafka_batch", "DirectKafka_Ledger"])
+def test_tables_of_our_own_are_no_targets(file: File, table: str) -> None:
+    with pytest.raises(OptionError, match="is a table of directkafka's own"):
+        file.sink(table)
+
+
+def test_a_file_s_name_is_no_schema_of_duckdb_s(tmp_path: Path) -> None:
+    """``flights.delays`` in ``flights.duckdb`` would be ``main.delays``."""
+    file = File("duckdb", tmp_path / "flights.duckdb")
+    assert "write schema.table" in problems_of(file.sink("flights.delays"), id=pa.int64())
+    assert file.execute("SELECT * FROM duckdb_tables() WHERE table_name = 'delays'") == []
