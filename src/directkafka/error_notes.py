@@ -2,46 +2,85 @@
 
 Spark brings an executor's exception to the driver as a traceback's text. Executors therefore raise with the
 error's type and fields as a note in JSON, which every traceback shows, and the driver makes the error again.
+
+The same text holds what records hold: a failed cast tells the value that it could not take, and whoever can write to
+the topic has chosen it. So a note is signed, with a key that the driver makes and sends to its tasks alone. The key is
+not part of the note, since tracebacks are logged. A text that only looks like a note is the transform's failure.
 """
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 import re
-from dataclasses import fields
-from typing import Any
+import secrets
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, Self
 
 from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.errors import DirectKafkaError
 
-__all__ = ["from_note", "with_note"]
+__all__ = ["Notes"]
 
 #: Where errors are defined.
-_MODULES = (errors, producer_errors, spark_conditions, stream_errors)
-_NOTE = re.compile(r"^\[directkafka (\w+) (\{.*\})\]$", re.MULTILINE)
+_MODULES: Final = (errors, producer_errors, spark_conditions, stream_errors)
+
+_NOTE: Final = re.compile(
+    r"^\[directkafka (?P<name>\w+) (?P<values>\{.*\}) (?P<signature>[0-9a-f]{64})\]$", re.MULTILINE
+)
+
+#: Made when this process starts; the tasks that it starts get a copy.
+_KEY: Final = secrets.token_bytes(32)
 
 
-def with_note(error: DirectKafkaError) -> DirectKafkaError:
-    """Add the error's type and fields to it as a note. Executors raise the result."""
-    values = {field.name: getattr(error, field.name) for field in fields(error)}
-    error.add_note(f"[directkafka {type(error).__name__} {json.dumps(values)}]")
-    return error
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Writes notes on errors and reads them; travels from a driver to its tasks.
 
-
-def from_note(text: str) -> DirectKafkaError | None:
-    """The error whose note stands in a traceback's text; None when there is none.
-
-    Args:
-        text: what Spark tells of a failed task.
+    Attributes:
+        key: what notes are signed with; whoever has it can make up errors.
     """
-    found = _NOTE.findall(text)
-    if not found:
+
+    key: bytes = field(repr=False)
+
+    @classmethod
+    def of_this_process(cls) -> Self:
+        """The notes of this driver and of its tasks."""
+        return cls(_KEY)
+
+    def on(self, error: DirectKafkaError) -> DirectKafkaError:
+        """Add the error's type and fields to it as a note. Executors raise the result."""
+        name = type(error).__name__
+        values = json.dumps({one.name: getattr(error, one.name) for one in fields(error)})
+        error.add_note(f"[directkafka {name} {values} {self._signature(name, values)}]")
+        return error
+
+    def read(self, text: str) -> DirectKafkaError | None:
+        """The error whose note stands in a traceback's text; None when there is none with this signature.
+
+        Args:
+            text: what Spark tells of a failed task.
+        """
+        for found in reversed(list(_NOTE.finditer(text))):
+            name, values, signature = found.group("name", "values", "signature")
+            if hmac.compare_digest(signature, self._signature(name, values)):
+                return _error(name, values)
         return None
-    name, values = found[-1]
+
+    def _signature(self, name: str, values: str) -> str:
+        return hmac.new(self.key, f"{name} {values}".encode(), hashlib.sha256).hexdigest()
+
+
+def _error(name: str, values: str) -> DirectKafkaError | None:
+    """None for what this version does not know."""
     error_type = next((getattr(one, name) for one in _MODULES if hasattr(one, name)), None)
     if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
         return None
-    return error_type(**{key: _as_tuple(value) for key, value in json.loads(values).items()})
+    try:
+        return error_type(**{key: _as_tuple(value) for key, value in json.loads(values).items()})
+    except (TypeError, ValueError):
+        return None
 
 
 def _as_tuple(value: Any) -> Any:

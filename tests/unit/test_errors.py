@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from directkafka import errors, producer_errors, stream_errors
-from directkafka.error_notes import from_note, with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import (
     BrokerResponseError,
     DataLossError,
@@ -103,16 +103,16 @@ def test_a_message_shows_what_the_fields_hold(error_type: type[DirectKafkaError]
 def test_an_error_is_made_again_from_the_traceback_that_shows_its_note(error_type: type[DirectKafkaError]) -> None:
     error = sample(error_type)
     with pytest.raises(error_type) as caught:
-        raise with_note(error)
+        raise Notes.of_this_process().on(error)
     told = "org.apache.spark.SparkException: ...\n" + "".join(traceback.format_exception(caught.value)) + "\tat java"
-    again = from_note(told)
+    again = Notes.of_this_process().read(told)
     assert type(again) is error_type
     assert dataclasses.asdict(again) == dataclasses.asdict(error)
 
 
 @pytest.mark.parametrize("text", ["", "a traceback", "[directkafka OptionError]", '[directkafka fields {"a": 1}]'])
 def test_a_text_without_a_note_is_no_error_of_ours(text: str) -> None:
-    assert from_note(text) is None
+    assert Notes.of_this_process().read(text) is None
 
 
 @pytest.mark.parametrize("error_type", LEAVES)

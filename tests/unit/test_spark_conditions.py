@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from directkafka import spark_conditions
-from directkafka.error_notes import from_note, with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError, DirectKafkaError, OptionError
 from directkafka.planning.loss import Condition
 from directkafka.spark_conditions import data_loss
@@ -43,8 +43,8 @@ def test_a_loss_has_the_type_that_is_named_after_its_condition(condition: Condit
 @pytest.mark.parametrize("condition", Condition)
 def test_a_loss_keeps_its_type_between_processes(condition: Condition) -> None:
     error = loss(condition)
-    text = "\n".join(["Traceback", str(error), *with_note(error).__notes__])
-    for again in (pickle.loads(pickle.dumps(error)), from_note(text)):
+    text = "\n".join(["Traceback", str(error), *Notes.of_this_process().on(error).__notes__])
+    for again in (pickle.loads(pickle.dumps(error)), Notes.of_this_process().read(text)):
         assert type(again) is type(error)
         assert [getattr(again, one.name) for one in fields(error)] == [
             getattr(error, one.name) for one in fields(error)

@@ -1,12 +1,14 @@
 """Step 3 of a batch: from ranges through the transform to rows that are written and not yet visible.
 
-The source is computed once: with several sinks it is persisted, and every task of it proves that it read its
-range to the end, through an accumulator that is filed by attempt, so that a task that ran twice counts once.
+The source is read once: with several outputs it is persisted, and every task of it proves that it read its range to
+the end, through an accumulator that is filed by attempt, so that a task that ran twice counts once. An output that is
+used twice is computed once, whatever is lost meanwhile (:mod:`directkafka.pipeline.kept`): all its sinks get the same
+rows.
 
 A sink with a second phase gets the output twice: once to see how much it is, and, if it is much, once more to write it
-inside the store's transaction. The output must be the same both times, so it is persisted. Small batches need no second
-look, and to persist them would cost more than they do: so an output is persisted from the first job on only if its last
-batch was large, and one that turns out to be large is computed again.
+inside the store's transaction. The output must be the same both times, so it is kept. Small batches need no second
+look, and to keep them would cost more than they do: so an output is kept from the first job on only if its last batch
+was large, and one that turns out to be large is computed again.
 
 A transaction that is opened for that must not outlive the batch, or readers wait behind it until its timeout: whatever
 ends the batch before the commit aborts it. Sequence of events: Kafka's rows are written, in an open transaction; the
@@ -15,14 +17,12 @@ commit to Postgres, the store listed before it, fails; the batch is planned anew
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from py4j.protocol import Py4JError
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import RangeNotReadError
@@ -30,8 +30,9 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import total_count
 from directkafka.pipeline.background_job import BackgroundJob
 from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, AtWork, Work
 from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.kept import Keeper
 from directkafka.pipeline.nested import wanted_schema
 from directkafka.pipeline.output_writer import OutputWriter
 from directkafka.pipeline.outputs import outputs_of
@@ -185,9 +186,9 @@ class BatchWriter:
         """
         self._proofs.value = {}
         wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
-        with ExitStack() as persisted:
+        with ExitStack() as kept:
             try:
-                parts = self._write_all(name, tasks, wanted, persisted)
+                parts = self._write_all(name, tasks, wanted, Keeper(kept))
                 record_count = self._prove_read(name, tasks)
             except Exception as error:
                 raise from_executor(error) from error
@@ -200,15 +201,15 @@ class BatchWriter:
         name: BatchName,
         tasks: Sequence[RangeTask],
         wanted: Sequence[OutputWriter],
-        persisted: ExitStack,
+        keeper: Keeper,
     ) -> list[_Part]:
-        outputs = self._outputs(tasks, [writer.binding for writer in wanted], name.attempt, persisted)
+        outputs = self._outputs(tasks, [writer.binding for writer in wanted], name.attempt, keeper)
         parts = []
         for writer in wanted:
             part = _Part(writer, outputs[writer.binding.output], ())
             self._write_one(part, name, tasks)
-            if isinstance(part.sink, TwoPhaseSink) and self._is_to_be_kept(part, part.sink):
-                part.output = _persist(part.output, persisted)
+            if isinstance(part.sink, TwoPhaseSink) and self._is_to_be_kept(part, part.sink, keeper):
+                part.output = keeper.keep(part.output)
                 self._write_one(part, name, tasks)
             parts.append(part)
         return parts
@@ -226,11 +227,11 @@ class BatchWriter:
             raise RangeNotReadError(ranges=unread)
         return sum(proven.values())
 
-    def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink) -> bool:
-        """Whether an output takes a second phase and is not persisted: its reports are of rows that are gone."""
+    def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink, keeper: Keeper) -> bool:
+        """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
         is_large = sink.is_left(part.reports)
         (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
-        return is_large and not part.output.is_cached
+        return is_large and not keeper.holds(part.output)
 
     def _finish_all(self, parts: Sequence[_Part], name: BatchName) -> tuple[EarlyStore, ...]:
         """The second phases of all sinks that need one; the stores whose transactions are open now."""
@@ -252,7 +253,7 @@ class BatchWriter:
         try:
             phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(self._session))
             reports = write_shares(part.output, phase)
-            # Blocks that were lost are computed again, from a transform that may not give the same twice.
+            # What was dealt a second time after a loss, in the shuffle between, may have been dealt otherwise.
             counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
             check_count(store=store.identity, sink=sink.name, reported=counted, found=written)
             part.reports = reports
@@ -273,42 +274,32 @@ class BatchWriter:
         tasks: Sequence[RangeTask],
         wanted: Sequence[Binding],
         attempt: str = "",
-        persisted: ExitStack | None = None,
+        keeper: Keeper | None = None,
     ) -> dict[str, DataFrame]:
         """All outputs by name; those that are computed for several wanted bindings are kept."""
         source = self.source(tasks, attempt)
+        if keeper is None:
+            return self._transformed(source)
         used = [binding.output for binding in wanted]
-        if persisted is not None and len(set(used)) > 1:
-            source = _persist(source, persisted)
-
-        def keep(frame: DataFrame) -> DataFrame:
-            return frame if persisted is None else _persist(frame, persisted)
-
-        outputs = self._transformed(source, keep)
+        if len(set(used)) > 1:
+            source = self.kept_source(source, keeper)
+        outputs = self._transformed(source, AtWork(keeper))
         for output in sorted(set(used)):
-            if persisted is not None and (used.count(output) > 1 or output in self._large):
-                outputs[output] = _persist(outputs[output], persisted)
+            if used.count(output) > 1 or output in self._large:
+                outputs[output] = keeper.keep(outputs[output])
         return outputs
 
-    def _transformed(self, source: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> dict[str, DataFrame]:
+    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         """The outputs; see :func:`~directkafka.pipeline.outputs.outputs_of`."""
-        return outputs_of(self._transform, source, self._session, self._bindings, keep=keep)
+        return outputs_of(self._transform, source, self._session, self._bindings, work=work)
+
+    def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
+        """The source, for several outputs. The ranges of a batch have the same records whenever they are read."""
+        return keeper.spare(source)
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """What the transform is given; the structured engine has it from Spark instead."""
         return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
-
-
-def _persist(frame: DataFrame, persisted: ExitStack) -> DataFrame:
-    frame.persist(StorageLevel.MEMORY_AND_DISK)
-    persisted.callback(_unpersist, frame)
-    return frame
-
-
-def _unpersist(frame: DataFrame) -> None:
-    """Free the blocks; a Spark that is gone has none, and must not hide why it is."""
-    with suppress(Py4JError):
-        frame.unpersist()
 
 
 def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:

@@ -8,22 +8,28 @@ transform made of them is what went wrong.
 
 The sink is one of the pipeline's. So rejected records are exactly once, and in one transaction with the others when
 they go into the same store.
+
+An output that rejects is kept before it is cut in two (:mod:`directkafka.pipeline.kept`), and its rejected rows are
+counted: most batches have none, and their records are then not looked up. Few are sent to the tasks that have the
+records. Many would not fit the driver, through which Spark sends them, so rows and records are shuffled instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Final
+from typing import Final, Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
+from directkafka.pipeline.kept import Keeper
 from directkafka.sinks.letters import REPLAYS
 from directkafka.stores.base import Sink
 
-__all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "divert"]
+__all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "AtWork", "LookOnly", "Rejected", "Work", "divert"]
 
 #: The output of rejected records, and the name of the section in the pipeline file.
 DEAD_LETTERS: Final = "dead_letters"
@@ -48,20 +54,86 @@ _HEADER: Final = "directkafka."
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
+#: Up to so many bytes of rejected rows are sent to every task. Spark builds a hash table of them on the driver first,
+#: which takes several times as much.
+_SENT_BYTES_MAX: Final = 4 * 1024 * 1024
 
-def divert(
-    outputs: Mapping[str, DataFrame],
-    source: DataFrame,
-    sink: Sink | None,
-    keep: Callable[[DataFrame], DataFrame],
-) -> dict[str, DataFrame]:
+#: What a rejected row takes beside its reason: the record's place, and what the hash table adds.
+_ROW_BYTES: Final = 64
+
+#: Before the names of :data:`_RECORD`, as a rejected row has them.
+_OF_ROW: Final = "directkafka_rejected_"
+
+#: Marks a record that was found.
+_FOUND: Final = "directkafka_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """How much a batch rejects: rows, and bytes of their reasons."""
+
+    rows: int
+    reason_bytes: int
+
+    @property
+    def is_few(self) -> bool:
+        """Whether they may be sent to every task."""
+        return self.rows * _ROW_BYTES + self.reason_bytes <= _SENT_BYTES_MAX
+
+
+class Work(Protocol):
+    """What is done with frames while a batch is computed."""
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed once."""
+        ...
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """How much is rejected, of frames that are kept."""
+        ...
+
+
+class LookOnly:
+    """For a look at the plans: nothing runs."""
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The frame as it is."""
+        return frame
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """Some."""
+        return Rejected(rows=1, reason_bytes=0)
+
+
+class AtWork:
+    """For a batch.
+
+    Args:
+        keeper: keeps what is used twice.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """See :meth:`directkafka.pipeline.kept.Keeper.keep`."""
+        return self._keeper.keep(frame)
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """In a small job."""
+        found = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length("reason")), f.lit(0))).head()
+        assert found is not None, "a sum over nothing is a row too"
+        return Rejected(rows=int(found[0]), reason_bytes=int(found[1]))
+
+
+def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | None, work: Work) -> dict[str, DataFrame]:
     """The outputs without what is rejected, and that as an output ``dead_letters`` if there is a sink for it.
 
     Args:
         outputs: the transform's, by name.
         source: what the transform was given.
         sink: where rejected records go; None for a pipeline without ``[dead_letters]``.
-        keep: persists a frame, so that it is computed once. An output is cut in two by its reasons; were it computed
+        work: keeps a frame, so that it is computed once. An output is cut in two by its reasons; were it computed
             for each half, a reason that depends on the clock could put a record into neither.
 
     Raises:
@@ -78,11 +150,13 @@ def divert(
                 cause=NO_PLACE,
             )
         return kept
-    rejecting = {name: keep(frame) for name, frame in rejecting.items()}
-    rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
+    columns = _columns_of(source)
+    rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}
     for name in rejecting.keys() & kept.keys():
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
-    kept[DEAD_LETTERS] = _letters(source, rejected, sink)
+    rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
+    letters = _letters(source.select(*columns), rejected, work)
+    kept[DEAD_LETTERS] = letters.select(*_record(columns)) if getattr(sink, "takes_records", False) else letters
     return kept
 
 
@@ -97,39 +171,41 @@ def _named_records(output: str, frame: DataFrame) -> DataFrame:
     return frame.where(f.col(reason).isNotNull()).select(*_RECORD, f.col(reason).cast("string").alias("reason"))
 
 
-def _letters(source: DataFrame, rejected: list[DataFrame], sink: Sink) -> DataFrame:
-    """The rejected records as they came, with the reason. Few are expected, so they are sent to the others' tasks."""
+def _columns_of(source: DataFrame) -> list[str]:
+    """The source's columns that a letter has."""
     if missing := [name for name in (*_RECORD, "value") if name not in source.columns]:
         raise TransformError(
             source="[dead_letters]",
             cause="a rejected record is kept as it came, and the source's option columns leaves out "
             + ", ".join(missing),
         )
-    columns = [name for name in _KEPT if name in source.columns]
-    reasons = (
-        reduce(DataFrame.unionByName, rejected)
-        if rejected
-        else source.where(f.lit(False)).select(*_RECORD, f.lit("").alias("reason"))
-    )
-    # One letter for each record, however many rows or outputs rejected it.
+    return [name for name in _KEPT if name in source.columns]
+
+
+def _letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> DataFrame:
+    """The rejected records as they came, with the reason: one letter each, however many rows or outputs rejected it."""
+    rows = reduce(DataFrame.unionByName, rejected) if rejected else None
+    size = work.measure(rows) if rows is not None else Rejected(0, 0)
+    if rows is None or size.rows == 0:
+        return records.where(f.lit(False)).withColumn("reason", f.lit("").cast("string"))
     told = f.array_join(f.sort_array(f.collect_set("reason")), "; ").alias("reason")
-    reasons = reasons.groupBy(*_RECORD).agg(told)
-    found = source.select(*columns).join(f.broadcast(reasons), on=list(_RECORD))
+    reasons = rows.groupBy(*(f.col(name).alias(_OF_ROW + name) for name in _RECORD)).agg(told)
+    is_the_record = [f.col(name) == f.col(_OF_ROW + name) for name in _RECORD]
+    if size.is_few:
+        records = records.join(f.broadcast(reasons.drop("reason")), on=is_the_record, how="left_semi")
+    # Spark has no idea how much a source gives, takes it for little, and would send that to every task.
+    records = records.withColumn(_FOUND, f.lit(True)).hint("merge")
+    found = reasons.hint("merge").join(records, on=is_the_record, how="left")
     # A row that names no record of the batch would be lost here, row and record alike.
-    strangers = reasons.join(source.select(*_RECORD), on=list(_RECORD), how="left_anti")
-    letters = found.unionByName(
-        strangers.withColumn("reason", f.raise_error(_unknown()).cast("string")), allowMissingColumns=True
-    )
-    return (
-        letters.select(*_record(columns))
-        if getattr(sink, "takes_records", False)
-        else letters.select(*columns, "reason")
-    )
+    reason = f.when(f.col(_FOUND), f.col("reason")).otherwise(f.raise_error(_unknown()).cast("string"))
+    return found.select(*(name for name in records.columns if name != _FOUND), reason.alias("reason"))
 
 
 def _unknown() -> Column:
     """What to say of a rejected row whose topic, partition and offset are those of no record."""
-    told = [f.concat(f.lit(f"{name} "), f.coalesce(f.col(name).cast("string"), f.lit("null"))) for name in _RECORD]
+    told = [
+        f.concat(f.lit(f"{name} "), f.coalesce(f.col(_OF_ROW + name).cast("string"), f.lit("null"))) for name in _RECORD
+    ]
     place = f.concat_ws(", ", *told)
     return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), place)
 

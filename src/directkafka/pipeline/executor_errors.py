@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from py4j.protocol import Py4JNetworkError
+from typing import Final
 
-from directkafka.error_notes import from_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError, WorkerLostError
+from directkafka.pipeline.spark_failure import is_gone, lost_process, told
 
 __all__ = ["from_executor", "spark_is_gone"]
 
-#: What Spark says when a task did not fail but lost the process that ran it.
-_LOST_SIGNS = ("Python worker exited unexpectedly", "ExecutorLostFailure", "worker was lost", "FetchFailed")
-
-#: What it says when it has been shut down, or is about to be; the last one is PySpark's own stumbling.
-_GONE_SIGNS = (
-    "SparkContext was shut down",
-    "stopped SparkContext",
-    "SparkContext or SparkSession should be created",
-    "'NoneType' object has no attribute 'sc'",
-)
+#: A message tells the record's value, which may be of any size; more of it is of no use.
+_TOLD_MAX: Final = 2_000
 
 
 def from_executor(error: Exception) -> DirectKafkaError:
@@ -30,17 +23,19 @@ def from_executor(error: Exception) -> DirectKafkaError:
             what="Spark was shut down while the pipeline ran; nothing of the batch in flight was committed",
             remedy="Run the pipeline again, and stop it before Spark is stopped.",
         )
-    text = str(error)
-    ours = from_note(text)
+    ours = Notes.of_this_process().read(str(error))
     if ours is not None:
         return ours
-    lost = next((line for line in text.splitlines() for sign in _LOST_SIGNS if sign in line), None)
+    lost = lost_process(error)
     if lost is not None:
-        return WorkerLostError(cause=lost.strip())
-    lines = [line.strip() for line in text.partition("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
-    return TransformError(source="on an executor", cause=lines[-1] if lines else type(error).__name__)
+        return WorkerLostError(cause=_shortened(lost))
+    return TransformError(source="on an executor", cause=_shortened(told(error)))
 
 
 def spark_is_gone(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
-    return isinstance(error, Py4JNetworkError) or any(sign in str(error) for sign in _GONE_SIGNS)
+    return is_gone(error)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TOLD_MAX else text[:_TOLD_MAX] + "..."

@@ -10,6 +10,7 @@ from directkafka.errors import FencedError, OptionError
 from directkafka.faults import reach
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.claim import Claim
 from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
 from directkafka.stores.base import LedgerEntry, Sink, Stoppable, StopSignal, Store
@@ -45,6 +46,7 @@ class Ledgers:
         self._bindings = bindings
         self._stop = stop
         self._ledgers: list[_Ledger] = []
+        self._claim = Claim(pipeline)
 
     @property
     def generation(self) -> int:
@@ -114,22 +116,24 @@ class Ledgers:
 
         Raises:
             StoreUnavailableError, StoreAccessError: a store does not answer.
-            OptionError: two sinks of one store write under one name.
+            OptionError: two sinks write one table, or one is another pipeline's of this process.
         """
         if self._ledgers:
             return
+        self._claim.take(one for binding in self._bindings for one in (binding.sink, binding.sink.store))
         found: dict[str, _Ledger] = {}
+        targets: dict[str, str] = {}
         for binding in self._bindings:
             store, sink = binding.sink.store, binding.sink.name
             if self._stop is not None and isinstance(store, Stoppable):
                 store.heed(self._stop)
             ledger = found.setdefault(store.identity, _Ledger(store))
-            if sink in ledger.sinks:
-                raise OptionError(
-                    option="sink",
-                    reason=f"two sinks write {sink} of {store.identity}; make one output of the two, with UNION ALL",
-                )
+            # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
+            target = getattr(binding.sink, "target", f"{store.identity}/{sink}")
+            if sink in ledger.sinks or target in targets:
+                raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)
+            targets[target] = sink
             if store is not ledger.store:
                 ledger.twins.append(store)
         self._ledgers = list(found.values())
@@ -227,3 +231,9 @@ class Ledgers:
                 store.close()
             except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
                 log.warning("%s: closing %s failed: %s", self._pipeline, store.identity, error)
+        self._claim.give_back()
+
+
+def _collision(sink: str, other: str, store: Store) -> str:
+    named = sink if other == sink else f"{sink}, which is {other} under another name,"
+    return f"two sinks write {named} of {store.identity}; make one output of the two, with UNION ALL"

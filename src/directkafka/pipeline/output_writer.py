@@ -20,11 +20,13 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.nested import arrow_schema, with_json_texts
-from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.pipeline.spark_failure import too_much_for_driver
+from directkafka.pipeline.write_task import PART, WriteTask, reports_of
 from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.stores.base import BatchName, Sink, TaskReport, TaskWriter
 
@@ -33,7 +35,7 @@ __all__ = ["GROWTH", "OutputWriter"]
 #: How many times as many records as the last batch a batch may have, and still be expected to be small.
 GROWTH: Final = 2
 
-#: The most that Spark brings to the driver, 0 being no limit; in the message with which it ends a job that has more.
+#: The most that Spark brings to the driver, 0 being no limit.
 _RESULT_SIZE: Final = "spark.driver.maxResultSize"
 
 
@@ -96,7 +98,7 @@ class OutputWriter:
         try:
             rows = output.toArrow()
         except Exception as error:
-            if _RESULT_SIZE in str(error):
+            if too_much_for_driver(error):
                 return None
             raise
         if rows.nbytes > self._bytes_max:
@@ -106,7 +108,8 @@ class OutputWriter:
     def _by_tasks(self, output: DataFrame, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
         writers_max = getattr(self.sink, "writers_max", None)
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
-            output = output.coalesce(writers_max)
+            # Where rows are kept, each of the fewer tasks is given those that lie near to it, in any order.
+            output = output.withColumn(PART, f.spark_partition_id()).coalesce(writers_max)
         # At most so many tasks write, unless the transform asks Spark for more by itself.
         task_count = max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
         task = WriteTask(self._writer(name, task_count=task_count))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import OptionError
 from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.dead_letters import DEAD_LETTERS, divert
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, LookOnly, Work, divert
 from directkafka.pipeline.transform import Transform, apply_transform
 
 __all__ = ["outputs_of"]
@@ -20,15 +20,15 @@ def outputs_of(
     session: SparkSession,
     bindings: Sequence[Binding],
     *,
-    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame,
+    work: Work | None = None,
     records: DataFrame | None = None,
 ) -> dict[str, DataFrame]:
-    """Apply the transform, take out what it rejects, and see that every sink has its output. Nothing runs yet.
+    """Apply the transform, take out what it rejects, and see that every sink has its output.
 
     Args:
         transform, source, session: as for :func:`~directkafka.pipeline.transform.apply_transform`.
         bindings: which outputs are wanted.
-        keep: persists a frame that is used twice; by default, for a look at the plans, nothing does.
+        work: what is done with frames that are used twice; by default, for a look at the plans, nothing.
         records: where rejected records are looked up; the source by default.
 
     Raises:
@@ -37,7 +37,7 @@ def outputs_of(
     """
     sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
     applied = apply_transform(transform, source, session)
-    outputs = divert(applied, source if records is None else records, sink, keep)
+    outputs = divert(applied, source if records is None else records, sink, work or LookOnly())
     for output in sorted({one.output for one in bindings}):
         if output not in outputs:
             raise OptionError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -13,7 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.batch import BatchWriter, Written
 from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, Work
 from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.transform import Transform, is_per_batch
 from directkafka.sinks.letter_sinks import SettledLetters
@@ -88,9 +88,9 @@ class LettersWriter(BatchWriter):
         """The letters at hand, as the source gave them, and how many replays have tried them, with this one."""
         return letters_frame(self._session, self._letters, self._columns)
 
-    def _transformed(self, source: DataFrame, keep: Callable[[DataFrame], DataFrame]) -> dict[str, DataFrame]:
+    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         shown = source.drop(REPLAYS)
-        return outputs_of(self._transform, shown, self._session, self._bindings, keep=keep, records=source)
+        return outputs_of(self._transform, shown, self._session, self._bindings, work=work, records=source)
 
     def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
         """All letters: they are with the driver, and are persisted for two outputs at least."""

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.background_job import JobOverdue, run_within
 from directkafka.pipeline.write_task import WriteTask, reports_of
@@ -45,6 +45,7 @@ class RouteTask:
     def __init__(self, phase: SecondPhase, *, is_claimed: bool) -> None:
         self._router = phase.router
         self._claim = phase.claim_routing if is_claimed else _claim_nothing
+        self._notes = Notes.of_this_process()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Errors of ours keep their fields on the way to the driver."""
@@ -53,7 +54,7 @@ class RouteTask:
             # Spark takes the task's output when this has returned.
             self._claim(_partition())
         except DirectKafkaError as error:
-            raise with_note(error) from error.__cause__
+            raise self._notes.on(error) from error.__cause__
 
 
 def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...]:

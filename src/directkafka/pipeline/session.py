@@ -38,6 +38,13 @@ _SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 
+#: Spark compares what a task of a shuffle gives when it is run again with what it gave before, and deals all rows anew
+#: if they differ; it does so unless it is told not to, and a pipeline's rows must not be of two dealings.
+_COMPARED = (
+    "spark.sql.shuffle.orderIndependentChecksum.enabled",
+    "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
+)
+
 #: A Unix socket's path is at most so long in bytes (macOS; Linux allows three more), its closing NUL apart.
 _SOCKET_PATH_BYTES_MAX = 103
 #: Spark names its sockets ``.<uuid>.sock``.
@@ -71,6 +78,8 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
             builder.getOrCreate()
         session = SparkSession.builder.getOrCreate().newSession()
     _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
+    for key in _COMPARED:
+        session.conf.set(key, "true")
     # A batch is small: Spark's 200 shuffle tasks would cost more than its rows.
     _set_unless_chosen(session, "spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
     return session

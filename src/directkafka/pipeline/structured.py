@@ -11,7 +11,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from directkafka.error_notes import from_note, with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
 from directkafka.pipeline.bindings import Binding, Sinks, bind
 from directkafka.pipeline.ledgers import Ledgers
@@ -91,7 +91,7 @@ class BatchFunction:
                 self._end_run()
                 if isinstance(error, DirectKafkaError):
                     # Spark hands it on as text; the note brings its fields to whoever waits for the query.
-                    with_note(error)
+                    Notes.of_this_process().on(error)
                 raise
 
     def __getstate__(self) -> dict[str, Any]:
@@ -300,12 +300,13 @@ def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
 def cause_of(error: StreamingQueryException | str) -> DirectKafkaError | None:
     """The error of directkafka that ended a query, with its fields; None when it was none of ours.
 
-    Spark hands an error of ``foreachBatch`` on as text, the traceback. The fields travel in it as a note.
+    Spark hands an error of ``foreachBatch`` on as text, the traceback. The fields travel in it as a note, which only
+    the process that runs the query can tell from a forged one.
 
     Args:
         error: what ``awaitTermination()`` raised or ``exception()`` returned, or its text.
     """
-    return from_note(str(error))
+    return Notes.of_this_process().read(str(error))
 
 
 def _transform(given: BatchTransform) -> Transform:

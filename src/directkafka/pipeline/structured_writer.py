@@ -10,6 +10,7 @@ from directkafka.kafka.range_task import RangeTask
 from directkafka.pipeline.batch import BatchWriter, Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor
+from directkafka.pipeline.kept import Keeper
 from directkafka.pipeline.transform import PythonTransform, Transform
 from directkafka.stores.base import BatchName
 
@@ -28,7 +29,7 @@ class MicroBatchWriter(BatchWriter):
     """Writes what Spark hands to ``foreachBatch``.
 
     Spark's plan has read the source and updated the query's state by the time its rows are computed. Every batch
-    is therefore run, once where possible: with several sinks it is persisted, and one that is committed already is
+    is therefore run, once where possible: with several sinks it is kept, and one that is committed already is
     run into nothing. A query with state could not load it for batch N+1 if N were passed over.
 
     Args:
@@ -44,6 +45,10 @@ class MicroBatchWriter(BatchWriter):
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """The batch at hand."""
         return self._frame
+
+    def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
+        """Computed once: the user's plan, which may not give the same twice."""
+        return keeper.keep(source)
 
     def write_frame(self, name: BatchName, frame: DataFrame, *, stores: Collection[str]) -> Written:
         """Transform and write one micro-batch, for the stores that lack it.

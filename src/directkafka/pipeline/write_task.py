@@ -5,17 +5,24 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby, pairwise
+from operator import itemgetter
+from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
 from directkafka.stores.base import TaskReport, TaskWriter
 
-__all__ = ["ProofUnion", "WriteTask", "reports_of"]
+__all__ = ["PART", "ProofUnion", "WriteTask", "reports_of"]
 
 _Proofs = dict[tuple[str, str], int]
+
+#: The column that says of which of the output's partitions a row is, where a task writes several.
+PART: Final = "directkafka_part"
 
 #: Rows that are held travel through two pipes and the JVM, which costs more than LZ4 does.
 _HELD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
@@ -24,45 +31,69 @@ _HELD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 class WriteTask:
     """A function for ``mapInArrow``: one task's rows become one row, its packed report.
 
+    Rows that have the column :data:`PART` become a report for each of its numbers, so that reports can be put into the
+    order of the partitions, which is not the one in which a task that writes several of them gets these.
+
     Args:
         writer: the sink's.
     """
 
     def __init__(self, writer: TaskWriter) -> None:
         self._writer = writer
+        self._notes = Notes.of_this_process()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Consume the task's rows; errors of ours keep their fields on the way to the driver."""
         try:
-            report = self._writer(batches)
+            reports = [(part, self._writer(map(itemgetter(1), rows))) for part, rows in _by_part(batches)]
+            # A writer that is given nothing says so.
+            reports = reports or [(0, self._writer(iter(())))]
         except DirectKafkaError as error:
-            raise with_note(error) from error.__cause__
-        yield pa.record_batch({"report": pa.array([_packed(report)], pa.binary())})
+            raise self._notes.on(error) from error.__cause__
+        yield pa.record_batch({"report": pa.array([_packed(part, report) for part, report in reports], pa.binary())})
 
 
 def reports_of(collected: pa.Table) -> tuple[TaskReport, ...]:
-    """What the tasks of a job have reported, in the order of its partitions.
+    """What the tasks of a job have reported, in the order of the output's partitions.
 
     Args:
         collected: the rows that :class:`WriteTask` gave.
     """
-    return tuple(_unpacked(one) for one in collected.column("report").to_pylist())
+    reports = [_unpacked(one) for one in collected.column("report").to_pylist()]
+    return tuple(report for _, report in sorted(reports, key=itemgetter(0)))
 
 
-def _packed(report: TaskReport) -> bytes:
+def _by_part(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, Iterator[tuple[int, pa.RecordBatch]]]]:
+    """Runs of rows of one partition, each to be consumed before the next is asked for."""
+    return groupby(_parts(batches), key=itemgetter(0))
+
+
+def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+    for batch in batches:
+        if PART not in batch.schema.names:
+            yield 0, batch
+            continue
+        numbers = batch.column(PART).to_numpy()
+        rows = batch.drop_columns([PART])
+        ends = [*(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(numbers)] if len(numbers) else []
+        for start, end in pairwise([0, *ends]):
+            yield int(numbers[start]), rows.slice(start, end - start)
+
+
+def _packed(part: int, report: TaskReport) -> bytes:
     if not report.held:
-        return pickle.dumps((report, b""))
+        return pickle.dumps((part, report, b""))
     held = pa.BufferOutputStream()
     with pa.ipc.new_stream(held, report.held[0].schema, options=_HELD_OPTIONS) as stream:
         for batch in report.held:
             stream.write_batch(batch)
-    return pickle.dumps((replace(report, held=()), held.getvalue().to_pybytes()))
+    return pickle.dumps((part, replace(report, held=()), held.getvalue().to_pybytes()))
 
 
-def _unpacked(packed: bytes) -> TaskReport:
+def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
     report: TaskReport
-    report, held = pickle.loads(packed)
-    return replace(report, held=tuple(pa.ipc.open_stream(held))) if held else report
+    part, report, held = pickle.loads(packed)
+    return part, replace(report, held=tuple(pa.ipc.open_stream(held))) if held else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

@@ -16,7 +16,7 @@ from directkafka.sinks.file_table import Dialect, FileTable, column_problems, ke
 from directkafka.sinks.modes import RowMode
 from directkafka.sinks.renewable import Renewable
 from directkafka.sinks.staged_files import Access, FileTaskWriter, StagedRows, StagingFolder
-from directkafka.sinks.table_name import parse_name
+from directkafka.sinks.table_name import lower, parse_name
 from directkafka.stores.base import BatchName, TableCount, TaskReport
 from directkafka.stores.embedded import EmbeddedStore
 from directkafka.stores.embedded_file import FileConnection, FileTransaction, quoted
@@ -91,6 +91,12 @@ class EmbeddedSink(Renewable):
     def name(self) -> str:
         """The table as the options name it, without quotes."""
         return ".".join(self._target)
+
+    @property
+    def target(self) -> str:
+        """File and table, the same however they are spelt."""
+        schema = self._target[-2] if len(self._target) > 1 else "main"
+        return f"{self.store.identity}/{lower(schema)}.{lower(self._target[-1])}"
 
     @property
     def store(self) -> EmbeddedStore:

@@ -31,6 +31,7 @@ from directkafka.sinks.postgres_table import (
     creation_type,
     json_columns,
     read_table,
+    resolved_name,
     wire_columns,
 )
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
@@ -121,6 +122,18 @@ class PostgresSink(Renewable):
     def store(self) -> PostgresStore:
         """The database's ledger."""
         return self._store
+
+    @property
+    def target(self) -> str:
+        """Server, database and table, the same however name and address are spelt.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: the database does not answer.
+        """
+        with self._connected("directkafka") as connection:
+            table = resolved_name(connection.cursor(), self._table)
+        # Of the store's identity the last part is the ledger's schema.
+        return f"{self._store.identity.rpartition('/')[0]}/{table}"
 
     @property
     def mode(self) -> RowMode:

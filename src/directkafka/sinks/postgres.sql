@@ -30,6 +30,12 @@ SELECT c.oid, n.nspname AS schema, c.relname AS name, c.relkind::text AS kind,
   FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
  WHERE c.oid = to_regclass(%(table)s);
 
+-- name: resolve_name
+-- Schema and name of the table that a name stands for; of one that is not there, those that it would be made with.
+SELECT coalesce((SELECT n.nspname || '.' || c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+                  WHERE c.oid = to_regclass(%(table)s)),
+                coalesce(%(schema)s, current_schema(), '') || '.' || %(name)s);
+
 -- name: list_columns
 -- Columns of the target with the type at the bottom of a domain, and of an array that of its elements. A collation
 -- is named where it is not the type's own.

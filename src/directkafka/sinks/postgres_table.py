@@ -1,4 +1,4 @@
-"""A Postgres table as a value, and what of a DataFrame fits into it. Pure, but for :func:`read_table`.
+"""A Postgres table as a value, and what of a DataFrame fits into it. Only two functions here ask a database.
 
 Every rule that types can decide is decided here, on the driver, before a row is written: a column that is
 missing, a type that would have to be narrowed, a key without its unique index. All problems of a table are
@@ -29,6 +29,7 @@ __all__ = [
     "creation_type",
     "json_columns",
     "read_table",
+    "resolved_name",
     "wire_column",
     "wire_columns",
     "wire_of",
@@ -119,6 +120,20 @@ class Table:
         """The index on exactly these columns; one that treats nulls as equal is preferred."""
         found = [index for index in self.unique_indexes if index.columns == frozenset(key)]
         return max(found, key=lambda index: index.nulls_are_equal, default=None)
+
+
+def resolved_name(cursor: psycopg.Cursor[Any], parts: Sequence[str]) -> str:
+    """What a table's name stands for in this session: schema and name, the same however it was spelt.
+
+    Args:
+        cursor: open on the database.
+        parts: of the name.
+    """
+    quoted = sql.Identifier(*parts).as_string(cursor)
+    schema = parts[-2] if len(parts) > 1 else None
+    found = cursor.execute(SQL["resolve_name"], {"table": quoted, "schema": schema, "name": parts[-1]}).fetchone()
+    assert found is not None, "a SELECT of one row has one"
+    return str(found[0])
 
 
 def read_table(cursor: psycopg.Cursor[Any], name: Sequence[str], staging_schema: str | None) -> Table | None:

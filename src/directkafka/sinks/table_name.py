@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-__all__ = ["free_name", "parse_name"]
+__all__ = ["free_name", "lower", "parse_name"]
 
 
 def parse_name(text: str, *, parts_max: int = 2, fold: bool = True) -> tuple[str, ...]:
@@ -40,6 +40,11 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
     while wanted in known:
         wanted += "_"
     return wanted
+
+
+def lower(name: str) -> str:
+    """A name as SQLite and DuckDB compare it: A to Z are a to z, and no other letters have a case."""
+    return "".join(one.lower() if one.isascii() else one for one in name)
 
 
 def _next_part(text: str, *, fold: bool) -> tuple[str, str]:

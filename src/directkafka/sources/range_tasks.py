@@ -6,13 +6,13 @@ Executors import this module without ``pyspark.sql``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.kafka.range_task import RangeTask
 from directkafka.sources.consumer_record import ConsumerRecord, consumer_records
 from directkafka.sources.reading import read_for_spark
@@ -32,11 +32,13 @@ class ReadRecords:
         message_handler: called with each record; None for the record itself.
         arrow_handler: called with each Arrow batch of records, gives any number of items; in place of the other.
         is_strict: whether a range must have a record at every offset.
+        notes: signs errors on their way to the driver.
     """
 
     message_handler: MessageHandler | None = None
     arrow_handler: ArrowHandler | None = None
     is_strict: bool = False
+    notes: Notes = field(default_factory=Notes.of_this_process)
 
     def __call__(self, _partition: int, tasks: Iterable[RangeTask]) -> Iterator[Any]:
         """The items of the ranges, in order; read as they are taken, and no further."""
@@ -44,7 +46,7 @@ class ReadRecords:
         return chain.from_iterable(self._items(task) for task in tasks)
 
     def _items(self, task: RangeTask) -> Iterator[Any]:
-        return chain.from_iterable(map(self._made_of, _batches(task, is_strict=self.is_strict)))
+        return chain.from_iterable(map(self._made_of, _batches(task, self.notes, is_strict=self.is_strict)))
 
     def _made_of(self, batch: pa.RecordBatch) -> Iterable[Any]:
         if self.arrow_handler is not None:
@@ -59,19 +61,21 @@ class CountRecords:
 
     Attributes:
         is_strict: whether a range must have a record at every offset.
+        notes: signs errors on their way to the driver.
     """
 
     is_strict: bool = False
+    notes: Notes = field(default_factory=Notes.of_this_process)
 
     def __call__(self, _partition: int, tasks: Iterable[RangeTask]) -> Iterator[int]:
         """One number for each range."""
-        return (sum(batch.num_rows for batch in _batches(task, is_strict=self.is_strict)) for task in tasks)
+        return (sum(batch.num_rows for batch in _batches(task, self.notes, is_strict=self.is_strict)) for task in tasks)
 
 
-def _batches(task: RangeTask, *, is_strict: bool) -> Iterator[pa.RecordBatch]:
+def _batches(task: RangeTask, notes: Notes, *, is_strict: bool) -> Iterator[pa.RecordBatch]:
     record_count = 0
-    for batch in read_for_spark(task):
+    for batch in read_for_spark(task, notes):
         record_count += batch.num_rows
         yield batch
     if is_strict and record_count != task.range.count():
-        raise with_note(NonConsecutiveOffsetsError(range=str(task.range), records=record_count))
+        raise notes.on(NonConsecutiveOffsetsError(range=str(task.range), records=record_count))

@@ -11,7 +11,7 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
 from directkafka.kafka.channels import close_idle
 from directkafka.kafka.range_task import RangeTask
@@ -29,7 +29,7 @@ class Proof(Protocol):
         ...
 
 
-def read_for_spark(task: RangeTask) -> Iterator[pa.RecordBatch]:
+def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
     """:func:`~directkafka.kafka.reader.read_range`, with errors that keep their fields on the way to the driver."""
     freeze_imports("read")
     context = TaskContext.get()
@@ -39,7 +39,7 @@ def read_for_spark(task: RangeTask) -> Iterator[pa.RecordBatch]:
     try:
         yield from read_range(task)
     except DirectKafkaError as error:
-        raise with_note(error) from error.__cause__
+        raise notes.on(error) from error.__cause__
 
 
 class ReadRanges:
@@ -55,6 +55,7 @@ class ReadRanges:
         self._tasks = tasks
         self._attempt = attempt
         self._proof = proof
+        self._notes = Notes.of_this_process()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The records of the ranges that ``batches`` names, in that order."""
@@ -64,7 +65,7 @@ class ReadRanges:
 
     def _read(self, task: RangeTask) -> Iterator[pa.RecordBatch]:
         record_count = 0
-        for batch in read_for_spark(task):
+        for batch in read_for_spark(task, self._notes):
             record_count += batch.num_rows
             yield batch
         # A consumer that stops early closes this generator above, and the proof stays away.

@@ -26,9 +26,9 @@ def register(spark: SparkSession) -> None:
         if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
             return
         if _follow_queries(spark):
-            spark.dataSource.register(ListenedDataSource)
+            spark.dataSource.register(ListenedDataSource.of_this_driver())
             return
-    spark.dataSource.register(DirectKafkaDataSource)
+    spark.dataSource.register(DirectKafkaDataSource.of_this_driver())
 
 
 def _follow_queries(spark: SparkSession) -> bool:

@@ -8,6 +8,8 @@ made: a driver that registers the format, and the process that asks for its sche
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -17,6 +19,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from directkafka.error_notes import Notes
 from directkafka.errors import OptionError
 from directkafka.options import SinkOptions, SourceOptions
 from directkafka.options.columns import read_columns
@@ -32,7 +35,22 @@ _SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
 
 
 class DirectKafkaDataSource(DataSource):
-    """Kafka as a Spark data source; register it with ``directkafka.register(spark)``."""
+    """Kafka as a Spark data source; register it with ``directkafka.register(spark)``.
+
+    Attributes:
+        notes: sign errors on their way to the driver. :meth:`of_this_driver` gives the ones that the driver believes.
+    """
+
+    notes: ClassVar[Notes] = Notes.of_this_process()
+
+    @classmethod
+    def of_this_driver(cls) -> type[DirectKafkaDataSource]:
+        """The same class with this process's key in it, for Spark to hand to its processes.
+
+        They get a class that they could import by its name alone, and would make a key of their own with it; this one
+        is not what stands under its name, so that its attributes travel.
+        """
+        return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process()})
 
     #: Whether a listener of the session commits to the group of ``commitToGroup`` when a batch is done.
     _group_has_listener = False
@@ -53,7 +71,7 @@ class DirectKafkaDataSource(DataSource):
 
         options = SourceOptions.parse(dict(self.options), streaming=False)
         _refuse_user_schema(schema, options)
-        return BatchReader(options)
+        return BatchReader(options, self.notes)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A stream."""
@@ -61,7 +79,7 @@ class DirectKafkaDataSource(DataSource):
 
         options = SourceOptions.parse(dict(self.options), streaming=True)
         _refuse_user_schema(schema, options)
-        return StreamReader(options, group_has_listener=self._group_has_listener)
+        return StreamReader(options, self.notes, group_has_listener=self._group_has_listener)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """A batch write."""
@@ -70,13 +88,13 @@ class DirectKafkaDataSource(DataSource):
         if overwrite:
             reason = "overwrite is not possible: what is in a topic stays; use append"
             raise OptionError(option="mode", reason=reason)
-        return BatchWriter(self._sink_options(schema))
+        return BatchWriter(self._sink_options(schema), self.notes)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
         """The sink of a stream, in any output mode: each row that a batch gives is written."""
         from directkafka.sources.structured_writers import StreamWriter
 
-        return StreamWriter(self._sink_options(schema))
+        return StreamWriter(self._sink_options(schema), self.notes)
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
         # Spark hands over options of its own with a stream's.

@@ -26,6 +26,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
@@ -62,20 +63,21 @@ class _RangePartition(InputPartition):
     task: RangeTask
 
 
-def _read(partition: InputPartition) -> Iterator[pa.RecordBatch]:
+def _read(partition: InputPartition, notes: Notes) -> Iterator[pa.RecordBatch]:
     # Processes that only plan do not pay for the kernels.
     from directkafka.sources.reading import read_for_spark
 
     # A read without partitions is given one that has no range.
     if isinstance(partition, _RangePartition):
-        yield from read_for_spark(partition.task)
+        yield from read_for_spark(partition.task, notes)
 
 
 class BatchReader(DataSourceReader):
     """Reads what the options say once, from pinned starts to pinned ends."""
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, notes: Notes) -> None:
         self._options = options
+        self._notes = notes
 
     def partitions(self) -> list[InputPartition]:
         """One for each range, planned now: reading it later again reads the same records."""
@@ -105,7 +107,7 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""
-        return _read(partition)
+        return _read(partition, self._notes)
 
 
 def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
@@ -128,12 +130,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     Args:
         options: what the query asks for.
+        notes: sign errors on their way to the driver.
         group_has_listener: whether somebody else commits to its group when a batch is done; see
             :mod:`directkafka.sources.query_groups`.
     """
 
-    def __init__(self, options: SourceOptions, *, group_has_listener: bool = False) -> None:
+    def __init__(self, options: SourceOptions, notes: Notes, *, group_has_listener: bool = False) -> None:
         self._options = options
+        self._notes = notes
         self._group_has_listener = group_has_listener
         self._cluster = SourceCluster(options)
         self._started = False
@@ -278,7 +282,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The records of one range, on an executor."""
-        return _read(partition)
+        return _read(partition, self._notes)
 
     def commit(self, end: Nested) -> None:
         """Nothing: Spark's offset log is the truth, and this call comes one trigger late, or never."""
@@ -289,4 +293,4 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # ``read`` runs on executors, which need neither the driver's connections nor its memory.
-        return {"_options": self._options}
+        return {"_options": self._options, "_notes": self._notes}

@@ -17,6 +17,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
+from directkafka.error_notes import Notes
 from directkafka.options import SinkOptions
 
 __all__ = ["BatchWriter", "StreamWriter"]
@@ -31,11 +32,11 @@ class _Written(WriterCommitMessage):
     rows: int
 
 
-def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> _Written:
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes) -> _Written:
     # Processes that only plan do not pay for the kernels.
     from directkafka.sources.writing import write_rows
 
-    return _Written(write_rows(options, batches))
+    return _Written(write_rows(options, batches, notes))
 
 
 def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
@@ -45,12 +46,13 @@ def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
 class BatchWriter(DataSourceArrowWriter):
     """Writes a frame's rows once."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, notes: Notes) -> None:
         self._options = options
+        self._notes = notes
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """The rows of one task, on an executor."""
-        return _write(self._options, iterator)
+        return _write(self._options, iterator, self._notes)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Nothing: the rows are there."""
@@ -64,12 +66,13 @@ class BatchWriter(DataSourceArrowWriter):
 class StreamWriter(DataSourceStreamArrowWriter):
     """Writes the rows of a query's batches."""
 
-    def __init__(self, options: SinkOptions) -> None:
+    def __init__(self, options: SinkOptions, notes: Notes) -> None:
         self._options = options
+        self._notes = notes
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """The rows of one task, on an executor."""
-        return _write(self._options, iterator)
+        return _write(self._options, iterator, self._notes)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Nothing: the rows are there."""

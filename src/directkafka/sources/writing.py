@@ -15,7 +15,7 @@ from typing import Final
 import pyarrow as pa
 import tenacity
 
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
 from directkafka.kafka import channels
 from directkafka.kafka.metadata import Metadata
@@ -33,12 +33,13 @@ _PAUSE_S: Final = 0.1
 _DEALT_MAX: Final = 2**31
 
 
-def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
+def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes) -> int:
     """Write all rows, and wait for their acknowledgement.
 
     Args:
         options: where and how.
         batches: columns as :func:`directkafka.sources.columns.check_written` takes them.
+        notes: signs errors on their way to the driver.
 
     Returns:
         How many rows were written.
@@ -52,7 +53,7 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> int:
         first = next((batch for batch in batches if batch.num_rows), None)
         return 0 if first is None else _write(options, first, batches)
     except DirectKafkaError as error:
-        raise with_note(error) from error.__cause__
+        raise notes.on(error) from error.__cause__
 
 
 def _write(options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:

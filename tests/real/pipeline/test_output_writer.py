@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -170,3 +171,17 @@ def result_size_max(spark: SparkSession, size: str) -> Iterator[None]:
         yield
     finally:
         conf.set("spark.driver.maxResultSize", before)
+
+
+def test_rows_that_are_kept_are_reported_in_the_order_of_their_partitions(
+    spark: SparkSession, writer: OutputWriter, sink: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first of rows that collide is to stay, and fewer tasks than partitions are given these as they lie about."""
+    monkeypatch.setattr(SparkContext, "defaultParallelism", 8)
+    sink.writers_max = 3
+    rows = spark.range(0, 120, numPartitions=12).select("id", f.concat(f.lit("row "), "id").alias("name"))
+    kept = rows.localCheckpoint()
+    assert held(write(writer, kept, records=0)) == list(range(120))
+    assert [row.id for row in kept.coalesce(3).collect()] != list(range(120)), (
+        "Spark kept the order, so this proved nothing"
+    )

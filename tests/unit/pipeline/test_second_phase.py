@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from directkafka.error_notes import from_note
+from directkafka.error_notes import Notes
 from directkafka.errors import EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline import second_phase
 from directkafka.pipeline.second_phase import RouteTask, can_run_barriers, check_speculation, writers_max
@@ -81,7 +81,7 @@ def test_a_routing_task_that_is_run_again_tells_the_driver_so(monkeypatch: pytes
     phase: Any = SimpleNamespace(router=route_nothing, claim_routing=refuse)
     with pytest.raises(SecondAttemptError) as caught:
         list(RouteTask(phase, is_claimed=True)(iter([])))
-    told = from_note("\n".join(caught.value.__notes__))
+    told = Notes.of_this_process().read("\n".join(caught.value.__notes__))
     assert isinstance(told, SecondAttemptError)
     assert told.task == "route/3"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
 
@@ -238,6 +240,18 @@ def test_two_sinks_of_one_name_in_one_store_are_refused() -> None:
     bindings = [Binding(output=output, sink=FakeSink(store)) for output in ("x", "y")]  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="two sinks write rows of a"):
         Ledgers("flights", bindings).connect()
+
+
+@pytest.mark.parametrize("stores", [("a", "a"), ("a", "b")], ids=["one store", "two stores"])
+def test_two_names_of_one_table_are_refused_in_one_store_and_in_two(stores: tuple[str, str]) -> None:
+    world = World()
+    sinks: list[Any] = [
+        FakeSink(FakeStore(world, store), name) for store, name in zip(stores, ("x", "s.x"), strict=True)
+    ]
+    for sink in sinks:
+        sink.target = "server/s.x"
+    with pytest.raises(OptionError, match=r"two sinks write s\.x, which is x under another name, of"):
+        Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks]).connect()
 
 
 def test_stores_of_one_identity_are_one() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 
 import directkafka as dk
-from directkafka.error_notes import with_note
+from directkafka.error_notes import Notes
 from directkafka.errors import FencedError, OptionError
 from directkafka.pipeline import structured_engine
 from directkafka.pipeline.pipeline import Pipeline
@@ -123,7 +123,7 @@ def test_an_idle_look_that_finds_a_newer_driver_ends_the_query_with_its_error(mo
 
 
 def test_the_cause_of_a_query_s_end_is_made_again_from_spark_s_text() -> None:
-    error = with_note(FencedError(store="db", pipeline="p", held=1, found=2))
+    error = Notes.of_this_process().on(FencedError(store="db", pipeline="p", held=1, found=2))
     text = "[STREAM_FAILED] Query terminated with exception: " + "".join(traceback.format_exception(error))
     found = dk.cause_of(text)
     assert isinstance(found, FencedError)

@@ -99,8 +99,12 @@ class Bench:
 
     def run(self, *batch_ids: int) -> None:
         run = self.begin()
-        for batch_id in batch_ids:
-            run.run_batch(FRAME, batch_id)
+        try:
+            for batch_id in batch_ids:
+                run.run_batch(FRAME, batch_id)
+        except BaseException:
+            run.close()
+            raise
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from directkafka.error_notes import from_note
+from directkafka.error_notes import Notes
 from directkafka.errors import RowRejectedError
-from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.pipeline.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.few_rows import report_held
 from directkafka.stores.base import TaskReport
 
@@ -32,6 +32,26 @@ def test_reports_come_in_the_order_of_the_tasks_with_the_rows_that_were_held() -
     assert reports_of(collected(*tasks)) == tuple(sent)
 
 
+def test_a_task_that_writes_several_partitions_reports_each_and_the_driver_puts_them_in_order() -> None:
+    """Two tasks, which were given the partitions 3 and 0, and 2 and 1."""
+
+    def rows(*parts: int) -> Iterator[pa.RecordBatch]:
+        ids = [10 * part + row for part in parts for row in range(3)]
+        numbers = [part for part in parts for _ in range(3)]
+        table = pa.record_batch({"id": pa.array(ids), PART: pa.array(numbers, pa.int32())})
+        # Arrow batches end where they like; some have no rows.
+        return iter([table.slice(0, 2), table.slice(0, 0), table.slice(2)])
+
+    def write(batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        return report_held(tuple(batches))
+
+    tasks = [report for parts in ((3, 0), (2, 1)) for report in WriteTask(write)(rows(*parts))]
+    reports = reports_of(pa.Table.from_batches(tasks))
+    found = [pa.Table.from_batches(report.held).column("id").to_pylist() for report in reports]
+    assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22], [30, 31, 32]]
+    assert [report.rows for report in reports] == [3, 3, 3, 3]
+
+
 def test_of_a_slice_only_its_own_rows_travel() -> None:
     task = WriteTask(lambda _: report_held((NUMBERS.slice(500_000, 10),)))
     assert collected(task).nbytes < 5_000
@@ -43,6 +63,6 @@ def test_an_error_of_ours_keeps_its_fields_on_the_way() -> None:
 
     with pytest.raises(Exception, match="offset 7") as caught:
         collected(WriteTask(refuse))
-    found = from_note("".join(traceback.format_exception(caught.value)))
+    found = Notes.of_this_process().read("".join(traceback.format_exception(caught.value)))
     assert isinstance(found, RowRejectedError)
     assert found.detail == "offset 7"

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark import TaskContext
 
+from directkafka.error_notes import Notes
 from directkafka.kafka.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
@@ -30,5 +31,5 @@ def test_a_second_attempt_uses_no_connection_of_the_first(
     monkeypatch.setattr(TaskContext, "get", staticmethod(lambda: context))
     calls: list[None] = []
     monkeypatch.setattr(reading, "close_idle", lambda: calls.append(None))
-    assert list(read_for_spark(EMPTY)) == []
+    assert list(read_for_spark(EMPTY, Notes.of_this_process())) == []
     assert len(calls) == closed

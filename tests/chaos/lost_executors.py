@@ -1,0 +1,111 @@
+"""A pipeline whose executors are killed, run by test_lost_executors.py, since a process has one SparkContext.
+
+Arguments: the brokers' addresses, the database, a topic, and the number of records of a batch. Right before the rows
+of the sink ``rejected`` are computed, when those of the other sink are written, one of the two executors is killed;
+once for each batch. Prints how many were killed, and how many batches were redone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections import Counter
+from typing import Any
+
+import psutil
+from pyspark.sql import SparkSession
+
+import directkafka as dk
+from directkafka.stores.base import TaskWriter
+
+EXECUTORS = 2
+WAIT_S = 60
+
+#: Another reason whenever it is computed.
+QUERY = (
+    "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number, "
+    "CASE WHEN ascii(reflect('java.util.UUID', 'randomUUID')) % 2 = 0 THEN 'even' END AS dead_letter_reason FROM source"
+)
+
+
+def executors() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [one for one in found if one.is_running() and "CoarseGrainedExecutorBackend" in " ".join(cmdline(one))]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return []
+
+
+def registered(spark: SparkSession) -> int:
+    context: Any = spark.sparkContext._jsc.sc()
+    return int(context.getExecutorMemoryStatus().size()) - 1  # the driver is one of them
+
+
+def wait_for_executors(spark: SparkSession) -> None:
+    until_s = time.monotonic() + WAIT_S
+    while registered(spark) < EXECUTORS:
+        assert time.monotonic() < until_s, "the executors did not come"
+        time.sleep(0.05)
+
+
+class KillsOne(dk.PostgresSink):
+    """Kills an executor before the first try of each batch."""
+
+    tries: Counter[int]
+    spark: SparkSession
+
+    def task_writer(self, batch: Any, *arguments: Any, **options: Any) -> TaskWriter:
+        self.tries[batch.batch_id] += 1
+        if self.tries[batch.batch_id] == 1:
+            executors()[batch.batch_id % EXECUTORS].kill()
+        wait_for_executors(self.spark)
+        return super().task_writer(batch, *arguments, **options)
+
+
+def main(servers: str, dsn: str, topic: str, batch: str) -> None:
+    folder = os.environ["TMPDIR"]
+    spark = (
+        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.bindAddress", "127.0.0.1")
+        .config("spark.local.dir", folder)
+        .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
+        .config("spark.executor.extraJavaOptions", f"-XX:-UsePerfData -Djava.io.tmpdir={folder}")
+        .config("spark.sql.shuffle.partitions", "2")
+        .config("spark.deploy.maxExecutorRetries", "-1")
+        # A task waits for no executor that it would prefer.
+        .config("spark.locality.wait", "0s")
+        .getOrCreate()
+    )
+    spark.sparkContext.setLogLevel("OFF")
+    wait_for_executors(spark)
+    letters = KillsOne(dsn, "rejected")
+    letters.tries, letters.spark = Counter(), spark
+    dk.Pipeline(
+        "numbers",
+        source={
+            "kafka.bootstrap.servers": servers,
+            "subscribe": topic,
+            "startingOffsets": "earliest",
+            "maxOffsetsPerTrigger": batch,
+        },
+        transform=QUERY,
+        sinks=dk.PostgresSink(dsn, "records"),
+        dead_letters=letters,
+        trigger="available-now",
+        retry_ms_max=120_000,
+    ).run()
+    redone = sum(tries > 1 for tries in letters.tries.values())
+    print(json.dumps({"killed": len(letters.tries), "redone": redone}), flush=True)
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

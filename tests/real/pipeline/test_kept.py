@@ -1,0 +1,105 @@
+"""What was computed once stays what it was, also when Spark loses its blocks between two jobs of a batch.
+
+The transform gives something else whenever it is computed. In tests/chaos/test_lost_executors.py the same is done by
+executors that are killed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+from tests.real.pipeline.conftest import COUNT, World
+from tests.real.pipeline.structured_world import Streams
+
+from directkafka import PostgresSink
+from directkafka.pipeline.kept import Keeper
+from directkafka.stores.base import TaskWriter
+
+pytestmark = pytest.mark.real
+
+CHANCE = "reflect('java.util.UUID', 'randomUUID')"
+QUERY = (
+    "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number, "
+    f"CASE WHEN ascii({CHANCE}) % 2 = 0 THEN 'even' END AS dead_letter_reason FROM source"
+)
+
+
+class LosesBlocks(PostgresSink):
+    """Makes Spark lose every block that it keeps, right before this sink's rows are computed; once for each batch."""
+
+    lost: Counter[int]
+
+    def task_writer(self, batch: Any, *arguments: Any, **options: Any) -> TaskWriter:
+        self.lost = getattr(self, "lost", Counter())
+        self.lost[batch.batch_id] += 1
+        if self.lost[batch.batch_id] == 1:
+            lose_blocks()
+        return super().task_writer(batch, *arguments, **options)
+
+
+def lose_blocks() -> None:
+    context: Any = SparkContext._active_spark_context
+    for number in [int(one) for one in context._jsc.getPersistentRDDs()]:
+        # The blocks go; the RDD does not hear of it.
+        context._jsc.sc().unpersistRDD(number, True)
+
+
+def places(world: World, table: str) -> list[tuple[Any, ...]]:
+    return world.query(f'SELECT topic, partition, "offset" FROM {table}')
+
+
+def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(world: World) -> None:
+    letters = LosesBlocks(world.dsn, "rejected")
+    world.pipeline(QUERY, dead_letters=letters, retry_ms_max=20_000).run()
+    found = Counter(places(world, "records") + places(world, "rejected"))
+    assert (len(found), set(found.values())) == (COUNT, {1})
+    assert len(letters.lost) == COUNT // 30
+    assert set(letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
+
+
+def test_two_sinks_of_one_output_get_the_same_rows_when_blocks_are_lost_between_them(world: World) -> None:
+    query = f"SELECT partition, offset, {CHANCE} AS chance FROM source"
+    sinks = [PostgresSink(world.dsn, "one"), LosesBlocks(world.dsn, "other")]
+    world.pipeline(query, sinks=sinks, retry_ms_max=20_000).run()
+    one, other = (
+        world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2') for table in ("one", "other")
+    )
+    assert len(one) == COUNT
+    assert one == other
+
+
+@pytest.mark.slow
+def test_two_sinks_of_a_stream_get_the_same_rows_when_blocks_are_lost_between_them(streams: Streams) -> None:
+    def with_chance(frame: DataFrame) -> DataFrame:
+        return frame.select("partition", "offset", f.expr(CHANCE).alias("chance"))
+
+    dsn = streams.world.dsn
+    sinks = [PostgresSink(dsn, "one"), LosesBlocks(dsn, "other")]
+    streams.run(transform=with_chance, sinks=sinks, retry_ms_max=20_000)
+    one, other = (
+        streams.world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2')
+        for table in ("one", "other")
+    )
+    assert len(one) == COUNT
+    assert one == other
+
+
+def test_what_is_kept_is_freed_at_the_end_and_not_found_by_who_clears_the_cache(world: World, spark: Any) -> None:
+    from contextlib import ExitStack
+
+    def blocks() -> set[int]:
+        return {int(one) for one in spark.sparkContext._jsc.getPersistentRDDs()}
+
+    before = blocks()
+    with ExitStack() as until:
+        kept = Keeper(until).keep(spark.range(100).select(f.expr(CHANCE).alias("chance")))
+        first = kept.collect()
+        spark.catalog.clearCache()
+        assert kept.collect() == first
+        assert blocks() - before
+    assert blocks() == before
