@@ -18,7 +18,8 @@ import psutil
 from pyspark.sql import SparkSession
 
 import directkafka as dk
-from directkafka.stores.base import TaskWriter
+from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.stores.base import BatchName
 
 EXECUTORS = 2
 WAIT_S = 60
@@ -60,12 +61,12 @@ class KillsOne(dk.PostgresSink):
     tries: Counter[int]
     spark: SparkSession
 
-    def task_writer(self, batch: Any, *arguments: Any, **options: Any) -> TaskWriter:
+    def task_writer(self, batch: BatchName, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
         self.tries[batch.batch_id] += 1
         if self.tries[batch.batch_id] == 1:
             executors()[batch.batch_id % EXECUTORS].kill()
         wait_for_executors(self.spark)
-        return super().task_writer(batch, *arguments, **options)
+        return super().task_writer(batch, schema, task_count=task_count)
 
 
 def main(servers: str, dsn: str, topic: str, batch: str) -> None:

@@ -18,7 +18,8 @@ from tests.real.pipeline.structured_world import Streams
 
 from directkafka import PostgresSink
 from directkafka.pipeline.kept import Keeper
-from directkafka.stores.base import TaskWriter
+from directkafka.sinks.postgres_writer import PostgresTaskWriter
+from directkafka.stores.base import BatchName
 
 pytestmark = pytest.mark.real
 
@@ -32,14 +33,14 @@ QUERY = (
 class LosesBlocks(PostgresSink):
     """Makes Spark lose every block that it keeps, right before this sink's rows are computed; once for each batch."""
 
-    lost: Counter[int]
+    lost: Counter[int] | None = None
 
-    def task_writer(self, batch: Any, *arguments: Any, **options: Any) -> TaskWriter:
-        self.lost = getattr(self, "lost", Counter())
+    def task_writer(self, batch: BatchName, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
+        self.lost = self.lost or Counter()
         self.lost[batch.batch_id] += 1
         if self.lost[batch.batch_id] == 1:
             lose_blocks()
-        return super().task_writer(batch, *arguments, **options)
+        return super().task_writer(batch, schema, task_count=task_count)
 
 
 def lose_blocks() -> None:
@@ -58,6 +59,7 @@ def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(w
     world.pipeline(QUERY, dead_letters=letters, retry_ms_max=20_000).run()
     found = Counter(places(world, "records") + places(world, "rejected"))
     assert (len(found), set(found.values())) == (COUNT, {1})
+    assert letters.lost is not None
     assert len(letters.lost) == COUNT // 30
     assert set(letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
 
