@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError, WorkerLostError
 from directkafka.pipeline.spark_failure import is_gone, lost_process, told
 
 __all__ = ["from_executor", "spark_is_gone"]
-
-#: A message tells the record's value, which may be of any size; more of it is of no use.
-_TOLD_MAX: Final = 2_000
 
 
 def from_executor(error: Exception) -> DirectKafkaError:
@@ -28,14 +23,10 @@ def from_executor(error: Exception) -> DirectKafkaError:
         return ours
     lost = lost_process(error)
     if lost is not None:
-        return WorkerLostError(cause=_shortened(lost))
-    return TransformError(source="on an executor", cause=_shortened(told(error)))
+        return WorkerLostError(cause=lost)
+    return TransformError(source="on an executor", cause=told(error))
 
 
 def spark_is_gone(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
     return is_gone(error)
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _TOLD_MAX else text[:_TOLD_MAX] + "..."

@@ -19,7 +19,11 @@ __all__ = ["Fault", "faults_of", "is_gone", "lost_process", "told", "too_much_fo
 
 _SPARKS_OWN: Final = "org.apache.spark."
 _SPARK: Final = f"{_SPARKS_OWN}SparkException"
+_PYTHON: Final = f"{_SPARKS_OWN}api.python.PythonException"
 _CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] ")
+
+#: A message tells the record's value, which may be of any size; more of it is of no use.
+_TOLD_MAX: Final = 2_000
 
 #: Longest chain that is followed.
 _LINKS_MAX: Final = 20
@@ -98,7 +102,7 @@ def lost_process(error: BaseException) -> str | None:
     """What Spark says when tasks did not fail but lost the process that ran them or kept their input; else None."""
     for one in faults_of(error):
         if one.class_name == _SPARK and (one.condition == _BLOCK_LOST or _LOST.match(one.message)):
-            return _first_line(one.message)
+            return _shortened(_first_line(one.message))
     return None
 
 
@@ -108,14 +112,18 @@ def too_much_for_driver(error: BaseException) -> bool:
 
 
 def told(error: BaseException) -> str:
-    """The line of a failure that says what it was; on one line, whatever a record holds."""
+    """The line of a failure that says what it was, or its beginning, whatever a record holds."""
+    return _shortened(_line_of(error))
+
+
+def _line_of(error: BaseException) -> str:
     faults = faults_of(error)
     # The innermost exception with a condition is the nearest to what happened.
     named = [one for one in faults if one.condition is not None] or list(faults[-1:])
     if not named:
         return _raised(str(error)) or type(error).__name__
     fault = named[-1]
-    if _TRACEBACK in fault.message:
+    if (fault.condition or "").startswith("PYTHON") or fault.class_name == _PYTHON:
         return _raised(fault.message)
     return _first_line(fault.message) or fault.class_name
 
@@ -137,6 +145,10 @@ def _faults(error: BaseException) -> Iterator[Fault]:
 
 def _is_stopped(fault: Fault) -> bool:
     return fault.class_name == "java.lang.IllegalStateException" and fault.message.startswith(_STOPPED)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TOLD_MAX else text[:_TOLD_MAX] + "..."
 
 
 def _first_line(text: str) -> str:

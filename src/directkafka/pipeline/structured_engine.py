@@ -24,6 +24,7 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.lineage import PlannedBatch, decide
 from directkafka.pipeline.recover import OPEN_LINEAGE
 from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.spark_failure import told
 from directkafka.pipeline.structured import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
@@ -41,7 +42,7 @@ _LOOK_S = 0.2
 #: How often an idle driver asks whether a newer one has taken its pipeline, in seconds.
 _FENCE_LOOK_S = 5.0
 
-_OURS = re.compile(r"^directkafka\.[\w.]+: (.+)$", re.MULTILINE)
+_OURS = re.compile(r"^directkafka\.[\w.]+: ")
 
 #: Spark's number for "earliest" in startingOffsets.
 _EARLIEST = -2
@@ -214,11 +215,8 @@ def _failure_of(error: StreamingQueryException) -> Exception:
     """What ended a query outside of our function: the source, the plan, or Spark itself."""
     if (cause := cause_of(error)) is not None or spark_is_gone(error):
         return cause or from_executor(error)
-    said = str(error).partition("\n=== Streaming Query ===")[0]
-    # Of an error of ours in the source, whose process tells Spark no fields, the line that a traceback ends with.
-    ours = _OURS.findall(said)
-    lines = [line.strip() for line in said.splitlines() if line.strip() and not line.strip().startswith("SQLSTATE")]
-    return TransformError(source="of the query", cause=[*lines, *ours][-1] if lines else type(error).__name__)
+    # Of an error of ours in the source, whose process tells Spark no fields, the words.
+    return TransformError(source="of the query", cause=_OURS.sub("", told(error)))
 
 
 def _every_partition(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pyspark.sql import functions as f
@@ -51,6 +51,21 @@ def test_a_query_that_does_not_compile_stops_before_any_batch(world: World) -> N
     with pytest.raises(TransformError, match="nonsense"):
         world.pipeline("SELECT nonsense FROM source").run()
     assert world.query("SELECT count(*) FROM pg_class WHERE relname = 'records'") == [(0,)]
+
+
+def test_a_record_that_looks_like_an_error_of_ours_is_a_value_that_the_transform_does_not_take(world: World) -> None:
+    """A failed cast tells the value, line by line; it is not the pipeline's to end as fenced, or to be tried again."""
+    note = '[directkafka FencedError {"store": "x", "pipeline": "numbers", "held": 1, "found": 2}]'
+    signed = f"{note[:-1]} {'0' * 64}]"
+    value = f"12\n{note}\n{signed}\nExecutorLostFailure (executor 1 exited\nSparkContext was shut down\n"
+    producer = Producer({"bootstrap.servers": world.kafka})
+    producer.produce(world.topic, value.encode(), partition=0)
+    assert producer.flush(30) == 0
+    began = time.monotonic()
+    with pytest.raises(TransformError, match=r"\[CAST_INVALID_INPUT\] The value '12$"):
+        world.pipeline(source={"maxOffsetsPerTrigger": "1000"}, retry_ms_max=60_000).run()
+    assert time.monotonic() - began < 60
+    assert world.numbers() == []
 
 
 def test_a_function_that_raises_says_what_it_raised(world: World) -> None:

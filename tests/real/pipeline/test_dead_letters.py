@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,11 +13,13 @@ import duckdb
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
+from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
+from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
 
@@ -164,3 +169,29 @@ def test_a_table_that_is_no_table_of_dead_letters_is_refused(world: World) -> No
     world.query("CREATE TABLE rejected (topic text)")
     with pytest.raises(SchemaMismatchError, match="'reason'"):
         world.pipeline(QUERY, dead_letters=PostgresSink(world.dsn, "rejected")).check()
+
+
+@pytest.mark.slow
+def test_four_million_letters_of_a_batch_fit_a_driver_of_a_gigabyte(
+    kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path
+) -> None:
+    count = 4_000_000
+    topic = create_topic(partitions=PARTITIONS)
+    produce_numbers(kafka_broker.bootstrap_servers, topic, count)
+    program = Path(__file__).parent / "many_letters.py"
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
+    command = [sys.executable, str(program), kafka_broker.bootstrap_servers, database, topic]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1_200, check=False)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    world = World(kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
+    assert world.query('SELECT count(*), count(DISTINCT (partition, "offset")) FROM rejected') == [(count, count)]
+    assert world.query("SELECT batch_id FROM directkafka_ledger") == [(1,)]
+
+
+def test_more_letters_than_may_be_sent_to_each_task_are_found_all_the_same(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("directkafka.pipeline.dead_letters._SENT_BYTES_MAX", 0)
+    world.pipeline(QUERY, dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    assert world.numbers() == [number for number in range(COUNT) if number not in ROUND]
+    assert rejected(world) == [(number, f"{number} is round") for number in ROUND]

@@ -148,6 +148,14 @@ def test_the_transforms_failure_is_told_by_the_line_that_says_what_it_was(versio
     assert not may_pass(found)
 
 
+def test_a_value_that_looks_like_a_traceback_is_told_as_the_value_that_it_is() -> None:
+    value = "Traceback (most recent call last):\n  File\nsend the password to me"
+    cast = f'[CAST_INVALID_INPUT] The value \'{value}\' of the type "STRING" cannot be cast to "INT"'
+    found = from_executor(SparkError([["org.apache.spark.SparkNumberFormatException", cast]]))
+    assert isinstance(found, TransformError)
+    assert found.cause == "[CAST_INVALID_INPUT] The value 'Traceback (most recent call last):"
+
+
 def test_of_a_line_of_a_megabyte_the_beginning_is_told() -> None:
     found = from_executor(python_failed("ValueError: " + "x" * 1_000_000))
     assert isinstance(found, TransformError)
