@@ -281,7 +281,8 @@ class BatchWriter:
         if keeper is None:
             return self._transformed(source)
         used = [binding.output for binding in wanted]
-        if len(set(used)) > 1:
+        # Letters alone take it twice as well: for the rows that are rejected, and for the records that they stand for.
+        if len(set(used)) > 1 or DEAD_LETTERS in used:
             source = self.kept_source(source, keeper)
         outputs = self._transformed(source, AtWork(keeper))
         for output in sorted(set(used)):
