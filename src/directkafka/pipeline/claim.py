@@ -17,7 +17,11 @@ from directkafka.errors import OptionError
 
 __all__ = ["Claim"]
 
-_lock: Final = threading.Lock()
+_given_back: Final = threading.Condition()
+
+#: How long a pipeline waits for its own last run to end, in seconds. A query that has ended is told to its user before
+#: its connections are given back, and he may start it again at once.
+_OWN_RUN_S: Final = 10.0
 
 #: Who has which object, by its address. A claim that nobody holds any more is none; one that is held keeps its objects
 #: alive, so that no other object gets their address.
@@ -42,10 +46,11 @@ class Claim:
             OptionError: another run has one of them.
         """
         wanted = list(objects)
-        with _lock:
+        with _given_back:
+            _given_back.wait_for(lambda: not self._own_run_has(wanted), timeout=_OWN_RUN_S)
             for one in wanted:
-                other = _taken.get(id(one), self)
-                if other is not self:
+                other = self._other(one)
+                if other is not None:
                     raise OptionError(
                         option="sinks",
                         where=f"pipeline {self._pipeline!r}",
@@ -58,8 +63,19 @@ class Claim:
 
     def give_back(self) -> None:
         """Let others have them."""
-        with _lock:
+        with _given_back:
             for one in self._objects:
                 if _taken.get(id(one)) is self:
                     del _taken[id(one)]
             self._objects.clear()
+            _given_back.notify_all()
+
+    def _other(self, one: object) -> Claim | None:
+        """The run that has it, if it is not this one."""
+        other = _taken.get(id(one))
+        return None if other is self else other
+
+    def _own_run_has(self, wanted: Iterable[object]) -> bool:
+        """Whether what is wanted is with another run of the same pipeline."""
+        others = [self._other(one) for one in wanted]
+        return any(other is not None and other._pipeline == self._pipeline for other in others)

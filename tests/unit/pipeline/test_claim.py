@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from typing import Any
 
 import pytest
@@ -41,6 +42,16 @@ def test_it_is_free_again_when_the_first_has_stopped(sink: FakeSink) -> None:
     first.connect()
     first.close()
     ledgers("second", sink).connect()
+
+
+def test_a_pipeline_that_starts_again_waits_for_its_last_run_to_end(sink: FakeSink) -> None:
+    """A query that has ended is told before its connections are given back."""
+    first = ledgers("same", sink)
+    first.connect()
+    closing = threading.Timer(0.2, first.close)
+    closing.start()
+    ledgers("same", sink).connect()
+    closing.join()
 
 
 def test_who_is_gone_without_a_word_claims_nothing(sink: FakeSink) -> None:
