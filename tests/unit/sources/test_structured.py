@@ -354,7 +354,7 @@ def test_a_batch_that_is_replayed_has_the_same_ranges() -> None:
 def test_only_the_options_travel_to_the_executors() -> None:
     reader, _ = stream()
     travelled = pickle.loads(pickle.dumps(reader))
-    assert vars(travelled) == {"_options": reader._options}
+    assert vars(travelled) == {"_options": reader._options, "_notes": reader._notes}
     assert list(travelled.read(InputPartition(None))) == []
 
 
