@@ -56,7 +56,10 @@ def wait_for_executors(spark: SparkSession) -> None:
 
 
 class KillsOne(dk.PostgresSink):
-    """Kills an executor before the first try of each batch."""
+    """Kills an executor before the first try of each batch.
+
+    With ``inline_bytes_max=0``: rows that the driver may hold are computed before the sink is asked.
+    """
 
     tries: Counter[int]
     spark: SparkSession
@@ -87,7 +90,7 @@ def main(servers: str, dsn: str, topic: str, batch: str) -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     wait_for_executors(spark)
-    letters = KillsOne(dsn, "rejected")
+    letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
     letters.tries, letters.spark = Counter(), spark
     dk.Pipeline(
         "numbers",

@@ -31,7 +31,10 @@ QUERY = (
 
 
 class LosesBlocks(PostgresSink):
-    """Makes Spark lose every block that it keeps, right before this sink's rows are computed; once for each batch."""
+    """Makes Spark lose every block that it keeps, right before this sink's rows are computed; once for each batch.
+
+    With ``inline_bytes_max=0``: rows that the driver may hold are computed before the sink is asked.
+    """
 
     lost: Counter[int] | None = None
 
@@ -55,7 +58,7 @@ def places(world: World, table: str) -> list[tuple[Any, ...]]:
 
 
 def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(world: World) -> None:
-    letters = LosesBlocks(world.dsn, "rejected")
+    letters = LosesBlocks(world.dsn, "rejected", inline_bytes_max=0)
     world.pipeline(QUERY, dead_letters=letters, retry_ms_max=20_000).run()
     found = Counter(places(world, "records") + places(world, "rejected"))
     assert (len(found), set(found.values())) == (COUNT, {1})
@@ -66,7 +69,7 @@ def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(w
 
 def test_two_sinks_of_one_output_get_the_same_rows_when_blocks_are_lost_between_them(world: World) -> None:
     query = f"SELECT partition, offset, {CHANCE} AS chance FROM source"
-    sinks = [PostgresSink(world.dsn, "one"), LosesBlocks(world.dsn, "other")]
+    sinks = [PostgresSink(world.dsn, "one"), LosesBlocks(world.dsn, "other", inline_bytes_max=0)]
     world.pipeline(query, sinks=sinks, retry_ms_max=20_000).run()
     one, other = (
         world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2') for table in ("one", "other")
@@ -81,7 +84,7 @@ def test_two_sinks_of_a_stream_get_the_same_rows_when_blocks_are_lost_between_th
         return frame.select("partition", "offset", f.expr(CHANCE).alias("chance"))
 
     dsn = streams.world.dsn
-    sinks = [PostgresSink(dsn, "one"), LosesBlocks(dsn, "other")]
+    sinks = [PostgresSink(dsn, "one"), LosesBlocks(dsn, "other", inline_bytes_max=0)]
     streams.run(transform=with_chance, sinks=sinks, retry_ms_max=20_000)
     one, other = (
         streams.world.query(f'SELECT partition, "offset", chance FROM {table} ORDER BY 1, 2')
