@@ -103,6 +103,7 @@ class Ledgers:
             FencedError: a newer driver owns the pipeline.
             DirectKafkaError: what is wrong with transform, tables or stores.
         """
+        self.claim()
         self.connect()
         remarks = writer.check()
         reach("fence.before")
@@ -111,16 +112,23 @@ class Ledgers:
         writer.prepare()
         return remarks
 
+    def claim(self) -> None:
+        """Have the sinks and their stores for this run alone, until :meth:`close`.
+
+        Raises:
+            OptionError: another run in this process has one of them.
+        """
+        self._claim.take(one for binding in self._bindings for one in (binding.sink, binding.sink.store))
+
     def connect(self) -> None:
         """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.
 
         Raises:
             StoreUnavailableError, StoreAccessError: a store does not answer.
-            OptionError: two sinks write one table, or one is another pipeline's of this process.
+            OptionError: two sinks write one table.
         """
         if self._ledgers:
             return
-        self._claim.take(one for binding in self._bindings for one in (binding.sink, binding.sink.store))
         found: dict[str, _Ledger] = {}
         targets: dict[str, str] = {}
         for binding in self._bindings:
@@ -149,7 +157,9 @@ class Ledgers:
 
         Raises:
             FencedError: a newer driver owns the pipeline.
+            OptionError: another run in this process has one of the sinks.
         """
+        self.claim()
         first, *others = self._ledgers
         if first.generation is None:
             first.generation = self._fence_first(first.store, [ledger.store for ledger in others])
