@@ -269,9 +269,8 @@ class Store(Protocol):
 class Sink(Protocol):
     """Rows of one output into one table (topic, directory) of one store.
 
-    A sink may have four attributes more: ``target`` (str), what it writes into, server and database included, the same
-    however it is spelt (by default, the store's identity and the name); ``writers_max`` (int), how many tasks may write
-    at a time;
+    A sink may have four attributes more: ``target`` (str), its table with server and database, however it is spelt (by
+    default the store's identity and the name); ``writers_max`` (int), how many tasks may write at a time;
     ``inline_bytes_max`` (int), up to how many bytes of Arrow data of a batch its writers hold, so that the driver may
     run one on all rows of a small batch; ``takes_two_batches`` (bool), whether :meth:`task_writer` may be called for a
     batch before :meth:`apply` has returned for the one before, in another thread.
