@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 _ROOT = Path(__file__).parent.parent
+#: For every Spark that tests start, also in processes of their own: the compiler that starts quickest and the
+#: collector without threads take half of the JVM's time away. Nothing here runs long enough to earn it back.
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTIONS} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
 

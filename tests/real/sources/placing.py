@@ -1,7 +1,7 @@
-"""A program with two executors: on which of them is each partition read? Prints one line of JSON for each strategy.
+"""A program with an executor on each of two hosts: where is each partition read? One line of JSON for each strategy.
 
-Run by test_placing.py, since a process has one SparkContext. Arguments: the brokers' addresses and a topic of four
-partitions.
+Run by test_placing.py, since a process has one SparkContext. Arguments: the brokers' addresses, a topic of four
+partitions, Spark's master, and the host that the brokers are not on.
 """
 
 from __future__ import annotations
@@ -21,19 +21,24 @@ PARTITIONS = range(4)
 RUNS = 3
 
 
-def executor_of(records: Iterator[dk.ConsumerRecord]) -> Iterator[tuple[int, str]]:
-    """The partition, and the executor that reads it: each has a folder of its own, named by its number."""
-    yield next(records).partition, Path.cwd().name
+def host() -> str:
+    """The host of this executor: it works in a folder of its worker's, which has the host's name."""
+    return Path.cwd().parts[-3]
 
 
-def main(servers: str, topic: str) -> None:
-    conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("placing")
+def host_of(records: Iterator[dk.ConsumerRecord]) -> Iterator[tuple[int, str]]:
+    """The partition, and where it is read."""
+    yield next(records).partition, host()
+
+
+def main(servers: str, topic: str, master: str, other_host: str) -> None:
+    conf = SparkConf().setMaster(master).setAppName("placing").set("spark.executor.memory", "512m")
     # A task waits for the executor that it prefers.
     conf.set("spark.locality.wait", "20s").set("spark.ui.enabled", "false").set("spark.driver.host", HOST)
     sc = SparkContext(conf=conf)
     sc.setLogLevel("ERROR")
     # Both executors are there once each has run a task.
-    while len(set(sc.parallelize(range(8), 8).map(lambda _: Path.cwd().name).collect())) < 2:
+    while len(set(sc.parallelize(range(8), 8).map(lambda _: host()).collect())) < 2:
         pass
     ranges = [dk.OffsetRange(topic, partition, 0, 10) for partition in PARTITIONS]
     warned: list[str] = []
@@ -43,7 +48,8 @@ def main(servers: str, topic: str) -> None:
     for name, strategy in {
         "consistent": dk.PreferConsistent(),
         "brokers": dk.PreferBrokers(),
-        "fixed": dk.PreferFixed({dk.TopicPartition(topic, 0): HOST}),
+        "fixed": dk.PreferFixed({dk.TopicPartition(topic, partition): other_host for partition in PARTITIONS}),
+        "fixed in part": dk.PreferFixed({dk.TopicPartition(topic, 0): other_host, dk.TopicPartition(topic, 1): HOST}),
         "nowhere": dk.PreferFixed({dk.TopicPartition(topic, 0): "no-such-host"}),
     }.items():
         warned.clear()
@@ -52,7 +58,7 @@ def main(servers: str, topic: str) -> None:
             # Another order each time: what counts is the partition.
             given = ranges[number:] + ranges[:number]
             rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, given, strategy)
-            runs.append(dict(rdd.mapPartitions(executor_of).collect()))
+            runs.append(dict(rdd.mapPartitions(host_of).collect()))
         print(json.dumps({"strategy": name, "runs": runs, "warned": warned}), flush=True)
     sc.stop()
 
