@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 import uuid
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -117,6 +117,16 @@ class World:
         found = read_committed(self.servers, self.topic)
         assert sorted(value_of(one)["number"] for one in found) == list(range(count))
 
+    def check_batches_are_whole(self) -> None:
+        """Of a batch a reader sees now all records, in all partitions, or none; also while a dead driver's is open.
+
+        The markers of a transaction that has ended come one partition after the other, and are waited for.
+        """
+        still_open(self.servers, self.prefix)
+        found = read_committed(self.servers, self.topic)
+        sizes = Counter((value_of(one)["batch"], value_of(one)["attempt"]) for one in found)
+        assert set(sizes.values()) <= {BATCH}
+
     def check(self, count: int = COUNT) -> list[Record]:
         """The rule of this module; the committed records."""
         assert still_open(self.servers, self.prefix) == []
@@ -150,6 +160,7 @@ def test_drivers_killed_at_one_step_after_the_other_lose_and_double_nothing(worl
         passes = 1 if STEPS[point] == 1 else 2
         with running(world.driver(f"{point}@{passes}=kill", count=count)) as driver:
             assert driver.wait() == -signal.SIGKILL, f"{point}: {driver.messages()}"
+        world.check_batches_are_whole()
     with running(world.driver(count=count)) as driver:
         assert driver.wait() == 0, driver.messages()
     world.check(count)
@@ -161,6 +172,7 @@ def test_drivers_killed_at_one_step_after_the_other_lose_and_double_nothing(worl
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(world: World, point: str, staged: bool) -> None:
     with running(world.driver(f"{point}@{STEPS[point]}=kill", staged=staged)) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
+    world.check_batches_are_whole()
     left = len(world.reader.seen)
     assert left < COUNT, "the kill came after the end, so it proved nothing"
     with running(world.driver(staged=staged)) as driver:
