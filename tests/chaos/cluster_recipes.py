@@ -1,8 +1,9 @@
 """The delivery recipes on two executors that are processes of their own, one recipe after the other on one context.
 
-Run by ``test_delivery_on_a_cluster.py``, since a process has one SparkContext. Argument: a JSON object with addresses
-of brokers, a connection string, a folder, and a topic by recipe. A line of JSON tells how each recipe ended. Each has
-its rows in the table ``output``, and every attempt of a task in ``attempts``, so that a test sees what happened.
+Run by ``test_delivery_on_a_cluster.py``, since a process has one SparkContext. Argument: a JSON object with Spark's
+master, the brokers' addresses, a connection string, a folder, and a topic by recipe. A line of JSON tells how each
+recipe ended. Each has its rows in the table ``output`` or ``doubled``, and every attempt of a task in ``attempts``, so
+that a test sees what happened.
 """
 
 from __future__ import annotations
@@ -309,13 +310,14 @@ def recipes(sc: SparkContext) -> dict[str, Callable[[Job], list[str]]]:
     }
 
 
-def main(kafka: str, dsn: str, folder: str, topics: dict[str, str]) -> None:
-    conf = SparkConf().setMaster("local-cluster[2,1,1024]").setAppName("recipes").set("spark.ui.enabled", "false")
+def main(master: str, kafka: str, dsn: str, folder: str, topics: dict[str, str]) -> None:
+    conf = SparkConf().setMaster(master).setAppName("recipes").set("spark.ui.enabled", "false")
+    conf.set("spark.executor.memory", "512m")
     conf.set("spark.driver.bindAddress", HOST).set("spark.driver.host", HOST)
     conf.set("spark.streaming.kafka.maxRatePerPartition", "1000")
     # A copy of a task that takes much longer than the others, while it still runs.
     conf.set("spark.speculation", "true").set("spark.speculation.quantile", "0.5")
-    conf.set("spark.speculation.minTaskRuntime", "1s")
+    conf.set("spark.speculation.multiplier", "1.5").set("spark.speculation.minTaskRuntime", "1s")
     # The executor that a recipe has ended is nobody's mistake: its place is taken by another one.
     conf.set("spark.deploy.maxExecutorRetries", "-1")
     sc = SparkContext(conf=conf)

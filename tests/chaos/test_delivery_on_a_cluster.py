@@ -4,7 +4,6 @@ a failure followed by a restart in the same process, from a group, a checkpoint 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import uuid
@@ -18,10 +17,10 @@ import psycopg
 import pytest
 from tests.chaos.cluster_recipes import PARTITIONS, RECORDS
 from tests.real.kafka.logs import produce
+from tests.standalone import HOSTS, environment_of, standalone_cluster
 from tests.topics import make_topic
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
-from directkafka.testing.java import use_java
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -38,6 +37,8 @@ RECIPES = (
     "transaction-shuffle",
     "at-most-once",
 )
+#: Spark runs no copy of a task on the host of the first one, and in local-cluster there is one host.
+NEED_TWO_HOSTS = ("speculation",)
 ALL = {(partition, offset) for partition in range(PARTITIONS) for offset in range(RECORDS)}
 
 
@@ -93,19 +94,25 @@ def cluster(
         topics[recipe] = make_topic(kafka_broker.bootstrap_servers, f"{recipe}-{name}", PARTITIONS)
         for partition in range(PARTITIONS):
             produce(kafka_broker.bootstrap_servers, topics[recipe], [b"value"] * RECORDS, partition=partition)
-    given = {"kafka": kafka_broker.bootstrap_servers, "dsn": dsn, "folder": str(folder), "topics": topics}
-    environment = {
-        **os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()), "PYTHONPATH": str(ROOT),
-        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_WORKER_DIR": str(folder / "work"),
-    }  # fmt: skip
+    given = {"kafka": kafka_broker.bootstrap_servers, "dsn": dsn, "folder": str(folder)}
+    own = {recipe: topics.pop(recipe) for recipe in NEED_TWO_HOSTS}
+    lives = lives_of(given | {"master": "local-cluster[2,1,1024]", "topics": topics}, folder)
+    with standalone_cluster(folder, PYTHONPATH=str(ROOT)) as master:
+        lives |= lives_of(given | {"master": master, "topics": own}, folder)
+    yield Cluster(dsn, lives)
+    postgres.drop_database(name)
+
+
+def lives_of(given: dict[str, Any], folder: Path) -> dict[str, list[str]]:
+    """Run the program; how each recipe's lives ended."""
+    environment = environment_of(HOSTS[0]) | {"PYTHONPATH": str(ROOT), "SPARK_WORKER_DIR": str(folder / "work")}
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "tests.chaos.cluster_recipes", json.dumps(given)],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False,
     )  # fmt: skip
     answers = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert len(answers) == len(RECIPES), done.stdout[-2000:] + done.stderr[-6000:]
-    yield Cluster(dsn, {one["recipe"]: one["lives"] for one in answers})
-    postgres.drop_database(name)
+    assert len(answers) == len(given["topics"]), done.stdout[-2000:] + done.stderr[-6000:]
+    return {one["recipe"]: one["lives"] for one in answers}
 
 
 def test_at_most_once_an_executor_that_is_lost_loses_records_and_doubles_none(cluster: Cluster) -> None:

@@ -3,79 +3,36 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from tests.real.kafka.logs import produce, until
-
-from directkafka.testing.java import use_java
-from directkafka.testing.ports import ReservedPort
+from tests.real.kafka.logs import produce
+from tests.standalone import HOSTS, environment_of, standalone_cluster
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 PROGRAM = Path(__file__).with_name("placing.py")
-SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-BROKERS, OTHER = "127.0.0.1", "127.0.0.2"
+BROKERS, OTHER = HOSTS
 TIMEOUT_S = 400
 
 
 @pytest.fixture
-def environment() -> dict[str, str]:
-    return {
-        **os.environ, "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
-        "SPARK_LOCAL_IP": BROKERS, "SPARK_LOCAL_HOSTNAME": BROKERS,
-    }  # fmt: skip
-
-
-@pytest.fixture
-def master(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
-    """A standalone master with a worker on each host; a worker's folder has its host's name."""
-    with ExitStack() as running:
-        port = running.enter_context(ReservedPort()).number
-        address = f"spark://{BROKERS}:{port}"
-        log = tmp_path / "master.log"
-        arguments = ["Master", "--host", BROKERS, "--port", str(port), "--webui-port", "0"]
-        running.enter_context(daemon(arguments, log, environment))
-        until(lambda: "I have been elected leader" in log.read_text(), "the master does not start")
-        for host in (BROKERS, OTHER):
-            log = tmp_path / f"worker-{host}.log"
-            sizes = ["--cores", "1", "--memory", "1g", "--webui-port", "0", "--work-dir", str(tmp_path / host)]
-            # The host of --host is what the worker binds to, and what its executors are known by.
-            own = environment | {"SPARK_LOCAL_IP": host, "SPARK_LOCAL_HOSTNAME": host}
-            running.enter_context(daemon(["Worker", "--host", host, *sizes, address], log, own))
-            until(lambda log=log: "Successfully registered" in log.read_text(), "a worker does not start")
+def master(tmp_path: Path) -> Iterator[str]:
+    with standalone_cluster(tmp_path) as address:
         yield address
 
 
-@contextmanager
-def daemon(arguments: list[str], log: Path, environment: dict[str, str]) -> Iterator[None]:
-    kind, *others = arguments
-    with log.open("w") as out:
-        process = subprocess.Popen(
-            [str(SPARK_CLASS), f"org.apache.spark.deploy.{kind.lower()}.{kind}", *others],
-            env=environment, stdout=out, stderr=out,
-        )  # fmt: skip
-    try:
-        yield
-    finally:
-        process.kill()
-        process.wait()
-
-
 def test_each_partition_is_read_where_its_strategy_wants_it(
-    servers: str, create_topic: Callable[..., str], master: str, environment: dict[str, str]
+    servers: str, create_topic: Callable[..., str], master: str
 ) -> None:
     topic = create_topic(4)
     for partition in range(4):
         produce(servers, topic, [b"x"] * 10, partition=partition)
-    found = placed(servers, topic, master, environment)
+    found = placed(servers, topic, master)
     for name in ("consistent", "brokers", "fixed", "fixed in part"):
         first, *others = found[name]["runs"]
         assert all(one == first for one in others), f"{name}: a partition stays where it is"
@@ -93,10 +50,10 @@ def test_each_partition_is_read_where_its_strategy_wants_it(
     assert len(found["nowhere"]["warned"]) == 3
 
 
-def placed(servers: str, topic: str, master: str, environment: dict[str, str]) -> dict[str, Any]:
+def placed(servers: str, topic: str, master: str) -> dict[str, Any]:
     done = subprocess.run(  # noqa: PLW1510 - what went wrong is shown below
         [sys.executable, str(PROGRAM), servers, topic, master, OTHER],
-        env=environment, capture_output=True, text=True, timeout=TIMEOUT_S,
+        env=environment_of(BROKERS), capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-6000:]
     return {one["strategy"]: one for one in map(json.loads, done.stdout.splitlines())}
