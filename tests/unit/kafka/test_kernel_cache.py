@@ -189,7 +189,10 @@ def test_eight_processes_that_start_at_once_with_an_empty_cache_do_not_disturb_e
 
 
 @pytest.mark.parametrize("suffix", ["nbi", "nbc"])
-@pytest.mark.parametrize("content", [b"", b"\x80\x05garbage", None])
+@pytest.mark.parametrize(
+    "content",
+    [b"\x80\x05garbage", pytest.param(b"", marks=pytest.mark.slow), pytest.param(None, marks=pytest.mark.slow)],
+)
 def test_an_entry_that_is_damaged_is_compiled_anew_and_replaced(
     install: Install, suffix: str, content: bytes | None
 ) -> None:
