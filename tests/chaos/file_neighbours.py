@@ -47,13 +47,13 @@ def connect(kind: Kind, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Any
             time.sleep(random.uniform(0.005, 0.05))
 
 
-def open_sink(kind: Kind, path: Path, table: str) -> EmbeddedSink:
+def open_sink(kind: Kind, path: Path, table: str, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> EmbeddedSink:
     # Here, since a program that is no driver starts in a fraction of the time without them.
     from directkafka.sinks.duckdb import DuckDBSink
     from directkafka.sinks.sqlite import SQLiteSink
 
     make = SQLiteSink if kind == "sqlite" else DuckDBSink
-    return make(path, table, lock_timeout_s=LOCK_TIMEOUT_S)
+    return make(path, table, lock_timeout_s=lock_timeout_s)
 
 
 def commit(kind: Kind, path: Path, table: str, batches: int) -> None:

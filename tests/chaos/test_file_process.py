@@ -103,6 +103,31 @@ def test_a_driver_that_says_nothing_loses_its_transaction_and_is_told(kind: Kind
     silent.close()
 
 
+class Unreadable:
+    """A source that the other process cannot make again."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, ("no number",)
+
+
+def test_rows_that_cannot_be_read_over_there_are_told(tmp_path: Path) -> None:
+    file = DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0)
+    with closing(file.connect()) as connection:
+        with pytest.raises(DatabaseSaidError, match="invalid literal for int"):
+            connection.fill(("flights",), Unreadable())
+        assert connection.rows("SELECT 1") == [(1,)]
+
+
+def test_a_program_s_own_duckdb_connection_is_named_as_its_own(tmp_path: Path) -> None:
+    sink = open_sink("duckdb", tmp_path / "air", "flights", lock_timeout_s=0.1)
+    with (
+        closing(connect("duckdb", tmp_path / "air")),
+        pytest.raises(StoreUnavailableError, match=rf"process {os.getpid()} \(\w+\), this one"),
+    ):
+        sink.store.fence("flights")
+    Job(sink.store).start().run((sink, [[(1, 1)]]))
+
+
 def test_signals_for_the_whole_group_are_the_driver_s_to_answer(tmp_path: Path) -> None:
     sink = open_sink("sqlite", tmp_path / "air", "flights")
     job = Job(sink.store).start()

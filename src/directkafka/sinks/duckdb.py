@@ -14,7 +14,7 @@ __all__ = ["DuckDBSink"]
 
 
 class DuckDBSink(EmbeddedSink):
-    """Rows into one table of a DuckDB file, exactly once. Only the driver opens the file, for a moment at each commit.
+    """Rows into one table of a DuckDB file, exactly once. The driver has it open for a moment at each commit.
 
     Args:
         path: the file; made when it does not exist.

@@ -16,7 +16,7 @@ __all__ = ["SQLiteSink"]
 
 
 class SQLiteSink(EmbeddedSink):
-    """Rows into one table of a SQLite file, exactly once. Only the driver opens the file, for a moment at each commit.
+    """Rows into one table of a SQLite file, exactly once. The driver has it open for a moment at each commit.
 
     Args:
         path: the file; made when it does not exist.

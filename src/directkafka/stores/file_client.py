@@ -69,6 +69,8 @@ class _FileProcess:
 
     def forget(self) -> None:
         """In a forked child: the process belongs to the parent. A lock may be held by a thread that is not here."""
+        if self._control is not None:
+            self._control.close()
         if self._process is not None:
             # Its __del__ would warn that it is running.
             self._process.returncode = 0

@@ -40,7 +40,7 @@ def _describe(process: int) -> str:
     with suppress(OSError):
         # Its arguments may hold secrets; the program's name does not.
         command = Path(f"/proc/{process}/comm").read_text().strip()
-    described = f"process {process}" + f" ({command})" * bool(command)
+    described = f"process {process}" + f" ({command})" * bool(command) + ", this one" * (process == os.getpid())
     with suppress(OSError, ValueError):
         if FILE_PROCESS.encode() in Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0"):
             parent = int(re.findall(r"^PPid:\s*(\d+)", Path(f"/proc/{process}/status").read_text(), re.MULTILINE)[0])

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 import select
 import signal
 import socket
@@ -35,7 +36,6 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from types import ModuleType
 from typing import Final
 
 from directkafka.errors import DirectKafkaError
@@ -105,20 +105,23 @@ def _serve(channel: Connection) -> None:
     with channel, suppress(EOFError, OSError):  # the driver has let go of it, or stands still within a request
         opening: Opening = channel.recv()
         _bound(channel, opening.silence_s_max)
-        database = importlib.import_module(_MODULES[opening.kind])
         try:
-            file: FileConnection = database.opened(
-                opening.path, lock_timeout_s=opening.lock_timeout_s, durable=opening.durable
-            )
+            file = _opened(opening)
         except Exception as error:  # noqa: BLE001 - it is told
-            channel.send((False, _told(error, database)))
+            channel.send((False, _told(error, opening.kind)))
             return
         try:
             channel.send((True, None))
-            _answer_all(channel, file, database, opening)
+            _answer_all(channel, file, opening)
         finally:
             with suppress(Exception):
                 file.close()
+
+
+def _opened(opening: Opening) -> FileConnection:
+    database = importlib.import_module(_MODULES[opening.kind])
+    file: FileConnection = database.opened(opening.path, lock_timeout_s=opening.lock_timeout_s, durable=opening.durable)
+    return file
 
 
 def _bound(channel: Connection, seconds: float) -> None:
@@ -129,7 +132,7 @@ def _bound(channel: Connection, seconds: float) -> None:
         copy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
 
 
-def _answer_all(channel: Connection, file: FileConnection, database: ModuleType, opening: Opening) -> None:
+def _answer_all(channel: Connection, file: FileConnection, opening: Opening) -> None:
     """Request by request, until the driver closes the file or says nothing for too long."""
     name = ""
     while name != "close":
@@ -137,11 +140,12 @@ def _answer_all(channel: Connection, file: FileConnection, database: ModuleType,
             file.close()
             _tell_silence(channel, opening)
             return
-        name, arguments, keywords = channel.recv()
+        request = channel.recv_bytes()
         try:
+            name, arguments, keywords = pickle.loads(request)
             answer = (True, getattr(file, name)(*arguments, **keywords))
         except Exception as error:  # noqa: BLE001 - it is told
-            answer = (False, _told(error, database))
+            answer = (False, _told(error, opening.kind))
         channel.send(answer)
 
 
@@ -156,11 +160,13 @@ def _tell_silence(channel: Connection, opening: Opening) -> None:
     channel.send((True, None) if name == "close" else (False, DatabaseSaidError("unavailable", said)))
 
 
-def _told(error: Exception, database: ModuleType) -> Exception:
+def _told(error: Exception, kind: str) -> Exception:
     """An error that can be pickled, and be read where the database's library is not imported."""
     if isinstance(error, DirectKafkaError):
         return error
-    known: DatabaseSaidError | None = database.said(error)
+    # Without its module there is no error of the database's.
+    database = sys.modules.get(_MODULES[kind])
+    known: DatabaseSaidError | None = database.said(error) if database is not None else None
     return known or DatabaseSaidError("request", " ".join(str(error).split()), type(error).__name__)
 
 
