@@ -1,7 +1,8 @@
 """What the counter-examples share: a query over a topic, and a crash at a chosen moment.
 
-Environment: ``KAFKA`` (brokers), ``TOPIC`` (input), ``FOLDER`` (checkpoint and files), and ``CRASH=yes`` for the run
-that is to die. Each example is started twice: once with it, once without.
+Environment: ``KAFKA`` (brokers), ``TOPIC`` (input), ``FOLDER`` (checkpoint and files), and ``CRASH=kill`` for the run
+that is to die, or ``CRASH=raise`` for one whose task, or function on the driver, is to fail at that moment. Each
+example is started twice: once with it, once without.
 """
 
 from __future__ import annotations
@@ -47,10 +48,13 @@ def run(query: DataStreamWriter) -> None:
 
 
 def crash_if_asked(batch_id: int) -> None:
-    """Here and now, the whole application is gone: the driver, and the process that runs this line.
+    """Here and now, the whole application is gone: the driver, and the process that runs this line. Or this line fails.
 
     Batch 0 has no records; it only says where the query starts.
     """
-    if batch_id > 0 and os.environ.get("CRASH") == "yes":
+    how = os.environ.get("CRASH") if batch_id > 0 else None
+    if how == "raise":
+        raise RuntimeError("a failure at the worst moment")
+    if how == "kill":
         for process in (int(os.environ["DRIVER_PID"]), os.getpid()):
             os.kill(process, signal.SIGKILL)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from directkafka.offsets import PartitionProgress, TopicPartition
 
@@ -61,12 +61,14 @@ class ClusterView:
         taken_at_ms: when, in milliseconds since 1970.
         deleted: partitions that the reader knows and whose topic no broker knows any more, by its id; asked where
             losses are accepted.
+        too_young: where the first record is that is not to be read yet, by partition that has one.
     """
 
     cluster_id: str
     partitions: Mapping[TopicPartition, PartitionView]
     taken_at_ms: int
     deleted: frozenset[TopicPartition] = frozenset()
+    too_young: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def earliest(self) -> dict[TopicPartition, int]:
         """First readable offset by partition."""
@@ -75,6 +77,10 @@ class ClusterView:
     def latest(self) -> dict[TopicPartition, int]:
         """One past the last readable offset, by partition."""
         return {topic_partition: seen.latest for topic_partition, seen in self.partitions.items()}
+
+    def readable(self) -> dict[TopicPartition, int]:
+        """One past the last offset that is to be read now, by partition."""
+        return {one: min(seen.latest, self.too_young.get(one, seen.latest)) for one, seen in self.partitions.items()}
 
     def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterView:
         """The same view, which also says where leader epochs that a reader knows have ended."""

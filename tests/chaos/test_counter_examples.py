@@ -34,15 +34,15 @@ COUNT = 20
 
 
 class Example:
-    """A file of the folder, run twice: the first run is killed."""
+    """A file of the folder, run twice: the first run is killed, or fails."""
 
     def __init__(self, file: str, folder: Path, **world: str) -> None:
         self.file = file
         self.folder = folder
         self.world = {**os.environ, "JAVA_HOME": str(use_java()), "FOLDER": str(folder), **world}
 
-    def run_and_crash_and_run(self) -> None:
-        assert self._run(CRASH="yes") == -signal.SIGKILL, self._said()
+    def run_and_crash_and_run(self, how: str = "kill") -> None:
+        assert self._run(CRASH=how) == {"kill": -signal.SIGKILL, "raise": 1}[how], self._said()
         assert self._run() == 0, self._said()
 
     def _run(self, **world: str) -> int:
@@ -126,20 +126,33 @@ def times(first: int, second: int) -> Counter[int]:
     return Counter({number: (first, second)[number % PARTITIONS] for number in range(COUNT)})
 
 
+#: The driver is killed in the middle of a task, or the task raises: what is committed by then is the same.
+CRASHES = pytest.mark.parametrize("how", ["kill", "raise"])
+
+
+@CRASHES
 def test_a_transaction_for_each_task_doubles_what_the_first_task_had_committed(
-    world: dict[str, str], tmp_path: Path
+    world: dict[str, str], tmp_path: Path, how: str
 ) -> None:
-    Example("transaction_per_task.py", tmp_path, **world).run_and_crash_and_run()
+    Example("transaction_per_task.py", tmp_path, **world).run_and_crash_and_run(how)
     assert written(world) == times(2, 1)
 
 
+@CRASHES
 @pytest.mark.parametrize(("order", "first"), [("commit-first", 2), ("note-first", 0)])
 def test_a_store_of_commits_beside_kafka_doubles_or_loses(
-    order: str, first: int, world: dict[str, str], tmp_path: Path
+    order: str, first: int, world: dict[str, str], tmp_path: Path, how: str
 ) -> None:
-    Example("store_of_commits.py", tmp_path, ORDER=order, **world).run_and_crash_and_run()
+    Example("store_of_commits.py", tmp_path, ORDER=order, **world).run_and_crash_and_run(how)
     # A counter with zeros equals one without.
     assert written(world) == times(first, 1)
+
+
+def test_a_consumer_that_commits_by_itself_loses_what_was_fetched_and_not_written(
+    world: dict[str, str], tmp_path: Path
+) -> None:
+    Example("auto_commit.py", tmp_path, **world).run_and_crash_and_run()
+    assert written(world) == times(0, 0)
 
 
 def rows(dsn: str) -> Counter[int]:

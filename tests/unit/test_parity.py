@@ -21,7 +21,7 @@ PEER = json.loads(Path(__file__).with_name("spark_connector.json").read_text())
 SUITES: dict[str, list[str]] = PEER["suites"]
 
 #: Options that Spark's source does not have.
-OURS = {"maxOffsetsPerTriggerByTopic", "commitToGroup", "columns"}
+OURS = {"maxOffsetsPerTriggerByTopic", "commitToGroup", "minRecordAge", "columns"}
 
 #: The peer's options: the table of its source provider.
 _NAMES = """

@@ -141,6 +141,14 @@ class SourceOptions:
         doc="Longest wait for minOffsetsPerTrigger; a number alone is milliseconds.",
         scope="streaming",
     )
+    min_record_age_ms: int = option(
+        0,
+        name="minRecordAge",
+        kind="duration",
+        doc="Read a record only once it is so old, by its timestamp: a batch ends before the first record of a "
+        "partition that is younger. 0: at once. A number alone is milliseconds.",
+        scope="streaming",
+    )
     commit_to_group: str | None = option(
         None,
         name="commitToGroup",

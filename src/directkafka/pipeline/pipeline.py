@@ -28,6 +28,7 @@ from directkafka.pipeline.structured import BatchFunction, trigger_arguments
 from directkafka.pipeline.structured_engine import StructuredEngine
 from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
 from directkafka.planning.plan import PlanPolicy
+from directkafka.planning.trigger_forms import GivenTrigger
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import Sink
 
@@ -48,7 +49,9 @@ class Pipeline:
         transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
         dead_letters: where records go that the transform rejects, see :mod:`directkafka.pipeline.dead_letters`.
-        trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``.
+        trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``; under
+            the direct engine also a function of a :class:`Moment` (now, start and end of the last batch, backlog),
+            which says how many milliseconds to wait, and is asked again after them; 0 is now.
         engine: ``"direct"``: the ledger is the checkpoint. ``"structured"``: a query of Structured Streaming with a
             checkpoint beside the ledger, for windows, deduplication and other state across batches.
         checkpoint: the structured engine's folder, of this pipeline alone; the direct engine has none.
@@ -70,7 +73,7 @@ class Pipeline:
         transform: str | Callable[[DataFrame], Any] | FunctionReference,
         sinks: Sinks,
         dead_letters: Sink | None = None,
-        trigger: str | Mapping[str, Any] = "1s",
+        trigger: GivenTrigger = "1s",
         engine: str = "direct",
         checkpoint: str | None = None,
         output_mode: str = "append",
@@ -370,7 +373,7 @@ class Pipeline:
             self._failure = error
 
 
-def _check_engine(engine: str, checkpoint: str | None, trigger: str | Mapping[str, Any]) -> None:
+def _check_engine(engine: str, checkpoint: str | None, trigger: GivenTrigger) -> None:
     if engine not in _ENGINES:
         raise OptionError(option="engine", reason=f"expected {' or '.join(map(repr, _ENGINES))}, found {engine!r}")
     if engine == "direct" and checkpoint is not None:

@@ -44,7 +44,7 @@ from directkafka.pipeline.recover import progress_of_newcomer
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
 from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
-from directkafka.planning.trigger import AvailableNow, Backlog, Moment, Trigger, wait_ms
+from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sources.second_look import believed
 from directkafka.stores.base import BatchName, LedgerEntry
@@ -376,8 +376,8 @@ class DirectEngine:
         )
 
     def _backlog(self) -> int | None:
-        """Offsets that are waiting, for the one trigger that asks."""
-        if not isinstance(self._trigger, Backlog):
+        """Offsets that are waiting, for triggers that ask."""
+        if not asks_backlog(self._trigger):
             return None
         ends = self._ledgers.entry.ends()
         seen = self._cluster.view().partitions

@@ -16,18 +16,16 @@ from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, Validatio
 
 from directkafka.errors import OptionError
 from directkafka.options import SourceOptions
-from directkafka.options.durations import duration_ms
 from directkafka.options.mistakes import Mistakes
-from directkafka.options.spec import LONG_MAX, shown
+from directkafka.options.spec import shown
 from directkafka.pipeline.file_mistakes import option_errors
 from directkafka.pipeline.sink_sections import AnySinkSection, Section
 from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
-from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval, Trigger
+from directkafka.planning.trigger import Trigger
+from directkafka.planning.trigger_forms import parse_duration_ms, parse_trigger
 from directkafka.stores.base import Sink
 
 __all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
-
-_TRIGGER_FORMS = 'expected "1s", "available-now", { delay = "1s" } or { records = 100000, at_most = "5s" }'
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
@@ -201,48 +199,6 @@ def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:
     if isinstance(section, dict) and all(isinstance(one, str | int) for one in section.values()):
         with mistakes.kept():
             SourceOptions.parse({name: _text(value) for name, value in section.items()}, streaming=True, where=where)
-
-
-def parse_trigger(trigger: str | Mapping[str, Any], *, where: str = "") -> Trigger:
-    """``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}`` as a value.
-
-    Raises:
-        OptionError: anything else.
-    """
-    if trigger == "available-now":
-        return AvailableNow()
-    if isinstance(trigger, str):
-        return Interval(parse_duration_ms(trigger, option="trigger", where=where))
-    if not isinstance(trigger, Mapping):
-        raise OptionError(option="trigger", where=where, reason=f"{_TRIGGER_FORMS}, found {shown(trigger)}")
-    if set(trigger) == {"delay"}:
-        return Delay(parse_duration_ms(trigger["delay"], option="trigger.delay", where=where))
-    if set(trigger) == {"records", "at_most"}:
-        records = trigger["records"]
-        if not isinstance(records, int) or isinstance(records, bool) or not 1 <= records <= LONG_MAX:
-            raise OptionError(
-                option="trigger.records", where=where, reason=f"expected a whole number above 0, found {shown(records)}"
-            )
-        return Backlog(records, parse_duration_ms(trigger["at_most"], option="trigger.at_most", where=where))
-    raise OptionError(
-        option="trigger",
-        where=where,
-        reason=f"{_TRIGGER_FORMS}, found the keys {', '.join(sorted(map(str, trigger))) or 'none'}",
-    )
-
-
-def parse_duration_ms(text: object, *, option: str, where: str = "") -> int:
-    """A duration such as ``500ms``, ``1s``, ``5 min`` or ``2h`` in milliseconds.
-
-    Raises:
-        OptionError: anything else.
-    """
-    found = duration_ms(text) if isinstance(text, str) else None
-    if found is None:
-        raise OptionError(
-            option=option, where=where, reason=f'expected a duration such as "500ms", "1s" or "5m", found {shown(text)}'
-        )
-    return found
 
 
 def _text(value: str | int | bool) -> str:

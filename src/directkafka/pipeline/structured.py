@@ -24,6 +24,7 @@ from directkafka.pipeline.structured_run import QueryRun
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
 from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
 from directkafka.planning.trigger import AvailableNow, Interval
+from directkafka.planning.trigger_forms import GivenTrigger
 
 __all__ = ["BatchFunction", "cause_of", "foreach_batch", "start_query", "trigger_arguments", "write_stream"]
 
@@ -249,7 +250,7 @@ def write_stream(
 
 
 def start_query(
-    frame: DataFrame, function: BatchFunction, *, trigger: str | Mapping[str, Any], output_mode: str
+    frame: DataFrame, function: BatchFunction, *, trigger: GivenTrigger, output_mode: str
 ) -> StreamingQuery:
     """Start the query; the stores' connections are given back when it ends.
 
@@ -279,7 +280,7 @@ def _close_at_end(query: StreamingQuery, function: BatchFunction) -> None:
     function.close()
 
 
-def trigger_arguments(trigger: str | Mapping[str, Any]) -> dict[str, Any]:
+def trigger_arguments(trigger: GivenTrigger) -> dict[str, Any]:
     """A trigger of ours as arguments of Spark's ``trigger()``.
 
     Raises:

@@ -29,6 +29,7 @@ from directkafka.pipeline.structured import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
 from directkafka.pipeline.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.planning.trigger_forms import GivenTrigger
 from directkafka.sources.register import register
 from directkafka.sources.source_cluster import SourceCluster
 from directkafka.stores.base import LedgerEntry
@@ -77,7 +78,7 @@ class StructuredEngine:
         transform: Transform,
         bindings: Sequence[Binding],
         checkpoint: str,
-        trigger: str | Mapping[str, object],
+        trigger: GivenTrigger,
         output_mode: str,
         make_function: Callable[[Transform], BatchFunction],
         stop: threading.Event,

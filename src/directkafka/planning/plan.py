@@ -141,7 +141,7 @@ def plan(
         start = resume_at(previous.get(one), seen)
         if start is not None:
             starts[one] = start
-    latest = view.latest()
+    latest = view.readable()
     if sum(max(latest[one] - start, 0) for one, start in starts.items()) < policy.min_offsets:
         return None
     ends = limited_ends(starts, latest, policy.limits)

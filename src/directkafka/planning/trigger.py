@@ -1,11 +1,15 @@
-"""When the next batch starts: the four triggers as values, and the decision as a pure function."""
+"""When the next batch starts: triggers as values, and the decision as a pure function."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-__all__ = ["AvailableNow", "Backlog", "Delay", "Interval", "Moment", "Trigger", "wait_ms"]
+from directkafka.errors import OptionError
+
+__all__ = ["AvailableNow", "Backlog", "Custom", "Delay", "Interval", "Moment", "Trigger", "asks_backlog", "wait_ms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +39,14 @@ class Backlog:
     at_most_ms: int
 
 
-Trigger = Interval | AvailableNow | Delay | Backlog
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """A policy of the user's own: how many milliseconds to wait from a moment on; 0 or less is now."""
+
+    wait_ms: Callable[[Moment], float]
+
+
+Trigger = Interval | AvailableNow | Delay | Backlog | Custom
 
 #: How often a pipeline that has nothing to do looks for new offsets, in milliseconds.
 POLL_MS = 100
@@ -43,7 +54,7 @@ POLL_MS = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """What the decision is made from. Times are in milliseconds on one monotonic clock.
+    """What is known when it is decided whether a batch starts. Times are in milliseconds on one clock.
 
     Attributes:
         now_ms: the time of the decision.
@@ -83,4 +94,19 @@ def _due_ms(trigger: Trigger, moment: Moment, started_ms: int, ended_ms: int) ->
         case Backlog(records, at_most_ms):
             due = started_ms + at_most_ms - moment.now_ms
             return 0 if due <= 0 or (moment.backlog or 0) >= records else min(due, POLL_MS)
+        case Custom(policy):
+            return _checked(policy(moment))
     assert_never(trigger)
+
+
+def asks_backlog(trigger: Trigger) -> bool:
+    """Whether Kafka has to be asked how much is waiting before the trigger can decide."""
+    return isinstance(trigger, Backlog | Custom)
+
+
+def _checked(wait: object) -> int:
+    if isinstance(wait, bool) or not isinstance(wait, int | float) or not math.isfinite(wait):
+        raise OptionError(
+            option="trigger", reason=f"the function gave {wait!r:.100}, and not how many milliseconds to wait (0: now)"
+        )
+    return math.ceil(wait)

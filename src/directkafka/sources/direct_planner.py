@@ -42,6 +42,7 @@ from directkafka.sources.batch_outcomes import batch_ms, shown_time
 from directkafka.sources.batches import EVENTS_S, Batches
 from directkafka.sources.group_commits import GroupCommits
 from directkafka.sources.next_batch import next_batch
+from directkafka.sources.pace import Pace
 from directkafka.sources.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
 from directkafka.sources.second_look import believed
 from directkafka.sources.source_cluster import SourceCluster
@@ -87,6 +88,7 @@ class DirectPlanner:
         self._oldest_ms = 0
         self._hosts_missing: tuple[str, ...] = ()
         self._is_full = False
+        self._pace = Pace(plan.trigger)
         #: The state as it was pickled last, and how often it had changed by then.
         self._pickled: tuple[int, bytes] | None = None
         self._changes = 0
@@ -195,6 +197,7 @@ class DirectPlanner:
 
     def succeed(self, ms: int) -> None:
         """All outputs of a batch have succeeded."""
+        self._pace.ended(ms)
         self.batches.outcomes.succeed(ms)
 
     def observe(self, ms: int, times: BatchTimes) -> None:
@@ -307,7 +310,7 @@ class DirectPlanner:
             self._forget_rdds(min((ms - _ASKED_MS, *pending)))
         self.batches.plan(ms)
         self._changes += 1
-        if self._must_wait(ms, len(pending)):
+        if self._must_wait(ms, len(pending)) or self._pace.is_early(ms, state.progress, view, pending):
             state.ranges[ms] = ()
             return view, ()
         view, batch = next_batch(self.plan, state, self.cluster(), view)
@@ -316,6 +319,7 @@ class DirectPlanner:
             # Records that came before a partition was noticed are left out where the reset says latest.
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
+        self._pace.planned(ms, batch.ranges)
         reach("stream.planned")
         return view, batch.ranges
 

@@ -27,6 +27,8 @@ from directkafka.options.consumer import (
 )
 from directkafka.options.rates import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
+from directkafka.planning.trigger import AvailableNow, Trigger
+from directkafka.planning.trigger_forms import GivenTrigger, parse_trigger
 from directkafka.sources.direct_planner import DirectPlanner, PlannerHandle
 from directkafka.sources.group_commits import CommitCallback, Queued
 from directkafka.sources.guarded_stream import GuardedStream
@@ -90,6 +92,7 @@ def create_direct_stream(
     message_handler: MessageHandler | None = None,
     arrow_handler: ArrowHandler | None = None,
     waiting_batches_max: int | None = None,
+    trigger: GivenTrigger | None = None,
 ) -> DirectStream:
     """A DStream of Kafka records whose batches are exact offset ranges.
 
@@ -106,6 +109,10 @@ def create_direct_stream(
         arrow_handler: makes items of each Arrow batch of records, in place of the other: no Python object for each.
         waiting_batches_max: when so many batches wait or run, the next one is empty and leaves its records to a later
             one. None: batches queue up, as in Spark.
+        trigger: which of Spark's batches have records; the others are empty, and leave them to a later one:
+            ``{"delay": "10s"}`` after the end of the last one that had some, ``{"records": 100000, "at_most": "1m"}``
+            once so many wait, ``"10s"`` from start to start, or a function of a :class:`Moment` that says how many
+            milliseconds to wait. None: each batch has what there is.
 
     Raises:
         OptionError: a setting that is wrong.
@@ -125,11 +132,7 @@ def create_direct_stream(
         check_type(
             per_partition_config, PerPartitionConfig, option="per_partition_config", wanted="a PerPartitionConfig"
         )
-    if waiting_batches_max is not None:
-        check_type(waiting_batches_max, int, option="waiting_batches_max", wanted="a number from 1")
-        if waiting_batches_max < 1:
-            reason = f"expected a number from 1, found {waiting_batches_max}"
-            raise OptionError(option="waiting_batches_max", reason=reason)
+    _check_waiting(waiting_batches_max)
     sc = ssc.sparkContext
     policy = read_policy(sc)
     plan = StreamPlan(
@@ -145,10 +148,27 @@ def create_direct_stream(
         interval_ms=ssc._jssc.ssc().graph().batchDuration().milliseconds(),
         waiting_batches_max=waiting_batches_max,
         program=Program.running(),
+        trigger=_read_trigger(trigger),
     )
     planner = DirectPlanner(plan, StreamState())
     planner.bind(ssc)
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), (planner,))
+
+
+def _check_waiting(waiting_batches_max: int | None) -> None:
+    if waiting_batches_max is None:
+        return
+    check_type(waiting_batches_max, int, option="waiting_batches_max", wanted="a number from 1")
+    if waiting_batches_max < 1:
+        reason = f"expected a number from 1, found {waiting_batches_max}"
+        raise OptionError(option="waiting_batches_max", reason=reason)
+
+
+def _read_trigger(trigger: GivenTrigger | None) -> Trigger | None:
+    read = None if trigger is None else parse_trigger(trigger)
+    if isinstance(read, AvailableNow):
+        raise OptionError(option="trigger", reason="a direct stream has no end; give an interval, a delay or a backlog")
+    return read
 
 
 def waiting_batches(planner: DirectPlanner) -> int:

@@ -85,8 +85,16 @@ class SourceCluster:
         view = self._metadata.view(selection.partitions, topics, known or {})
         if known and not self._options.fail_on_data_loss:
             view = replace(view, deleted=self._deleted(known, view))
+        if self._options.min_record_age_ms:
+            view = replace(view, too_young=self._too_young(view))
         self._view_before, self._last_view = self._last_view, view
         return self._last_view
+
+    def _too_young(self, view: ClusterView) -> dict[TopicPartition, int]:
+        """Where the first record is that is younger than the option says."""
+        oldest_ms = max(view.taken_at_ms - self._options.min_record_age_ms + 1, 0)
+        found = self._metadata.at_timestamp(dict.fromkeys(view.partitions, oldest_ms))
+        return {one: offset for one, offset in found.items() if offset is not None}
 
     def _deleted(
         self, known: Mapping[TopicPartition, PartitionProgress], view: ClusterView

@@ -21,6 +21,7 @@ from directkafka.options.rates import RatePolicy
 from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates
+from directkafka.planning.trigger import Trigger
 from directkafka.sources.range_tasks import ReadRecords
 from directkafka.sources.rdd import RECORD_FIELDS
 
@@ -89,6 +90,7 @@ class StreamPlan:
         interval_ms: between two batches.
         waiting_batches_max: when so many batches wait or run, the next one is empty; None for no bound.
         program: what made the stream.
+        trigger: which of the batches have records; None: each.
     """
 
     stream_id: str
@@ -101,6 +103,7 @@ class StreamPlan:
     interval_ms: int
     waiting_batches_max: int | None
     program: Program
+    trigger: Trigger | None = None
 
     def source_options(self) -> SourceOptions:
         """What its connections need to know."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -59,6 +60,19 @@ def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
     assert kept.view().partitions[place].latest == 0
     produce(servers, topic, [b"value"] * 5)
     assert kept.view().partitions[place].latest == 5
+
+
+def test_records_that_are_too_young_are_known_by_their_timestamp(
+    looking: Callable[..., SourceCluster], servers: str, create_topic: CreateTopic
+) -> None:
+    topic, now_ms = create_topic(3), int(time.time() * 1000)
+    for partition, ages_s in enumerate([(900, 700, 500), (900, 900), (10,)]):
+        for age_s in ages_s:
+            produce(servers, topic, [b"value"], partition=partition, timestamp_ms=now_ms - age_s * 1000)
+    view = looking(topic, minRecordAge="10 minutes").view()
+    assert view.latest() == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 1}
+    assert view.readable() == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 0}
+    assert looking(topic).view().readable() == view.latest()
 
 
 def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(

@@ -20,7 +20,7 @@ from directkafka.errors import (
 )
 from directkafka.options import MinOffsets
 from directkafka.pipeline.progress import BatchReport
-from directkafka.planning.trigger import POLL_MS, Backlog, Interval
+from directkafka.planning.trigger import POLL_MS, Backlog, Custom, Interval, Moment
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
 TAKE_OVER = ["check", "fence a", "prepare", "read a"]
@@ -274,6 +274,21 @@ def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
         one.engine.run()
     assert one.cluster.view_count == 2
     assert one.writer.written == []
+
+
+def test_a_policy_of_the_user_s_own_says_when_batches_start() -> None:
+    """By backlog and time since the last batch; asked again when what it said is over."""
+    asked: list[int | None] = []
+
+    def policy(moment: Moment) -> float:
+        asked.append(moment.backlog)
+        return 0 if (moment.backlog or 0) >= 10 else 700
+
+    one = bench(latest=3, trigger=Custom(policy), stop_after_waits=6)
+    one.cluster.moves.extend([3, 3, 3, 5, 9, 13, 13])
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[0, 3)"), (2, "t-0[3, 13)")]
+    assert asked[:3] == [2, 6, 10]
 
 
 def ran_before(latest: int = 10) -> FakeStore:

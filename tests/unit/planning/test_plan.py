@@ -192,6 +192,14 @@ def test_a_partition_that_is_gone_is_kept_in_mind_until_its_topic_is_known_to_be
         plan(previous, replace(cluster, deleted=frozenset({U0})), FAIL)
 
 
+def test_records_that_are_too_young_are_left_for_later_and_are_no_loss() -> None:
+    cluster = replace(view({T0: seen(0, 10), T1: seen(0, 10), U0: seen(0, 10)}), too_young={T0: 7, T1: 3})
+    batch = plan(known(at(T0, 5), at(T1, 5), at(U0, 5)), cluster, FAIL)
+    assert batch is not None
+    assert batch.ends() == {T0: 7, T1: 5, U0: 10}
+    assert (batch.losses, batch.backlog) == ((), 8)
+
+
 def test_a_pinned_batch_reads_the_same_ranges_however_far_the_log_has_grown() -> None:
     progress = [replace(at(T0, 60), start=50), replace(at(T1, 9), start=9)]
     batch = plan_pinned(progress, view({T0: seen(0, 1000), T1: seen(0, 1000)}), FAIL)

@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directkafka.planning.trigger import POLL_MS, AvailableNow, Backlog, Delay, Interval, Moment, Trigger, wait_ms
+from directkafka.errors import OptionError
+from directkafka.planning.trigger import (
+    POLL_MS,
+    AvailableNow,
+    Backlog,
+    Custom,
+    Delay,
+    Interval,
+    Moment,
+    Trigger,
+    asks_backlog,
+    wait_ms,
+)
 
 times = st.integers(0, 10**12)
 lengths = st.integers(0, 10**9)
@@ -98,3 +110,35 @@ def test_a_batch_is_due_at_most_so_long_after_the_last_one_started(when: Moment,
     assert when.started_ms is not None
     if when.now_ms >= when.started_ms + at_most_ms and not when.is_idle:
         assert wait_ms(Backlog(records, at_most_ms), when) == 0
+
+
+def test_a_policy_of_one_s_own_is_given_the_moment_and_says_how_long_to_wait() -> None:
+    seen: list[Moment] = []
+
+    def policy(moment: Moment) -> float:
+        seen.append(moment)
+        return 0.4 if moment.backlog == 5 else -3
+
+    trigger = Custom(policy)
+    early, due = (
+        Moment(now_ms=1_500, started_ms=1_000, ended_ms=1_200, backlog=backlog, is_idle=False) for backlog in (5, 6)
+    )
+    assert (wait_ms(trigger, early), wait_ms(trigger, due)) == (1, 0)
+    assert seen == [early, due]
+
+
+def test_a_policy_of_one_s_own_does_not_keep_the_brokers_busy_either() -> None:
+    idle = Moment(now_ms=1_200, started_ms=1_000, ended_ms=1_200, backlog=0, is_idle=True)
+    assert wait_ms(Custom(lambda _: 0), idle) == POLL_MS
+
+
+@pytest.mark.parametrize("answer", [None, True, "1s", float("nan"), float("inf")])
+def test_a_policy_that_gives_no_milliseconds_is_refused(answer: object) -> None:
+    with pytest.raises(OptionError, match="not how many milliseconds to wait"):
+        wait_ms(Custom(lambda _: answer), Moment(now_ms=1, started_ms=0, ended_ms=0, backlog=0))  # type: ignore[arg-type, return-value]
+
+
+def test_only_triggers_that_ask_for_it_cost_a_question_for_the_backlog() -> None:
+    assert [asks_backlog(one) for one in (Interval(1), AvailableNow(), Delay(1), Backlog(1, 1), Custom(len))] == [  # type: ignore[arg-type]
+        False, False, False, True, True,
+    ]  # fmt: skip

@@ -18,10 +18,12 @@ from directkafka.options.consumer import ConsumerOptions, Subscribe
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
 from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
+from directkafka.planning.trigger import Backlog, Custom, Delay, Interval, Moment, Trigger
 from directkafka.sources import batches, direct_planner, second_look
 from directkafka.sources.batch_outcomes import batch_ms, shown_time
 from directkafka.sources.direct_planner import DirectPlanner, planner_of
 from directkafka.sources.group_commits import Queued
+from directkafka.sources.pace import Pace
 from directkafka.sources.range_tasks import ReadRecords
 from directkafka.sources.stream_plan import Program, StreamPlan, StreamState
 from directkafka.sources.streaming_jvm import StreamingJVM
@@ -429,6 +431,54 @@ def test_a_queue_that_is_full_makes_an_empty_batch_and_the_records_come_later(
         scheduler.waiting = set()
         assert ranges_at(planner, 4) == (OffsetRange("t", 0, 10, 25),)
     assert "have records again" in caplog.text
+
+
+def backlog_of_ten(moment: Moment) -> float:
+    return 0 if (moment.backlog or 0) >= 10 else 1
+
+
+@pytest.mark.parametrize(
+    ("trigger", "with_records"),
+    [
+        pytest.param(Backlog(10, 60_000), [1, 5], id="so many records"),
+        pytest.param(Backlog(1_000, 3_000), [1, 4], id="or so late"),
+        pytest.param(Interval(2_000), [1, 3, 5], id="from start to start"),
+        pytest.param(Custom(backlog_of_ten), [1, 5], id="a function"),
+        pytest.param(None, [1, 2, 3, 4, 5], id="no policy"),
+    ],
+)
+def test_a_policy_says_which_batches_have_records_and_none_is_left_out(
+    make: Callable[..., DirectPlanner], cluster: Cluster, trigger: Trigger | None, with_records: list[int]
+) -> None:
+    planner = make(trigger=trigger)
+    with_scheduler(planner)
+    found: dict[int, tuple[OffsetRange, ...]] = {}
+    for second in range(1, 6):
+        cluster.partitions = {T0: seen(0, 3 * second)}
+        found[second] = ranges_at(planner, second)
+        planner.succeed(batch_ms(at(second)))
+    assert [second for second, ranges in found.items() if ranges] == with_records
+    read = [one for ranges in found.values() for one in ranges]
+    assert [one.from_offset for one in read] == [0, *(one.until_offset for one in read[:-1])]
+
+
+def test_a_delay_counts_from_the_end_of_the_last_batch_that_had_records(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    planner = make(trigger=Delay(2_000))
+    scheduler, clock = with_scheduler(planner), [0]
+    planner._pace = Pace(Delay(2_000), now_ms=lambda: clock[0])
+    scheduler.waiting = {batch_ms(at(1))}
+    with_records = []
+    for second in range(1, 8):
+        cluster.partitions = {T0: seen(0, 3 * second)}
+        clock[0] = batch_ms(at(second))
+        if ranges_at(planner, second):
+            with_records.append(second)
+        if second == 3:
+            scheduler.waiting = set()
+            planner.succeed(batch_ms(at(1)))
+    assert with_records == [1, 5]
 
 
 def test_retention_is_held_against_what_no_finished_batch_has_read(

@@ -1,0 +1,49 @@
+"""Counter-example: a consumer with ``enable.auto.commit``, and Spark behind it. Loses.
+
+Offsets are committed because records were fetched, by a thread that knows nothing of what becomes of them. See
+README.md in this folder.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from confluent_kafka import Consumer, Message, TopicPartition
+from setting import crash_if_asked, spark_session
+
+
+def fetched(consumer: Consumer) -> list[Message]:
+    """What there is for the group, or nothing."""
+    messages: list[Message] = []
+    while some := consumer.consume(num_messages=100, timeout=10 if not messages else 1):
+        messages += some
+    return messages
+
+
+def wait_for_auto_commit(consumer: Consumer, messages: list[Message]) -> None:
+    """A transform that takes its time; meanwhile the consumer's own thread commits."""
+    places = {(one.topic(), one.partition()) for one in messages}
+    while any(one.offset < 0 for one in consumer.committed([TopicPartition(*place) for place in places], timeout=10)):
+        time.sleep(0.1)
+
+
+if __name__ == "__main__":
+    spark = spark_session()
+    consumer = Consumer(
+        {
+            "bootstrap.servers": os.environ["KAFKA"],
+            "group.id": os.environ["OUTPUT"],
+            "enable.auto.commit": True,
+            "auto.commit.interval.ms": 100,
+            "auto.offset.reset": "earliest",
+        }
+    )
+    consumer.subscribe([os.environ["TOPIC"]])
+    if messages := fetched(consumer):
+        wait_for_auto_commit(consumer, messages)
+        crash_if_asked(1)  # nothing is written, and the group is past it
+        rows = spark.createDataFrame([(one.value(),) for one in messages], "value binary")
+        writer = rows.write.format("directkafka").option("kafka.bootstrap.servers", os.environ["KAFKA"])
+        writer.option("topic", os.environ["OUTPUT"]).mode("append").save()
+    consumer.close()
