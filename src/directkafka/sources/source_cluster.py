@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import Any, assert_never
+from typing import Any, Final, assert_never
 
 from directkafka.errors import DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.client import KafkaClient
@@ -31,6 +31,9 @@ __all__ = ["SourceCluster", "task_of"]
 
 log = logging.getLogger("directkafka.source")
 
+#: How often it is asked whether a topic that is missing is deleted, in seconds.
+_DELETED_LOOK_S: Final = 5.0
+
 
 class SourceCluster:
     """Asks the cluster what the options are about, over connections that it keeps.
@@ -54,6 +57,9 @@ class SourceCluster:
         self._told: Mapping[TopicPartition, int] = {}
         #: Topic ids that no broker knows any more.
         self._deleted_ids: set[str] = set()
+        #: The ids that were asked about last, and when.
+        self._asked_ids: set[str] = set()
+        self._asked_s = 0.0
 
     def view(
         self,
@@ -101,8 +107,12 @@ class SourceCluster:
     ) -> frozenset[TopicPartition]:
         """Those of the reader's partitions that are gone for good."""
         missing = {one: here.topic_id for one, here in known.items() if here.topic_id and one not in view.partitions}
-        if unasked := set(missing.values()) - self._deleted_ids:
+        unasked = set(missing.values()) - self._deleted_ids
+        # Topics that are there, and not read, stay in the ledger: they are not asked about with each view.
+        is_due = unasked != self._asked_ids or time.monotonic() - self._asked_s >= _DELETED_LOOK_S
+        if unasked and is_due:
             self._deleted_ids |= deleted_topics(self._client, unasked)
+            self._asked_ids, self._asked_s = unasked, time.monotonic()
         return frozenset(one for one, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property

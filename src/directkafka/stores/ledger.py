@@ -188,8 +188,11 @@ def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Ma
 
 
 def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[PartitionProgress]:
-    """The partitions which the entry before has, and this one has no more; the entry of a replay has none at all."""
-    if previous is None or not entry.progress:
+    """The partitions which the entry before has, and this one has no more.
+
+    The entry of a replay has none at all, and one that lets a pipeline go on with another checkpoint may have others.
+    """
+    if previous is None or not entry.progress or entry.lineage != previous.lineage:
         return []
     kept = entry.ends()
     return [one for one in previous.progress if one.topic_partition not in kept]

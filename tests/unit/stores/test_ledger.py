@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.unit.planning.views import T0, T1, U0, at
 
 from directkafka.offsets import PartitionProgress
@@ -25,6 +27,11 @@ def test_offsets_of_partitions_that_leave_the_ledger_are_counted_so_that_verify_
     assert second.total_rows == {"rows": 4, FORGOTTEN: 12}
     third = with_counts(entry(2, at(T0, 9)), second, {})
     assert third.total_rows == {"rows": 4, FORGOTTEN: 12}
+
+
+def test_an_entry_of_another_lineage_forgets_none() -> None:
+    first = with_counts(entry(0, at(T0, 5), at(U0, 3)), None, {})
+    assert with_counts(replace(entry(0, at(T0, 5)), lineage="open"), first, {}).total_rows == {}
 
 
 def test_a_replay_s_entry_which_has_no_partitions_forgets_none() -> None:
