@@ -191,7 +191,7 @@ def test_rows_of_a_topic_made_again_that_ignore_takes_for_the_old_ones_are_told(
     run(failOnDataLoss="false")
     assert world.numbers() == list(range(COUNT))
     (said,) = [one.getMessage() for one in caplog.records if "begin anew" in one.getMessage()]
-    assert said.startswith(f"the offsets of {world.topic} begin anew, and public.records leaves out rows")
+    assert said.startswith(f"the offsets of {world.topic} begin anew, and records leaves out rows")
 
 
 def test_a_topic_that_is_deleted_leaves_the_ledger_and_verify_says_so(world: World) -> None:
