@@ -326,7 +326,7 @@ def errors() -> Iterator[str]:
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
     yield from _leaves(producer_errors, "Writing to Kafka", "`KafkaError`")
-    yield from _leaves(stream_errors, "Direct streams and RDDs", "the tree")
+    yield from _leaves(stream_errors, "Reading, direct streams and RDDs", "the tree")
     yield from _spark_conditions()
 
 

@@ -1,4 +1,5 @@
-"""What can go wrong in a direct stream or an RDD of ranges: leaves of the tree in :mod:`directkafka.errors`.
+"""What can go wrong while records are read, in direct streams and RDDs above all: leaves of the tree in
+:mod:`directkafka.errors`.
 
 ::
 
@@ -6,6 +7,8 @@
     ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
     ├── BatchFailedError            a batch failed, and nothing runs after it
     ├── OffsetsNotCommittedError    offsets that were queued for the group are not there
+    ├── KafkaError
+    │   └── DecompressionLimitError  a record batch decompresses to more than a task may hold
     └── StoreError
         ├── OffsetMismatchError
         │   └── StoredOffsetError   the offsets that a program stores itself are not its ranges' starts
@@ -17,10 +20,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from directkafka.errors import DirectKafkaError, OffsetMismatchError, RowCountError
+from directkafka.errors import DirectKafkaError, KafkaError, OffsetMismatchError, RowCountError
 
 __all__ = [
     "BatchFailedError",
+    "DecompressionLimitError",
     "NonConsecutiveOffsetsError",
     "OffsetsNotCommittedError",
     "RecordCountError",
@@ -107,4 +111,34 @@ class RecordCountError(RowCountError):
         "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
         "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
         "records (dk.record_counts(rdd))."
+    )
+
+
+@dataclass(kw_only=True, eq=False)
+class DecompressionLimitError(KafkaError):
+    """A record batch decompresses to more than a task may hold. Brokers limit what a batch has compressed.
+
+    Attributes:
+        offset: base offset of the batch.
+        codec: as ``compression.type`` spells it.
+        compressed_bytes: the size of its records as they came.
+        decompressed: what is known of their real size, as text.
+        limit_bytes: the most that is allowed.
+        option: the client setting that gives the limit.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    codec: str
+    compressed_bytes: int
+    decompressed: str
+    limit_bytes: int
+    option: str
+    template = (
+        "the record batch in topic {topic}, partition {partition} at offset {offset} has {compressed_bytes} bytes "
+        "compressed with {codec}, and decompresses to {decompressed}; {limit_bytes} are allowed. Nothing of it was "
+        "read. If the producer means it so, raise the client setting {option} (kafka.{option} where options begin "
+        "with kafka.), and give the executors memory for it: a task holds the bytes and the rows made of them. "
+        "Else leave its offsets out and look for who wrote it."
     )

@@ -1,6 +1,6 @@
 """The decoder against an encoder written from the format description, on records and on hostile bytes.
 
-Whatever the bytes, there are two outcomes: rows, or a MalformedBatchError. Checksums are set right after a mutation,
+Whatever the bytes, there are two outcomes: rows, or an error that says where. Checksums are set right after a mutation,
 so that the deeper checks are reached. ``python tests/properties/test_decode.py SECONDS [SEED]`` goes on for as long
 as one likes, without shrinking; with ``NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(mktemp -d)`` the kernels check every
 index.
@@ -40,6 +40,7 @@ from tests.record_encoder import (
 
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka.record_batch import read_headers
+from directkafka.stream_errors import DecompressionLimitError
 
 UNTIL = 2**62
 #: How long an example takes says more about the machine than about the decoder.
@@ -343,7 +344,7 @@ def refusal_of(
     from_offset: int = 0,
     read_committed: bool = True,
     found: list[int] | None = None,
-) -> MalformedBatchError | None:
+) -> MalformedBatchError | DecompressionLimitError | None:
     """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
     following = read_headers(memoryview(data)).next_offset
     assert following is None or following > 0
@@ -361,13 +362,15 @@ def refusal_of(
             batch.validate(full=True)
             if found is not None:
                 found += batch.column("offset").to_pylist()
-    except MalformedBatchError as refusal:
+    except (MalformedBatchError, DecompressionLimitError) as refusal:
         return refusal
     assert using.position >= min(following or 0, UNTIL)
     return None
 
 
-def names_its_place(refusal: MalformedBatchError, data: bytes) -> bool:
+def names_its_place(refusal: MalformedBatchError | DecompressionLimitError, data: bytes) -> bool:
+    if isinstance(refusal, DecompressionLimitError):
+        return (refusal.topic, refusal.partition, refusal.limit_bytes) == ("flights", 3, BOMB_LIMIT)
     place = (refusal.topic, refusal.partition) == ("flights", 3) and 0 <= refusal.position <= len(data)
     return place and bool(refusal.reason)
 

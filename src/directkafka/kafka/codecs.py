@@ -24,9 +24,10 @@ import cramjam
 import numpy as np
 
 from directkafka.kafka.c_functions import Decompressors
+from directkafka.kafka.frame_sizes import XERIAL_HEADER_SIZE, XERIAL_MAGIC, declared_bytes
 from directkafka.kafka.unpack import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 
-__all__ = ["CODEC_NAMES", "SNAPPY", "CorruptDataError", "RoomError", "Scratch", "decompress_into"]
+__all__ = ["CODEC_NAMES", "SNAPPY", "CorruptDataError", "RoomError", "Scratch", "TooLargeError", "decompress_into"]
 
 #: A one-dimensional array of uint8. (That an array is a buffer, type checkers know from Python 3.12 on only.)
 Bytes = Any
@@ -47,9 +48,11 @@ _LZ4_START = struct.Struct("<7sI")
 _LZ4_LENGTH = struct.Struct("<I")
 _LZ4_STORED = 1 << 31
 
-_XERIAL_MAGIC = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_SIZE = 16
 _XERIAL_LENGTH = struct.Struct(">I")
+
+#: The scratch buffer keeps so many times the size that it starts with.
+_KEPT_SIZES = 4
+_NOTHING = np.empty(0, np.uint8)
 
 #: What cramjam's stream decoders say when the target is full before the source is read.
 _TARGET_FULL = "failed to write whole buffer"
@@ -61,6 +64,18 @@ class CorruptDataError(Exception):
 
 class RoomError(Exception):
     """The target is too small for what the source decompresses to."""
+
+
+class TooLargeError(Exception):
+    """A source decompresses to more than is allowed.
+
+    Args:
+        declared_bytes: what it says itself; 0 when it says nothing, and the limit was met while decompressing.
+    """
+
+    def __init__(self, declared_bytes: int) -> None:
+        super().__init__(declared_bytes)
+        self.declared_bytes = declared_bytes
 
 
 def decompress_into(codec: int, source: Bytes, target: Bytes) -> int:
@@ -90,15 +105,17 @@ def decompress_into(codec: int, source: Bytes, target: Bytes) -> int:
 class Scratch:
     """A reused buffer for decompressed batches, which lie one behind the other; grown on demand up to a limit.
 
+    What a large batch has made it grow to is given back behind that batch: it may be the only one.
+
     Args:
-        size: bytes of the buffer when it is first needed.
+        size: bytes of the buffer when it is first needed; up to four times as many are kept.
         size_max: bytes it may grow to, and the most that one batch may decompress to.
     """
 
     def __init__(self, size: int, size_max: int) -> None:
         self._size = min(size, size_max)
         self._size_max = size_max
-        self._buffer: Bytes = np.empty(0, np.uint8)
+        self._buffer: Bytes = _NOTHING
         self._used = np.zeros(1, np.int64)
         self._sizes = np.zeros(2, np.int64)
         self._kinds: set[int] = set()
@@ -112,8 +129,10 @@ class Scratch:
         return view
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Forget all batches, and give back what is not needed for most."""
         self._used[0] = 0
+        if self._buffer.size > _KEPT_SIZES * self._size:
+            self._buffer = _NOTHING
 
     def append_run(self, records: Bytes, run: Table, first: int) -> int:
         """Decompress member after member of a run, which says afterwards where each of them lies.
@@ -159,14 +178,25 @@ class Scratch:
         """Decompress as the only batch, into a larger buffer where that is needed.
 
         Raises:
-            CorruptDataError: the bytes are damaged, or decompress to more than the limit.
+            CorruptDataError: the bytes are damaged.
+            TooLargeError: they decompress to more than the limit, or say that they do.
         """
         self.clear()
+        declared = declared_bytes(codec, source)
+        if declared > self._size_max:
+            raise TooLargeError(declared)
+        if declared > self._buffer.size:
+            self._resize(declared)
         while (span := self.append(codec, source)) is None:
             if self._buffer.size >= self._size_max:
-                raise CorruptDataError(f"{source.size} bytes decompress to more than {self._size_max} bytes, the limit")
-            self._buffer = np.empty(min(max(self._size, 2 * self._buffer.size), self._size_max), np.uint8)
+                raise TooLargeError(0)
+            self._resize(min(max(self._size, 2 * self._buffer.size), self._size_max))
         return span
+
+    def _resize(self, size: int) -> None:
+        # Not both at once.
+        self._buffer = _NOTHING
+        self._buffer = np.empty(size, np.uint8)
 
 
 def _gzip(source: Bytes, target: Bytes) -> int:
@@ -218,11 +248,11 @@ def _lz4_block(block: Bytes, room: Bytes, block_size_max: int) -> int:
 
 
 def _snappy(source: Bytes, target: Bytes) -> int:
-    if source[: len(_XERIAL_MAGIC)].tobytes() != _XERIAL_MAGIC:
+    if source[: len(XERIAL_MAGIC)].tobytes() != XERIAL_MAGIC:
         return _snappy_raw(source, target)
-    if source.size < _XERIAL_HEADER_SIZE:
+    if source.size < XERIAL_HEADER_SIZE:
         raise CorruptDataError(f"snappy: {source.size} bytes are less than the stream's header")
-    at, written = _XERIAL_HEADER_SIZE, 0
+    at, written = XERIAL_HEADER_SIZE, 0
     while at < source.size:
         (length,) = _unpack(_XERIAL_LENGTH, source, at)
         at += _XERIAL_LENGTH.size

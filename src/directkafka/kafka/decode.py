@@ -26,15 +26,18 @@ from directkafka.kafka.record_columns import Filled, Room, Source, Wanted
 from directkafka.kafka.record_fault import Fault, describe, new_fault
 from directkafka.kafka.records import decode_run
 from directkafka.kafka.survey import Asked, aborted_transactions, survey
+from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
+from directkafka.options.spec import specs_of
 from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
+from directkafka.stream_errors import DecompressionLimitError
 
 __all__ = ["RecordDecoder"]
 
 BATCH_ROWS_MAX = 16_384
 BATCH_BYTES_MAX = 2 * 1024 * 1024
-#: Most bytes a Kafka batch may decompress to. No batch may need more than int32 offsets can say, 2 GiB - 1.
-DECOMPRESSED_BYTES_MAX = 1024 * 1024 * 1024
+#: No batch may need more bytes than int32 offsets can say, 2 GiB - 1.
 _INT32_MAX = 2**31 - 1
+_LIMIT_OPTION = specs_of(ClientOptions)["max_decompressed_batch_bytes"].name
 
 #: Batches of a run, and the bytes that end one: what is decoded together should be in the cache since it was checked.
 _RUN_BATCHES = 4096
@@ -95,11 +98,19 @@ class _Columns:
         return self._records.arrays(filled) + headers
 
 
+class _TooLarge(NamedTuple):
+    """A batch that would need more memory than is allowed."""
+
+    codec: int
+    compressed_bytes: int
+    declared_bytes: int
+
+
 class _Refusal(NamedTuple):
-    """Why the batch of an index row is none."""
+    """Why the batch of an index row is not read: a sentence, or that it is too large."""
 
     row: int
-    reason: str
+    reason: str | _TooLarge
 
 
 class _Response:
@@ -191,6 +202,7 @@ class RecordDecoder:
         self._rows_max = batch_rows_max
         self._bytes_max = batch_bytes_max
         self._schema = arrow.schema(include_headers=include_headers)
+        self._decompressed_bytes_max = decompressed_bytes_max
         self._scratch = codecs.Scratch(_SCRATCH_BYTES, decompressed_bytes_max)
 
     def decode(self, records: memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
@@ -207,6 +219,7 @@ class RecordDecoder:
         Raises:
             MalformedBatchError: bytes that are not a record batch. No row of that batch was emitted, and all
                 rows before it were.
+            DecompressionLimitError: a batch decompresses to more than the limit; likewise.
         """
         wanted = Wanted(self.position, self._until_offset, self._include_headers)
         response = _Response(readonly_bytes(records), wanted)
@@ -216,7 +229,8 @@ class RecordDecoder:
             columns = yield from self._append(columns, response, run)
             if refusal is not None:
                 yield from self._emit(columns, response.position_before(refusal.row))
-                raise self._malformed(response.batch(refusal.row), refusal.reason)
+                raise self._refused(response.batch(refusal.row), refusal.reason)
+        self._scratch.clear()
         has_ended = int(walk[0]) < len(response.index)
         yield from self._emit(columns, self._until_offset if has_ended else response.position_before(int(walk[0])))
         if response.header_fault[0] and self.position < self._until_offset:
@@ -259,6 +273,9 @@ class RecordDecoder:
                     placed = self._scratch.append_growing(codec, source)
             except codecs.CorruptDataError as error:
                 yield run[first:member], _Refusal(row, str(error))
+                return
+            except codecs.TooLargeError as error:
+                yield run[first:member], _Refusal(row, _TooLarge(codec, source.size, error.declared_bytes))
                 return
             run[member, 2:] = placed
             member += 1
@@ -316,6 +333,23 @@ class RecordDecoder:
             offset=self.position,
             position=int(fault[1]),
             reason=describe(fault),
+        )
+
+    def _refused(self, batch: Batch, reason: str | _TooLarge) -> MalformedBatchError | DecompressionLimitError:
+        if isinstance(reason, str):
+            return self._malformed(batch, reason)
+        # Whoever holds on to the error must not hold on to the memory.
+        self._scratch.clear()
+        declared = reason.declared_bytes
+        return DecompressionLimitError(
+            topic=self._topic,
+            partition=self._partition,
+            offset=batch.base_offset,
+            codec=codecs.CODEC_NAMES[reason.codec],
+            compressed_bytes=reason.compressed_bytes,
+            decompressed=f"{declared} bytes, as it says itself" if declared else "more than is allowed",
+            limit_bytes=self._decompressed_bytes_max,
+            option=_LIMIT_OPTION,
         )
 
     def _malformed(

@@ -30,6 +30,7 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         DataLossError: offsets of the range are not in the log any more.
         FetchTimeoutError: no progress within the task's limit.
         MalformedBatchError: bytes that are not records.
+        DecompressionLimitError: a record batch decompresses to more than ``max.decompressed.batch.bytes``.
         RangeNotReadError: the range ended early; cannot happen unless this library is wrong.
     """
     if task.range.count() == 0:
@@ -42,6 +43,7 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         include_headers=task.include_headers,
         read_committed=task.client.isolation_level == "read_committed",
         check_crcs=task.client.check_crcs,
+        decompressed_bytes_max=task.client.max_decompressed_batch_bytes,
     )
     fetch, columns = RangeFetch(task), list(task.columns)
     try:

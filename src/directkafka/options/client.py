@@ -14,7 +14,7 @@ from directkafka.options.sasl import SASL_SPECS, read_sasl
 from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 
-__all__ = ["ClientOptions", "client_specs"]
+__all__ = ["DECOMPRESSED_BYTES_MAX", "ClientOptions", "client_specs"]
 
 logger = logging.getLogger("directkafka.options")
 
@@ -33,6 +33,9 @@ SECURITY_PROTOCOL: Final = OptionSpec(
     doc="Whether connections are encrypted (SSL) and logged in (SASL). Settings of a layer that is "
     "not used are not looked at.",
 )
+
+#: Most bytes that a record batch may decompress to, unless ``max.decompressed.batch.bytes`` says otherwise.
+DECOMPRESSED_BYTES_MAX: Final = 128 * 1024 * 1024
 
 #: Kafka's own pattern of an address: an optional listener name, a host or [IPv6], a port.
 _ADDRESS = re.compile(r"(?:[0-9a-zA-Z._%-]*://)?(\[[0-9a-fA-F:.%]+\]|[0-9a-zA-Z._%-]+):([0-9]{1,5})")
@@ -129,6 +132,16 @@ class ClientOptions:
         kind="integer",
         maximum=INT_MAX,
         doc="How long a broker waits for fetch.min.bytes.",
+    )
+    max_decompressed_batch_bytes: int = option(
+        DECOMPRESSED_BYTES_MAX,
+        name="max.decompressed.batch.bytes",
+        kind="integer",
+        minimum=1,
+        maximum=INT_MAX,
+        doc="Most bytes that one record batch may decompress to; a larger one is an error, before there is memory for "
+        "it. Brokers limit only what a batch has compressed. A task holds such a batch, and the rows made of it, at "
+        "once. This library's own name.",
     )
     check_crcs: bool = option(
         True,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from tests.record_encoder import CODECS, LZ4_FRAME, XERIAL_HEADER, lz4_frame, xerial
 
-from directkafka.kafka.codecs import CODEC_NAMES, CorruptDataError, RoomError, Scratch, decompress_into
+from directkafka.kafka.codecs import CODEC_NAMES, CorruptDataError, RoomError, Scratch, TooLargeError, decompress_into
 
 LZ4, SNAPPY = CODECS["lz4"], CODECS["snappy"]
 DATA = b"".join(b"%d,UA,1545,EWR,IAH,%d;" % (number, number * 7919 % 1000) for number in range(12_000))
@@ -127,5 +127,17 @@ def test_scratch_grows_to_its_limit_and_no_further(codec: str) -> None:
 
     source = array(compress(codec, bytes(100_000)))
     assert Scratch(10, 100_000).append_growing(CODECS[codec], source) == (0, 100_000)
-    with pytest.raises(CorruptDataError, match="decompress to more than 99999 bytes, the limit"):
+    with pytest.raises(TooLargeError):
         Scratch(10, 99_999).append_growing(CODECS[codec], source)
+
+
+def test_what_a_large_batch_needs_is_given_back_behind_it() -> None:
+    scratch = Scratch(1000, 10**6)
+    assert scratch.append_growing(LZ4, array(lz4_frame(bytes(4000)))) == (0, 4000)
+    scratch.clear()
+    assert scratch.bytes.size >= 4000, "up to four times the size are kept"
+    assert scratch.append_growing(LZ4, array(lz4_frame(bytes(100_000)))) == (0, 100_000)
+    scratch.clear()
+    assert scratch.bytes.size == 0
+    assert scratch.append_growing(LZ4, array(lz4_frame(bytes(500)))) == (0, 500)
+    assert scratch.bytes.size == 1000

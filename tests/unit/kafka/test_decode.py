@@ -27,6 +27,7 @@ from tests.record_encoder import (
 from directkafka.errors import MalformedBatchError
 from directkafka.kafka.arrow import schema
 from directkafka.kafka.record_batch import read_headers
+from directkafka.stream_errors import DecompressionLimitError
 
 VECTORS = Path(__file__).parents[2] / "vectors"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.records"))
@@ -366,12 +367,20 @@ def test_damaged_compressed_bytes_are_refused_with_the_codec_s_reason() -> None:
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_a_decompression_bomb_is_refused_at_the_limit(codec: str) -> None:
-    data = encode_batch([Record(offset=5, value=bytes(10**6))], codec=codec)
-    assert len(decode_rows(data)) == 1
-    with pytest.raises(MalformedBatchError, match="decompress to more than 100000 bytes") as caught:
-        decode_rows(data, decompressed_bytes_max=100_000)
-    assert caught.value.offset == 5
+def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused_behind_those_before_it(codec: str) -> None:
+    before = encode_batch(numbered(0, 5), codec=codec)
+    data = before + encode_batch([Record(offset=5, value=bytes(10**6))], codec=codec)
+    assert len(decode_rows(data)) == 6
+    using = decoder(decompressed_bytes_max=100_000)
+    stream = using.decode(memoryview(data), ())
+    assert next(stream).num_rows == 5
+    with pytest.raises(DecompressionLimitError) as caught:
+        next(stream)
+    error = caught.value
+    assert (error.topic, error.partition, error.offset, error.codec) == ("flights", 3, 5, codec)
+    assert (error.compressed_bytes, error.limit_bytes) == (len(data) - len(before) - 61, 100_000)
+    assert error.option == "max.decompressed.batch.bytes"
+    assert error.decompressed == ("more than is allowed" if codec == "lz4" else "1000011 bytes, as it says itself")
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
@@ -379,9 +388,19 @@ def test_a_decompression_bomb_needs_no_more_memory_than_its_limit(codec: str) ->
     data = seal(0, compress(codec, bytes(300_000_000)), count=1, attributes=CODECS[codec])
     using = decoder(decompressed_bytes_max=8_000_000)
     before = resident_bytes()
-    with Sampler() as sampler, pytest.raises(MalformedBatchError, match="more than 8000000 bytes, the limit"):
+    with Sampler() as sampler, pytest.raises(DecompressionLimitError, match="8000000 are allowed"):
         list(using.decode(memoryview(data), ()))
     assert sampler.peak - before < 40_000_000
+
+
+def test_memory_of_one_large_batch_is_not_kept_for_the_others() -> None:
+    large = encode_batch([Record(offset=0, value=bytes(100_000_000))], codec="zstd")
+    using = decoder()
+    before = resident_bytes()
+    assert sum(batch.num_rows for batch in using.decode(memoryview(large), ())) == 1
+    small = encode_batch(numbered(1, 51), codec="zstd")
+    assert sum(batch.num_rows for batch in using.decode(memoryview(small), ())) == 50
+    assert resident_bytes() - before < 60_000_000
 
 
 def resident_bytes() -> int:
