@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import logging
 import pickle
+import pkgutil
+import re
+from pathlib import Path
 
 import pytest
 
+import directkafka
 from directkafka.errors import OptionError
-from directkafka.options import ClientOptions, Secret, option_table
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange
+from directkafka.options import ClientOptions, Secret, SinkOptions, SourceOptions, option_table
+from directkafka.options.client import client_specs
+from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
 from directkafka.options.names import (
     IGNORED_CLIENT_NAMES,
     REFUSED_CLIENT_NAMES,
     REFUSED_SOURCE_CLIENT_NAMES,
 )
+from directkafka.options.spec import Given, OptionSpec
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 
@@ -115,6 +126,7 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         # Of Kafka's old Scala client.
         "refresh.leader.backoff.ms",
         # Ours.
+        "max.decompressed.batch.bytes",
         "sasl.oauthbearer.token.callback",
     }
     java = [name for name in used | ignored | refused_names if name not in others and name.islower()]
@@ -127,6 +139,89 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
 def test_settings_that_cannot_be_left_out_are_refused_with_the_replacement(name: str) -> None:
     error = refused({**PLAIN, name: "x"})
     assert (error.option, error.reason) == (name, REFUSED_CLIENT_NAMES[name])
+
+
+#: A value for each setting that has an effect, other than its default, beside what it needs to have one.
+SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "b"}
+TOKEN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.callback": "m:f"}
+STORE = {"security.protocol": "SSL", "ssl.keystore.location": "/k", "ssl.truststore.location": "/t"}
+KEY = {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.keystore.type": "PEM"}
+CERTIFICATES = {"ssl.truststore.certificates": "C", "ssl.truststore.type": "PEM"}
+FILES = {"ssl.certificate.location": "/c", "ssl.key.location": "/l"}
+BESIDE: dict[str, tuple[dict[str, object], object]] = {
+    "bootstrap.servers": ({}, "other:1"),
+    "security.protocol": ({}, "SSL"),
+    "sasl.mechanism": (SASL, "SCRAM-SHA-256"),
+    "sasl.username": (SASL, "eve"),
+    "sasl.password": (SASL, "c"),
+    "sasl.jaas.config": (
+        {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"},
+        'PlainLoginModule required username="a" password="b";',
+    ),
+    "sasl.oauthbearer.token.callback": (TOKEN, "m:g"),
+    "ssl.truststore.type": ({"security.protocol": "SSL", "ssl.truststore.location": "/t"}, "PEM"),
+    "ssl.truststore.location": ({"security.protocol": "SSL"}, "/u"),
+    "ssl.truststore.password": (STORE, "p"),
+    "ssl.truststore.certificates": ({"security.protocol": "SSL", "ssl.truststore.type": "PEM"}, "C"),
+    "ssl.keystore.type": (STORE, "PEM"),
+    "ssl.keystore.location": ({"security.protocol": "SSL"}, "/u"),
+    "ssl.keystore.password": (STORE, "p"),
+    "ssl.keystore.key": ({"security.protocol": "SSL", **KEY}, "L"),
+    "ssl.keystore.certificate.chain": ({"security.protocol": "SSL", **KEY}, "D"),
+    "ssl.key.password": (STORE, "p"),
+    "ssl.ca.location": ({"security.protocol": "SSL"}, "/ca"),
+    "ssl.certificate.location": ({"security.protocol": "SSL", **FILES}, "/d"),
+    "ssl.key.location": ({"security.protocol": "SSL", **FILES}, "/m"),
+    "ssl.endpoint.identification.algorithm": ({"security.protocol": "SSL"}, ""),
+}
+
+
+def other_value(spec: OptionSpec) -> tuple[dict[str, object], object]:
+    if spec.name in BESIDE:
+        return BESIDE[spec.name]
+    if spec.kind == "boolean":
+        return {}, spec.default != "true"
+    if spec.kind == "choice":
+        return {}, next(one for one in spec.choices if one != spec.default)
+    return {}, "77" if spec.kind in ("integer", "duration") else "something"
+
+
+@pytest.mark.parametrize("spec", client_specs(), ids=lambda spec: spec.name)
+def test_a_setting_that_is_taken_is_in_what_is_made_of_it_and_not_warned_of(
+    spec: OptionSpec, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing is taken and then forgotten, under any of its names."""
+    beside, value = other_value(spec)
+
+    def made(params: dict[str, object]) -> object:
+        try:
+            return parse(params)
+        except OptionError as error:
+            return str(error)
+
+    for name in (spec.name, *spec.aliases):
+        params = {one: text for one, text in beside.items() if one not in (spec.name, *spec.aliases)}
+        with_it = made({**params, name: value})
+        assert isinstance(with_it, ClientOptions), with_it
+        assert with_it != made({**beside}), name
+    assert not caplog.messages
+
+
+def test_every_field_of_the_options_is_read_somewhere() -> None:
+    """What is parsed and kept has an effect; see also ``test_a_setting_that_is_taken...``."""
+    root = Path(directkafka.__file__).parent
+    texts = [path.read_text() for path in root.rglob("*.py") if path.relative_to(root).parts[0] != "options"]
+    fields = [one.name for one in dataclasses.fields(ClientOptions)]
+    unread = [name for name in fields if not any(re.search(rf"\.{name}\b", text) for text in texts)]
+    assert not unread
+
+
+@pytest.mark.parametrize("name", sorted(IGNORED_CLIENT_NAMES))
+def test_a_setting_that_means_nothing_is_named_in_a_warning_with_why(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert parse({name: "x"}) == parse({})
+    assert [IGNORED_CLIENT_NAMES[name] in message and name in message for message in caplog.messages] == [True]
 
 
 def test_settings_of_a_layer_that_is_not_used_are_not_looked_at() -> None:
@@ -143,3 +238,45 @@ def test_a_secret_is_masked_and_survives_pickling() -> None:
 
 def test_options_can_be_a_key_of_a_pool_of_connections() -> None:
     assert len({parse({}), parse({}), parse({"client.id": "other"})}) == 2
+
+
+def test_what_holds_secrets_shows_them_in_no_form() -> None:
+    """However options are printed: on their own, in a task, as a dict, or in an error's frame."""
+    secrets = {
+        "sasl.jaas.config": 'PlainLoginModule required username="ann" password="hunter2";',
+        "ssl.truststore.password": "hunter2",
+        "ssl.keystore.password": "hunter2",
+        "ssl.key.password": "hunter2",
+    }
+    texts = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"} | secrets
+    texts |= {"ssl.truststore.location": "/t", "ssl.keystore.location": "/k"}
+    params = {**PLAIN, **texts}
+    kafka = {f"kafka.{name}": text for name, text in params.items()}
+    client = ClientOptions.from_kafka_params(params)
+    strategy = Subscribe("flights", params)
+    holders = [
+        client,
+        Given.read(params),
+        SourceOptions.parse({**kafka, "subscribe": "flights"}, streaming=False),
+        SinkOptions.parse({**kafka, "topic": "flights"}),
+        ConsumerOptions.read(strategy),
+        RangeTask(range=OffsetRange("flights", 0, 0, 1), topic_id="", host="", port=0, leader_epoch=0, client=client),
+    ]
+    for holder in holders:
+        as_dict = dataclasses.asdict(holder)
+        assert "hunter2" not in f"{holder} {holder!r} {as_dict}", type(holder)
+    assert "hunter2" not in repr([strategy, SubscribePattern("x", params), Assign([], params)])
+
+
+def test_every_type_of_options_is_looked_at_for_secrets() -> None:
+    """A field that is a text, or texts by name, and is called like a secret is none of the plain ones."""
+    found = []
+    for module_info in pkgutil.iter_modules(directkafka.options.__path__, "directkafka.options."):
+        for one in vars(importlib.import_module(module_info.name)).values():
+            if dataclasses.is_dataclass(one) and isinstance(one, type) and one.__module__ == module_info.name:
+                found.append(one)
+    assert ClientOptions in found
+    for one in found:
+        for field in dataclasses.fields(one):
+            if re.search("password|secret|token$|(^|_)key$", field.name) and "Secret" not in str(field.type):
+                assert not field.repr, f"{one.__name__}.{field.name}"

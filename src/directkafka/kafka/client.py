@@ -28,7 +28,6 @@ from typing import Any
 
 import kafka.errors
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -42,12 +41,11 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Produ
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.broker_socket import BrokerSocket
+from directkafka.kafka.logins import prepare_logins
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
 from directkafka.kafka.requests import TRANSACTION_REQUESTS
 from directkafka.kafka.settings import connection_settings
 from directkafka.kafka.tls import OpenSockets, close_all, keep_open, tls_context
-from directkafka.kafka.tokens import TokenProvider
-from directkafka.kafka.wire_log import mask_logins
 from directkafka.options import ClientOptions
 
 __all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
@@ -76,8 +74,7 @@ _BOOTSTRAP_PAUSE_S = 0.1
 #: The kind of coordinator that keeps a consumer group's offsets.
 GROUP = CoordinatorType.GROUP
 
-AbstractTokenProvider.register(TokenProvider)
-mask_logins()
+prepare_logins()
 
 
 def error_name(code: int) -> str:

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Iterator
 
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
+from directkafka.kafka.tokens import forget_token
 from directkafka.options import ClientOptions
 from directkafka.options.sasl import OAUTHBEARER
 
@@ -33,11 +34,11 @@ _TOPIC, _GROUP, _TRANSACTIONAL_ID = 29, 30, 53
 def connection_failure(
     error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
 ) -> BrokerAccessError | BrokerUnreachableError:
-    """What a failure to connect means to the user.
+    """What a failure to connect means to the user. A token that was refused is not used again.
 
     Args:
         error: the failure; the one of TLS may be its cause, its context or its argument. Kafka's own errors have
-            their number as ``errno``.
+            their number as ``errno``; where we refuse the broker, there is a ``remedy``.
         options: the connection's.
         addresses: the broker's, or those that were tried.
         timeout_ms: how long the try could have taken, in milliseconds.
@@ -46,9 +47,12 @@ def connection_failure(
     tls = next((one for one in _behind(error) if isinstance(one, ssl.SSLError)), None)
     refusal = None
     if code in _LOGIN_REFUSED:
+        if options.sasl_token_callback is not None:
+            forget_token(options.sasl_token_callback)
         # kafka-python puts the error's name before the broker's words.
         words = str(error.args[0] if error.args else error).rpartition("Error: ")[2]
-        refusal = _login_refusal(code, words, options)
+        remedy = getattr(error, "remedy", None)
+        refusal = (words, remedy) if remedy else _login_refusal(code, words, options)
     elif tls is not None:
         refusal = _tls_refusal(tls, options)
     if refusal is None:

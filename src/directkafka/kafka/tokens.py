@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.options.sasl import TOKEN_CALLBACK
 from directkafka.options.spec import Secret
 
-__all__ = ["TokenProvider", "bearer_token"]
+__all__ = ["TokenProvider", "bearer_token", "forget_token"]
 
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
 #: A new token is fetched when this share of the time between its fetching and its end is over, as Java does it.
@@ -60,8 +61,8 @@ def bearer_token(callback: str, *, clock: Callable[[], float] = time.time) -> st
 
     Raises:
         OptionError: the function cannot be imported, raises an error, or returns something else or a token that is
-            over. The token is never in the message, nor is the text of the function's error, which may hold secrets;
-            that error is the cause.
+            over. The token is never in the message. Nor is the text of the function's own error, which may hold
+            secrets, anywhere behind it: Spark brings an executor's error to the driver with all that led to it.
     """
     with _lock:
         kept = _kept.get(callback)
@@ -70,13 +71,22 @@ def bearer_token(callback: str, *, clock: Callable[[], float] = time.time) -> st
     return kept.token.reveal()
 
 
+def forget_token(callback: str) -> None:
+    """A broker has refused the function's token: do not use it again.
+
+    Args:
+        callback: ``module:function``.
+    """
+    with _lock:
+        _kept.pop(callback, None)
+
+
 def _fetch(callback: str, clock: Callable[[], float]) -> _KeptToken:
     function = _load(callback)
     asked_at = clock()
-    try:
-        answer = function()
-    except Exception as error:
-        raise OptionError(option=_OPTION, reason=f"{callback} raised {type(error).__name__}") from error
+    answer, failure = _told(function)
+    if failure:
+        raise OptionError(option=_OPTION, reason=f"{callback} raised {failure}")
     match answer:
         case str() if answer:
             return _KeptToken(Secret(answer), asked_at)
@@ -91,19 +101,25 @@ def _fetch(callback: str, clock: Callable[[], float]) -> _KeptToken:
 
 def _load(callback: str) -> Callable[[], object]:
     module_name, _, function_name = callback.partition(":")
-    try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        reason = f"{callback!r} cannot be imported ({error}); the module must be on the driver and on every executor"
-        raise OptionError(option=_OPTION, reason=reason) from error
-    except Exception as error:
-        reason = f"importing {module_name!r} raised {type(error).__name__}"
-        raise OptionError(option=_OPTION, reason=reason) from error
+    module, failure = _told(lambda: importlib.import_module(module_name))
+    if failure:
+        reason = f"importing {module_name!r} raised {failure}; the module must be on the driver and on every executor"
+        raise OptionError(option=_OPTION, reason=reason)
     function = getattr(module, function_name, None)
     if not callable(function):
         raise OptionError(option=_OPTION, reason=f"{module_name} has no function {function_name!r}")
     checked: Callable[[], object] = function
     return checked
+
+
+def _told(function: Callable[[], object]) -> tuple[object, str]:
+    """What a function returns, and by what error it failed, if it did: its type and its place, and no words of it."""
+    try:
+        return function(), ""
+    except Exception as error:  # noqa: BLE001 - the caller raises another one, behind which this is not to be seen
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        missing = f" of {error.name!r}" if isinstance(error, ModuleNotFoundError) else ""
+        return None, f"{type(error).__name__}{missing} ({place.filename}, line {place.lineno})"
 
 
 def _shape(answer: object) -> str:

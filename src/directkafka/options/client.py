@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from directkafka.options.mistakes import Mistakes
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
-from directkafka.options.sasl import SASL_SPECS, read_sasl
+from directkafka.options.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
 from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 
@@ -223,6 +223,8 @@ class ClientOptions:
             if protocol.startswith("SASL"):
                 security |= read_sasl(given)
         mistakes.tell()
+        if protocol == "SASL_PLAINTEXT" and security["sasl_mechanism"] in OPEN_MECHANISMS:
+            warn_in_the_clear(security["sasl_mechanism"])
         # Kafka reads -1 as "leave the socket alone", which is what None says.
         values = {name: one for name, one in values.items() if one != -1}
         return cls(bootstrap_servers=addresses, security_protocol=protocol, **security, **values)

@@ -10,6 +10,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
+from directkafka.options.sasl import NO_TOKEN_ENDPOINT
+
 __all__ = [
     "IGNORED_CLIENT_NAMES",
     "IGNORED_SINK_CLIENT_NAMES",
@@ -58,15 +60,13 @@ _JAVA_TOKENS = """
     sasl.oauthbearer.assertion.claim.jti.include sasl.oauthbearer.assertion.claim.nbf.seconds
     sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file
     sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
-    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.client.credentials.client.id
-    sasl.oauthbearer.client.credentials.client.secret sasl.oauthbearer.clock.skew.seconds
+    sasl.oauthbearer.assertion.template.file sasl.oauthbearer.clock.skew.seconds
     sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
     sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
     sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
-    sasl.oauthbearer.token.endpoint.url
 """
 
 #: Settings of Kafka's Java clients that mean nothing here, with why. They are accepted with one
@@ -88,6 +88,9 @@ IGNORED_CLIENT_NAMES: Final[dict[str, str]] = {
 #: reason.
 REFUSED_CLIENT_NAMES: Final[dict[str, str]] = {
     "config.providers": "values such as ${file:...} are not looked up here; give the values",
+    "sasl.oauthbearer.client.credentials.client.id": NO_TOKEN_ENDPOINT,
+    "sasl.oauthbearer.client.credentials.client.secret": NO_TOKEN_ENDPOINT,
+    "sasl.oauthbearer.token.endpoint.url": NO_TOKEN_ENDPOINT,
 }
 
 #: What Spark's source refuses behind ``kafka.``; the data source does the same, with what to write

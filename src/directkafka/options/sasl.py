@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 import re
+from functools import cache
 from typing import Any, Final
 
 from directkafka.options.spec import Given, OptionSpec, Secret
 
-__all__ = ["OAUTHBEARER", "SASL_SPECS", "TOKEN_CALLBACK", "read_sasl"]
+__all__ = [
+    "NO_TOKEN_ENDPOINT",
+    "OAUTHBEARER",
+    "OPEN_MECHANISMS",
+    "SASL_SPECS",
+    "TOKEN_CALLBACK",
+    "read_sasl",
+    "warn_in_the_clear",
+]
+
+logger = logging.getLogger("directkafka.options")
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 _LOGIN_MODULES: Final = {
@@ -49,6 +61,15 @@ TOKEN_CALLBACK: Final = OptionSpec(
 
 SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, TOKEN_CALLBACK)
 
+#: Java gets a token with these by itself.
+NO_TOKEN_ENDPOINT: Final = (
+    "tokens are not fetched from an endpoint here; write a function that fetches one, name it in "
+    f"{TOKEN_CALLBACK.name} as module:function, and leave this out"
+)
+
+#: These send what logs in over the wire; SCRAM proves only that it knows the password.
+OPEN_MECHANISMS: Final = ("PLAIN", OAUTHBEARER)
+
 _FUNCTION_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 #: ``name=value`` of a JAAS entry: Java quotes with either mark and escapes with a backslash.
@@ -65,12 +86,32 @@ def read_sasl(given: Given) -> dict[str, Any]:
     mechanism = _mechanism(given)
     login = _read_jaas(given, mechanism) if given.text(JAAS_CONFIG) else None
     if mechanism == OAUTHBEARER:
+        _warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{OAUTHBEARER} has a token in their place")
         return {"sasl_mechanism": mechanism, "sasl_token_callback": _read_callback(given)}
+    _warn_unused(given, TOKEN_CALLBACK, why=f"{mechanism} has no token")
+    if login is not None:
+        _warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"the login is in {JAAS_CONFIG.name}")
     username, password = login or (given.text(SASL_USERNAME), given.text(SASL_PASSWORD))
     if not (username and password):
         names = f"{JAAS_CONFIG.name}, or {SASL_USERNAME.name} and {SASL_PASSWORD.name}"
         raise given.error(SASL_MECHANISM.name, f"{mechanism} needs a name and a password: give {names}")
     return {"sasl_mechanism": mechanism, "sasl_username": username, "sasl_password": Secret(password)}
+
+
+@cache
+def warn_in_the_clear(mechanism: str) -> None:
+    """Say, once in a process, that whoever listens between this client and a broker can log in too."""
+    logger.warning(
+        "%s sends the password or token as it is, and kafka.security.protocol is SASL_PLAINTEXT: whoever can listen on "
+        "the way can log in with it. Use SASL_SSL, or SCRAM-SHA-512 where there is no TLS",
+        mechanism,
+    )
+
+
+def _warn_unused(given: Given, *specs: OptionSpec, why: str) -> None:
+    names = [given.prefix + spec.name for spec in specs if given.has(spec)]
+    if names:
+        logger.warning("ignored: %s (%s)", ", ".join(names), why)
 
 
 def _read_callback(given: Given) -> str:
@@ -106,6 +147,9 @@ def _read_jaas(given: Given, mechanism: str) -> tuple[str, str]:
     if entry[1].rpartition(".")[2] != module:
         raise given.error(JAAS_CONFIG.name, f"names {entry[1]}, but {mechanism} needs {module}")
     login = {name: _unquote(value) for name, value in _JAAS_OPTION.findall(entry[2])}
+    if mechanism == OAUTHBEARER and login:
+        reason = f"has {', '.join(sorted(login))}: {NO_TOKEN_ENDPOINT}"
+        raise given.error(JAAS_CONFIG.name, reason)
     if login.get("tokenauth", "false").lower() == "true":
         raise given.error(JAAS_CONFIG.name, "delegation tokens (tokenauth) are not supported")
     return login.get("username", ""), login.get("password", "")

@@ -34,21 +34,42 @@ LONG_MAX = 2**63 - 1
 _SHOWN_MAX: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
 class Secret:
-    """A text that is never printed: ``repr`` and ``str`` mask it, pickling keeps it."""
+    """A text that is never printed: ``repr`` and ``str`` mask it, pickling keeps it.
 
-    value: str = field(repr=False)
+    It is no dataclass: :func:`dataclasses.asdict` would take it apart.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
 
     def reveal(self) -> str:
         """The text itself."""
-        return self.value
+        return self._text
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._text == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    def __reduce__(self) -> tuple[type[Secret], tuple[str]]:
+        return Secret, (self._text,)
 
     def __str__(self) -> str:
         return "********"
 
     def __repr__(self) -> str:
         return "Secret(********)"
+
+
+class _Texts(dict[str, str]):
+    """Settings as they were given, secrets among them: printed, also as a part of something else, are their names."""
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(sorted(self)) or 'nothing'}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +161,7 @@ class Given:
                 path or an address could be.
         """
         check_type(values, Mapping, option=where or "options", wanted="settings by name")
-        texts: dict[str, str] = {}
+        texts = _Texts()
         mistakes = Mistakes()
         for name, value in values.items():
             check_type(name, str, option=where or "options", wanted="settings by name")

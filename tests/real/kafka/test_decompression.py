@@ -1,4 +1,4 @@
-"""A record batch of a few kilobytes that decompresses to a gigabyte: what a broker takes, and what a task makes of it."""
+"""A record batch of a few kilobytes that decompresses to a gigabyte: a broker takes it; a task says what it is."""
 
 from __future__ import annotations
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import traceback
 from collections.abc import Callable
 from types import ModuleType
 
 import pytest
+from kafka.errors import SaslAuthenticationFailedError
 
 from directkafka.errors import OptionError
 from directkafka.kafka import tokens
+from directkafka.kafka.refusals import connection_failure
 from directkafka.kafka.tokens import bearer_token
+from directkafka.options import ClientOptions
 
 OPTION = "kafka.sasl.oauthbearer.token.callback"
 Give = Callable[[object], str]
@@ -79,12 +84,25 @@ def test_what_is_no_token_is_refused_by_what_it_is(give: Give, answer: object, s
     assert "secret" not in str(error)
 
 
-def test_a_function_that_fails_is_told_by_its_error_s_name_with_that_as_the_cause(give: Give) -> None:
-    failure = ValueError("secret-token")
-    error = refused(give(failure))
-    assert "raised ValueError" in error.reason
-    assert "secret-token" not in str(error)
-    assert error.__cause__ is failure
+def test_a_function_that_fails_is_told_by_its_error_s_name_and_place(give: Give) -> None:
+    error = refused(give(ValueError("secret-token")))
+    assert re.search(r"raised ValueError \(.*test_tokens.py, line \d+\)", error.reason)
+
+
+def test_what_an_executor_tells_spark_has_no_word_of_the_function_s_error(give: Give) -> None:
+    """Spark brings the traceback to the driver's log, with all errors that led to this one."""
+    error = refused(give(ValueError("secret-token")))
+    assert "secret-token" not in "".join(traceback.format_exception(error))
+    assert (error.__cause__, error.__context__) == (None, None)
+
+
+def test_a_token_that_was_refused_is_not_used_again(give: Give) -> None:
+    answers = iter([("one", 2e9), ("two", 2e9)])
+    callback = give(lambda: next(answers))
+    options = ClientOptions(bootstrap_servers=("b:9092",), sasl_mechanism="OAUTHBEARER", sasl_token_callback=callback)
+    assert [bearer_token(callback) for _ in range(2)] == ["one", "one"]
+    connection_failure(SaslAuthenticationFailedError("no"), options, ("b:9092",), 500)
+    assert bearer_token(callback) == "two"
 
 
 @pytest.mark.parametrize(

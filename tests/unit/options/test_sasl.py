@@ -6,6 +6,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.options import ClientOptions, Secret
+from directkafka.options.sasl import warn_in_the_clear
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 SASL = {**PLAIN, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
@@ -100,3 +101,45 @@ def test_a_jaas_entry_of_another_login_is_refused() -> None:
     error = refused({**TOKEN, CALLBACK: "m:f", "sasl.jaas.config": f'{SCRAM} required username="a" password="s3cret";'})
     assert "OAUTHBEARER needs OAuthBearerLoginModule" in error.reason
     assert "s3cret" not in str(error)
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "OAUTHBEARER"])
+def test_a_login_that_can_be_listened_to_is_warned_of_once(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
+    login = {"PLAIN": {"sasl.username": "a", "sasl.password": "b"}, "OAUTHBEARER": {CALLBACK: "m:f"}}
+    params = {"bootstrap.servers": "b:9092", "sasl.mechanism": mechanism, **login[mechanism]}
+    warn_in_the_clear.cache_clear()
+    for protocol in ("SASL_SSL", "SASL_PLAINTEXT", "SASL_PLAINTEXT"):
+        ClientOptions.from_kafka_params({**params, "security.protocol": protocol})
+    assert ["whoever can listen" in message for message in caplog.messages] == [True]
+
+
+def test_scram_may_be_listened_to(caplog: pytest.LogCaptureFixture) -> None:
+    login = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "a", "sasl.password": "b"}
+    ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", "security.protocol": "SASL_PLAINTEXT", **login})
+    assert not caplog.messages
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"sasl.oauthbearer.token.endpoint.url": "https://tokens.example.org"},
+        {"sasl.jaas.config": 'OAuthBearerLoginModule required clientId="a" clientSecret="hunter2";'},
+    ],
+)
+def test_java_s_way_to_a_token_is_refused_with_ours(params: dict[str, str]) -> None:
+    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", CALLBACK: "m:f"}
+    with pytest.raises(OptionError) as caught:
+        ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", **login, **params})
+    assert caught.value.option == next(iter(params))
+    assert "write a function that fetches one" in caught.value.reason
+    assert "hunter2" not in str(caught.value)
+
+
+def test_a_second_way_to_log_in_is_named_as_ignored(caplog: pytest.LogCaptureFixture) -> None:
+    jaas = 'PlainLoginModule required username="a" password="b";'
+    login = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas, "sasl.username": "c", CALLBACK: "m:f"}
+    ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", "security.protocol": "SASL_SSL", **login})
+    assert caplog.messages == [
+        "ignored: sasl.oauthbearer.token.callback (PLAIN has no token)",
+        "ignored: sasl.username (the login is in sasl.jaas.config)",
+    ]
