@@ -187,7 +187,7 @@ def test_the_memory_bounds_are_those_of_the_code() -> None:
     assert bounds.count(f"{inline >> 20} MiB of Arrow") == 1
     assert f"holds at most |\n|---|---|\n| a task's fetch | {fetch.BUFFERS} responses" in bounds
     assert f"{decode.BATCH_ROWS_MAX:,} rows or {decode.BATCH_BYTES_MAX >> 20} MiB" in bounds
-    assert f"decompressed | {decode.DECOMPRESSED_BYTES_MAX >> 30} GiB" in bounds
+    assert f"decompressed | {decode.DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
     assert f"COPY chunks of {copy_rows.CHUNK_BYTES >> 10} KiB" in bounds
 
 
