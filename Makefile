@@ -29,7 +29,7 @@ in_temporary_folder = folder=$$(mktemp -d "$${TMPDIR:-/tmp}/directkafka-make-XXX
 	export TMPDIR="$$folder" SPARK_LAUNCHER_OPTS="-XX:-UsePerfData" \
 	SPARK_SUBMIT_OPTS="-XX:-UsePerfData -Djava.io.tmpdir=$$folder" &&
 
-.PHONY: help setup demo test test-all soak bench lint format docs clean
+.PHONY: help setup demo test test-all soak bench lint format docs pins clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,8 +72,14 @@ format: .venv/.stamp ## format, and correct what ruff can correct
 docs: .venv/.stamp ## write the reference pages anew, and the parts of docs/DESIGN.md that are made from the code
 	@$(VENV_PYTHON) tools/reference.py
 
+UV ?= uv==0.13.9
+pins: ## look up the hashes of all pinned packages, after a pin in requirements/ was changed
+	@"$(PYTHON)" -m venv .venv-pins
+	@.venv-pins/bin/python -m pip install --quiet $(UV)
+	@.venv-pins/bin/python tools/pins.py
+
 clean: ## remove all that was made in this folder; the cache folder stays
-	rm -rf .venv .venv-bench .venv-peers build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .venv-bench .venv-peers .venv-pins build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/directkafka.egg-info
 
@@ -89,7 +95,7 @@ $(1)/.stamp: requirements/common.txt $(2) pyproject.toml
 	@echo "setting up $(1) with $$(PYTHON) (a few minutes the first time)"
 	@rm -f $(1)/.stamp
 	@$(1)/bin/python -c '' 2>/dev/null || "$$(PYTHON)" -m venv --clear $(1)
-	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv -r $(2)
+	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv --require-hashes -r $(2)
 	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
 		--no-deps --no-build-isolation --editable .
 	@touch $(1)/.stamp
@@ -103,5 +109,5 @@ $(eval $(call environment,.venv-bench,requirements/bench.txt))
 	@echo "setting up .venv-peers"
 	@rm -f $@
 	@.venv-peers/bin/python -c '' 2>/dev/null || "$(PYTHON)" -m venv --clear .venv-peers
-	@$(in_temporary_folder) .venv-peers/bin/python -m pip install --quiet --require-virtualenv -r $<
+	@$(in_temporary_folder) .venv-peers/bin/python -m pip install --quiet --require-virtualenv --require-hashes -r $<
 	@touch $@

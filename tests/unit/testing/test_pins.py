@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -14,13 +15,19 @@ _ROOT = Path(__file__).parents[3]
 
 def _pins(name: str) -> dict[str, str]:
     pins: dict[str, str] = {}
-    for line in (_ROOT / "requirements" / name).read_text().splitlines():
+    for line in _lines(name):
         if line.startswith("-r "):
             pins |= _pins(line.removeprefix("-r "))
-        elif line and not line.startswith("#"):
-            package, version = line.split("==")
+        else:
+            package, version = line.split()[0].split("==")
             pins[canonicalize_name(package)] = version
     return pins
+
+
+def _lines(name: str) -> list[str]:
+    """A requirements file without comments, each pin with its hashes on one line."""
+    text = (_ROOT / "requirements" / name).read_text().replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
 
 
 def _declared() -> list[Requirement]:
@@ -37,3 +44,28 @@ def test_every_declared_dependency_is_pinned_to_a_version_it_allows(file: str) -
     for requirement in _declared():
         pinned = pins[canonicalize_name(requirement.name)]
         assert requirement.specifier.contains(pinned), f"{requirement} is pinned to {pinned}"
+
+
+@pytest.mark.parametrize("file", sorted(path.name for path in (_ROOT / "requirements").glob("*.txt")))
+def test_every_pin_has_the_hashes_of_its_files_and_no_index_of_one_machine_is_named(file: str) -> None:
+    for line in _lines(file):
+        pin, *hashes = line.split()
+        if pin != "-r":
+            assert re.fullmatch(r"[\w.-]+==[\w.]+", pin), line
+            assert hashes, f"make pins was not run after {pin}"
+            assert all(re.fullmatch("--hash=sha256:[0-9a-f]{64}", one) for one in hashes), line
+
+
+def test_every_installation_of_pins_asks_for_hashes() -> None:
+    installs = [
+        line for line in (_ROOT / "Makefile").read_text().splitlines() if "pip install" in line and "-r " in line
+    ]
+    assert len(installs) == 2
+    assert all("--require-hashes" in line for line in installs)
+
+
+@pytest.mark.parametrize("name", ["backports.zstd", "deflate", "google-crc32c", "lz4"])
+def test_a_library_whose_c_functions_are_called_by_address_has_an_upper_bound(name: str) -> None:
+    """:mod:`directkafka.kafka.c_functions` knows what they take, and nobody checks it at run time."""
+    (requirement,) = [one for one in _declared() if canonicalize_name(one.name) == canonicalize_name(name)]
+    assert {"<", "<="} & {one.operator for one in requirement.specifier}, requirement
