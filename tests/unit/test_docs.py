@@ -16,6 +16,7 @@ import directkafka
 from directkafka.errors import DirectKafkaError
 from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
 from directkafka.kafka import decode, fetch
+from directkafka.options.client import DECOMPRESSED_BYTES_MAX
 from directkafka.pipeline import session, spec
 from directkafka.sinks import copy_rows
 
@@ -187,7 +188,7 @@ def test_the_memory_bounds_are_those_of_the_code() -> None:
     assert bounds.count(f"{inline >> 20} MiB of Arrow") == 1
     assert f"holds at most |\n|---|---|\n| a task's fetch | {fetch.BUFFERS} responses" in bounds
     assert f"{decode.BATCH_ROWS_MAX:,} rows or {decode.BATCH_BYTES_MAX >> 20} MiB" in bounds
-    assert f"decompressed | {decode.DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
+    assert f"decompressed | {DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
     assert f"COPY chunks of {copy_rows.CHUNK_BYTES >> 10} KiB" in bounds
 
 

@@ -8,7 +8,9 @@ import logging
 import pickle
 import pkgutil
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +31,7 @@ from directkafka.options.spec import Given, OptionSpec
 PLAIN = {"bootstrap.servers": "b:9092"}
 
 
-def parse(params: dict[str, object]) -> ClientOptions:
+def parse(params: Mapping[str, object]) -> ClientOptions:
     return ClientOptions.from_kafka_params({**PLAIN, **params})
 
 
@@ -148,7 +150,7 @@ STORE = {"security.protocol": "SSL", "ssl.keystore.location": "/k", "ssl.trustst
 KEY = {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.keystore.type": "PEM"}
 CERTIFICATES = {"ssl.truststore.certificates": "C", "ssl.truststore.type": "PEM"}
 FILES = {"ssl.certificate.location": "/c", "ssl.key.location": "/l"}
-BESIDE: dict[str, tuple[dict[str, object], object]] = {
+BESIDE: dict[str, tuple[Mapping[str, object], object]] = {
     "bootstrap.servers": ({}, "other:1"),
     "security.protocol": ({}, "SSL"),
     "sasl.mechanism": (SASL, "SCRAM-SHA-256"),
@@ -176,7 +178,7 @@ BESIDE: dict[str, tuple[dict[str, object], object]] = {
 }
 
 
-def other_value(spec: OptionSpec) -> tuple[dict[str, object], object]:
+def other_value(spec: OptionSpec) -> tuple[Mapping[str, object], object]:
     if spec.name in BESIDE:
         return BESIDE[spec.name]
     if spec.kind == "boolean":
@@ -193,7 +195,7 @@ def test_a_setting_that_is_taken_is_in_what_is_made_of_it_and_not_warned_of(
     """Nothing is taken and then forgotten, under any of its names."""
     beside, value = other_value(spec)
 
-    def made(params: dict[str, object]) -> object:
+    def made(params: Mapping[str, object]) -> object:
         try:
             return parse(params)
         except OptionError as error:
@@ -254,7 +256,7 @@ def test_what_holds_secrets_shows_them_in_no_form() -> None:
     kafka = {f"kafka.{name}": text for name, text in params.items()}
     client = ClientOptions.from_kafka_params(params)
     strategy = Subscribe("flights", params)
-    holders = [
+    holders: list[Any] = [
         client,
         Given.read(params),
         SourceOptions.parse({**kafka, "subscribe": "flights"}, streaming=False),

@@ -54,16 +54,16 @@ def declared_bytes(codec: int, source: Any) -> int:
 
 
 def _gzip(data: memoryview) -> int:
-    return int(struct.unpack_from("<I", data, len(data) - 4)[0]) if data[:2] == _GZIP_MAGIC else 0
+    return int(struct.unpack_from("<I", data, len(data) - 4)[0]) if bytes(data[:2]) == _GZIP_MAGIC else 0
 
 
 def _lz4(data: memoryview) -> int:
-    is_told = data[:4] == _LZ4_MAGIC and data[4] & _LZ4_HAS_SIZE
+    is_told = bytes(data[:4]) == _LZ4_MAGIC and data[4] & _LZ4_HAS_SIZE
     return int(struct.unpack_from("<Q", data, 6)[0]) if is_told else 0
 
 
 def _zstd(data: memoryview) -> int:
-    if data[:4] != _ZSTD_MAGIC:
+    if bytes(data[:4]) != _ZSTD_MAGIC:
         return 0
     descriptor = data[4]
     is_single = bool(descriptor & _ZSTD_SINGLE_SEGMENT)
@@ -74,7 +74,7 @@ def _zstd(data: memoryview) -> int:
 
 
 def _snappy(data: memoryview) -> int:
-    if data[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         return _snappy_block(data)
     at, total = XERIAL_HEADER_SIZE, 0
     while at + 4 <= len(data):
