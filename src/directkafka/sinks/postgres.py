@@ -42,7 +42,7 @@ from directkafka.stores.postgres import PostgresStore
 from directkafka.stores.postgres_ledger import ledger_schema
 from directkafka.stores.postgres_session import ALREADY_THERE
 from directkafka.stores.postgres_watch import SessionWatch
-from directkafka.stores.staging import ended_staging_pattern, staging_name
+from directkafka.stores.staging import staging_name
 
 __all__ = ["PostgresSink"]
 
@@ -220,8 +220,7 @@ class PostgresSink(Renewable):
         plan = self._prepared()
         rows = move_rows(transaction, plan, staging_name(batch, self.name, plan.ledger_schema), reports)
         # Tables of the next batch stay.
-        pattern = ended_staging_pattern(batch, self.name, plan.ledger_schema)
-        drop_staging(transaction, plan, pattern, batch.batch_id)
+        drop_staging(transaction, plan, batch)
         return rows
 
     def recount(self) -> TableCount:

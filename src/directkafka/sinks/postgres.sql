@@ -167,11 +167,14 @@ SELECT to_regclass(%(name)s) IS NOT NULL;
 
 -- name: ended_staging
 -- Staging tables of batches up to this one: of this batch, of tries that failed, and of tasks that made theirs when
--- their batch was over already. The beginning of the pattern is fixed, so that the index on names is used.
+-- their batch was over already. Also those of older drivers' late tasks, unless one is at work in them. The beginning of
+-- the pattern is fixed, so that the index on names is used.
 SELECT c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
- WHERE n.nspname = %(schema)s AND c.relname ~ %(pattern)s
+ WHERE n.nspname = %(schema)s AND c.relname ~ %(pipeline)s
    AND c.relkind = 'r' AND c.relpersistence = 'u' AND pg_has_role(c.relowner, 'USAGE')
-   AND substring(c.relname FROM %(pattern)s)::bigint <= %(batch_id)s;
+   AND (substring(c.relname FROM %(driver)s)::bigint <= %(batch_id)s
+        OR (substring(c.relname FROM %(pipeline)s)::bigint < %(generation)s
+            AND NOT EXISTS (SELECT FROM pg_locks WHERE relation = c.oid)));
 
 -- name: drop_staging
 -- The batch has moved.

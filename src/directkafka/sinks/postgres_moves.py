@@ -15,8 +15,9 @@ from directkafka.sinks.copy_rows import copy_chunks
 from directkafka.sinks.modes import check_left, check_taken
 from directkafka.sinks.postgres_plan import SinkPlan, identifiers
 from directkafka.sinks.postgres_table import SQL
-from directkafka.stores.base import TaskReport
+from directkafka.stores.base import BatchName, TaskReport
 from directkafka.stores.ledger import check_count
+from directkafka.stores.staging import ended_staging_pattern, stale_staging_pattern
 
 __all__ = ["drop_staging", "move_rows"]
 
@@ -66,7 +67,7 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     return sum(report.rows for report in reports)
 
 
-def drop_staging(cursor: Cursor, plan: SinkPlan, pattern: str, batch_id: int) -> None:
+def drop_staging(cursor: Cursor, plan: SinkPlan, batch: BatchName) -> None:
     """Drop the staging tables of batches up to this one; those that a zombie task still writes to are left.
 
     A zombie may be stopped for hours, and the batch must not wait for it; ending its session would need a
@@ -75,11 +76,16 @@ def drop_staging(cursor: Cursor, plan: SinkPlan, pattern: str, batch_id: int) ->
     Args:
         cursor: of the committing transaction.
         plan: the sink's.
-        pattern: finds a batch's number in the names of the sink's staging tables.
-        batch_id: of the batch that is committed.
+        batch: the one that is committed.
     """
     connection = cursor.connection
-    named = {"schema": plan.staging_schema, "pattern": pattern, "batch_id": batch_id}
+    named = {
+        "schema": plan.staging_schema,
+        "pipeline": stale_staging_pattern(batch.pipeline, plan.ledger_schema),
+        "generation": batch.generation,
+        "driver": ended_staging_pattern(batch, plan.sink, plan.ledger_schema),
+        "batch_id": batch.batch_id,
+    }
     there = connection.execute(SQL["ended_staging"], named).fetchall()
     if not there:
         return

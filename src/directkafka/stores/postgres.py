@@ -206,6 +206,8 @@ class PostgresStore:
         A row that has a lower generation, or is gone, is no newer driver's doing: the database was restored, or a
         standby took its place that had not seen this driver's fence. Whoever starts again goes on from what is there.
         """
+        if (ready := self._session.ready(entry.pipeline, entry.generation)) is not None:
+            return ready
         with self._session.guard(doing):
             connection = self._session.recorded(entry.pipeline, entry.generation)
             row = self._session.read_row(entry.pipeline) if connection is None else None

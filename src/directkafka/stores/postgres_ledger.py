@@ -85,6 +85,11 @@ class LedgerSession:
             self._connection = self._address.connect(f"directkafka {pipeline}", durable=self.durable)
         return self._connection
 
+    def ready(self, pipeline: str, generation: int) -> psycopg.Connection[Any] | None:
+        """The connection, if it is open and the pipeline's row names it."""
+        is_open = self._connection is not None and not self._connection.closed
+        return self._connection if is_open and (pipeline, generation) in self._recorded else None
+
     def recorded(self, pipeline: str, generation: int) -> psycopg.Connection[Any] | None:
         """The connection, once the pipeline's row names it: before it may lock the row.
 

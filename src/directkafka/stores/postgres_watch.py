@@ -43,6 +43,7 @@ FIRST_LOOK_S: Final = 5.0
 LOOK_AGAIN_S: Final = 10.0
 #: How long a session may go on after a stop was asked for before it is looked at: most locks are had by then.
 STOP_GRACE_S: Final = 1.0
+STOP_LOOK_AGAIN_S: Final = 0.5
 #: How long a server may answer nobody.
 SILENCE_S_MAX: Final = 60.0
 
@@ -174,12 +175,12 @@ class SessionWatch:
 
     def _run(self) -> None:
         look_at = self._begun + FIRST_LOOK_S
-        stopped_at: float | None = None
+        stop_look_at: float | None = None
         while not self._over.wait(_TICK_S):
             now = time.monotonic()
-            if stopped_at is None and self._stop is not None and self._stop.is_set():
-                stopped_at = now
-            is_stopping = stopped_at is not None and now - stopped_at >= STOP_GRACE_S
+            if stop_look_at is None and self._stop is not None and self._stop.is_set():
+                stop_look_at = now + STOP_GRACE_S
+            is_stopping = stop_look_at is not None and now >= stop_look_at
             if now < look_at and not is_stopping:
                 continue
             try:
@@ -188,6 +189,8 @@ class SessionWatch:
                 _log.debug("cannot see what %s waits for: %s", self._doing, error)
             if now >= look_at:
                 look_at = now + LOOK_AGAIN_S
+            if is_stopping:
+                stop_look_at = now + STOP_LOOK_AGAIN_S
 
     def _look(self, *, is_stopping: bool, is_time_to_tell: bool) -> None:
         session = self._session()
@@ -219,6 +222,8 @@ class SessionWatch:
                     session.cancel_safe(timeout=_CANCEL_S_MAX)
 
     def _heed_silence(self, session: _Session, *, is_stopping: bool) -> None:
+        if self._over.is_set():
+            return
         now = time.monotonic()
         if self._silent_since is None:
             self._silent_since = now

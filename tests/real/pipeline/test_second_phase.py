@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -99,11 +100,18 @@ def test_as_many_tasks_write_as_have_a_slot_whatever_the_default_parallelism(spa
 
 def test_writers_that_find_no_slots_are_cancelled_in_time(rows: DataFrame, tmp_path: Path) -> None:
     """A barrier stage needs both slots at once, and Spark would wait for ever."""
-    with (
-        busy(rows.sparkSession, Sleeper(tmp_path)),
-        pytest.raises(EnvironmentFaultError, match="by 2 tasks, and in 2000 ms they could not begin"),
-    ):
-        write_shares(rows, phase(limit_ms=2_000))
+
+    def failure(limit_ms: int) -> str:
+        with pytest.raises((EnvironmentFaultError, TransformError)) as caught:
+            write_shares(rows, phase(limit_ms=limit_ms))
+        return str(caught.value)
+
+    with busy(rows.sparkSession, Sleeper(tmp_path)):
+        said = failure(2_000)
+        if said == str(too_slow()):
+            # A loaded machine has not dealt the rows by then.
+            said = failure(30_000)
+    assert re.search(r"by 2 tasks, and in \d+000 ms they could not begin", said), said
     until(lambda: is_idle(rows.sparkSession), "the writers' job is still there")
     assert sum(report.rows for report in write_shares(rows, phase())) == 100
 

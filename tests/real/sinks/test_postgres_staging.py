@@ -81,6 +81,25 @@ def test_a_late_task_s_table_goes_with_the_next_commit(
     assert connection.execute("SELECT id FROM flights ORDER BY id").fetchall() == [(0,), (1,), (2,)]
 
 
+def test_a_table_that_an_older_driver_s_late_task_makes_goes_with_the_newer_one_s_commit(
+    database: str, connection: psycopg.Connection[Any], job: Job
+) -> None:
+    sink = PostgresSink(database, "flights", inline_bytes_max=0)
+    run(job, sink, pa.table({"id": [1]}))
+    late = job.batch(job.next_entry())
+    job.start()
+    stage(sink, late, 9)
+    (staging,) = staging_tables(connection)
+    with psycopg.connect(database) as zombie:
+        zombie.execute(sql.SQL("INSERT INTO {} VALUES (9, gen_random_uuid())").format(sql.Identifier(staging)))
+        run(job, sink, pa.table({"id": [2]}))
+        assert staging_tables(connection) == [staging]
+        zombie.rollback()
+    run(job, sink, pa.table({"id": [3]}))
+    assert staging_tables(connection) == []
+    assert connection.execute("SELECT id FROM flights ORDER BY id").fetchall() == [(1,), (2,), (3,)]
+
+
 def _fields(batch: Any) -> dict[str, Any]:
     return {name: getattr(batch, name) for name in ("pipeline", "generation", "batch_id", "attempt")}
 

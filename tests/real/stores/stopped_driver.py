@@ -15,7 +15,9 @@ from directkafka.stores.postgres import PostgresStore
 from directkafka.testing.store_driver import Job
 
 
-def main(dsn: str, fault: str) -> None:
+def main(fault: str) -> None:
+    # A command line can be seen by everybody.
+    dsn = os.environ["DSN"]
     sink = PostgresSink(dsn, "flights")
     job = Job(PostgresStore(dsn, fence_timeout_s=5.0, resolve_timeout_s=5.0)).start()
     job.run((sink, [[(1, 1)]]))

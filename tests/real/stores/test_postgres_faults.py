@@ -74,8 +74,8 @@ def start_driver(database: str) -> Iterator[Callable[[str], subprocess.Popen[str
 
     def start(fault: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.real.stores.stopped_driver", database, fault],
-            cwd=ROOT, stdout=subprocess.PIPE, text=True,
+            [sys.executable, "-m", "tests.real.stores.stopped_driver", fault],
+            cwd=ROOT, env=os.environ | {"DSN": database}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)
         return process
