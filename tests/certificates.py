@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
+import hashlib
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,10 +21,6 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     pkcs12,
 )
-
-from directkafka.testing.java import java_home
-
-KEYTOOL_TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -109,32 +106,67 @@ def _encryption(password: str | None) -> KeySerializationEncryption:
     return NoEncryption() if password is None else BestAvailableEncryption(password.encode())
 
 
-def keytool(*arguments: str | Path) -> None:
-    """Java's own tool for stores."""
-    command = [str(java_home() / "bin" / "keytool"), "-J-XX:TieredStopAtLevel=1", *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=KEYTOOL_TIMEOUT_S, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def java_trust_store(certificates: Sequence[x509.Certificate], path: Path, store_type: str, password: str) -> Path:
-    """A trust store as keytool makes it."""
-    for number, one in enumerate(certificates):
-        source = path.with_name(f"{path.name}-{number}.crt")
-        source.write_text(pem(one))
-        keytool(
-            *("-importcert", "-noprompt", "-alias", f"authority-{number}", "-file", source),
-            *("-keystore", path, "-storetype", store_type, "-storepass", password),
-        )
+    """A trust store as Java has them, made without Java's own tool, which a JRE need not have."""
+    if store_type == "JKS":
+        entries = [_entry(2, f"authority-{number}", _jks_certificate(one)) for number, one in enumerate(certificates)]
+        path.write_bytes(_jks(entries, password))
+    else:
+        named = [
+            pkcs12.PKCS12Certificate(one, f"authority-{number}".encode()) for number, one in enumerate(certificates)
+        ]
+        path.write_bytes(pkcs12.serialize_java_truststore(named, _encryption(password)))
     return path
 
 
 def java_key_store(certified: Certified, path: Path, store_type: str, password: str, key_password: str) -> Path:
-    """A key store as keytool makes it."""
-    source = path.with_name(f"{path.name}.p12")
-    source.write_bytes(certified.pkcs12(password))
-    keytool(
-        *("-importkeystore", "-noprompt", "-srckeystore", source, "-srcstoretype", "PKCS12"),
-        *("-srcstorepass", password, "-srcalias", "client", "-destkeystore", path),
-        *("-deststoretype", store_type, "-deststorepass", password, "-destkeypass", key_password),
-    )
+    """A key store as Java has them; the key of a PKCS12 store has the store's own password."""
+    if store_type == "JKS":
+        key = _protected(certified.key.private_bytes(Encoding.DER, PrivateFormat.PKCS8, NoEncryption()), key_password)
+        chain = b"".join(_jks_certificate(one) for one in certified.chain)
+        content = struct.pack(">i", len(key)) + key + struct.pack(">i", len(certified.chain)) + chain
+        path.write_bytes(_jks([_entry(1, "client", content)], password))
+    else:
+        assert key_password == password
+        path.write_bytes(certified.pkcs12(password))
     return path
+
+
+def _jks(entries: Sequence[bytes], password: str) -> bytes:
+    """See :mod:`directkafka.kafka.jks` for the layout; ``tests/vectors/stores`` has stores that Java made."""
+    store = struct.pack(">Iii", 0xFEEDFEED, 2, len(entries)) + b"".join(entries)
+    return store + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + store).digest()
+
+
+def _entry(tag: int, alias: str, content: bytes) -> bytes:
+    return struct.pack(">i", tag) + _jks_text(alias) + struct.pack(">q", 0) + content
+
+
+def _jks_certificate(certificate: x509.Certificate) -> bytes:
+    return _jks_text("X.509") + struct.pack(">i", len(der(certificate))) + der(certificate)
+
+
+def _jks_text(text: str) -> bytes:
+    return struct.pack(">H", len(text)) + text.encode()
+
+
+def _protected(key: bytes, password: str) -> bytes:
+    """A private key (PKCS8) under a chain of SHA-1 digests, which begins at a salt."""
+    secret, salt = password.encode("utf-16-be"), bytes(range(20))
+    stream, digest = b"", salt
+    while len(stream) < len(key):
+        digest = hashlib.sha1(secret + digest).digest()
+        stream += digest
+    hidden = bytes(one ^ other for one, other in zip(key, stream, strict=False))
+    check = hashlib.sha1(secret + key).digest()
+    algorithm = _asn1(0x30, bytes.fromhex("060a2b060104012a021101010500"))
+    return _asn1(0x30, algorithm + _asn1(0x04, salt + hidden + check))
+
+
+def _asn1(tag: int, content: bytes) -> bytes:
+    """A value in DER."""
+    length = len(content)
+    if length < 0x80:
+        return bytes([tag, length]) + content
+    size = (length.bit_length() + 7) // 8
+    return bytes([tag, 0x80 | size]) + length.to_bytes(size, "big") + content

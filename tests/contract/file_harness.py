@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,7 +43,8 @@ class SQLiteHarness(_FileHarness):
         return SQLiteSink(self.path, table, mode, **KEYS[mode], order=order, inline_bytes_max=0 if staged else 1 << 20)
 
     def rows(self, sink: EmbeddedSink) -> list[tuple[Any, ...]]:
-        with sqlite3.connect(self.path) as connection:
+        # ``with`` a connection of sqlite3 is a transaction, and leaves it open.
+        with closing(sqlite3.connect(self.path)) as connection:
             try:
                 return sorted(connection.execute(f'SELECT * FROM "{sink.name}"').fetchall())
             except sqlite3.OperationalError:

@@ -49,6 +49,8 @@ def main() -> None:
         app(standalone_mode=True)
     except DirectKafkaError as error:
         say(str(error), label="error", style="bold red")
+        for note in getattr(error, "__notes__", ()):
+            say(note)
         sys.exit(_exit_code(error))
     except Exception as error:  # noqa: BLE001 - Python would print it as it is, words of records included
         say(

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app
 from directkafka.cli.output import Format, claim_stdout, print_record, print_records, say, set_up_logging
+from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:
-    from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.progress import BatchReport
     from directkafka.pipeline.structured_restart import LedgerChange
 
-__all__ = ["FileArgument", "FormatOption", "VerboseOption", "stopped_by_signals"]
+__all__ = ["FileArgument", "FormatOption", "VerboseOption"]
 
 
 class RestartFrom(StrEnum):
@@ -59,33 +56,10 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
             pipeline.request_stop()
 
     pipeline = Pipeline.from_toml(file, report=tell)
-    with stopped_by_signals(pipeline):
+    with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):
         # In a thread, so that this one is free for signals.
         pipeline.start()
         pipeline.wait()
-
-
-@contextmanager
-def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
-    """Let SIGTERM and SIGINT ask the pipeline to stop after the batch in flight.
-
-    A signal that comes while Spark starts counts as well. Spark then sets handlers of its own, so ours are set
-    again behind it.
-    """
-
-    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
-        say(f"{signal.Signals(number).name}: stopping after the batch in flight")
-        pipeline.request_stop()
-
-    previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        pipeline.session()
-        for number in previous:
-            signal.signal(number, ask_to_stop)
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
@@ -96,7 +70,9 @@ def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbose
     set_up_logging(verbose=verbose)
     claim_stdout()
     pipeline = Pipeline.from_toml(file)
-    for remark in (remarks := pipeline.check()):
+    with spark_in_file(pipeline.name, verbose=verbose):
+        remarks = pipeline.check()
+    for remark in remarks:
         say(remark, label="note", style="yellow")
     print_record({"pipeline": pipeline.name, "notes": list(remarks)}, form, text=f"{pipeline.name}: ready to run")
 
@@ -109,7 +85,9 @@ def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
 
     set_up_logging(verbose=verbose)
     claim_stdout()
-    findings = recount(Pipeline.from_toml(file))
+    pipeline = Pipeline.from_toml(file)
+    with spark_in_file(pipeline.name, verbose=verbose):
+        findings = recount(pipeline)
     print_records([finding.as_record() for finding in findings], form, title="Rows against offsets")
     if not all(finding.is_right for finding in findings):
         raise typer.Exit(EXIT_FAILURE)
@@ -127,7 +105,10 @@ def adopt(
 
     set_up_logging(verbose=verbose)
     claim_stdout()
-    _print_changes(adopt_pipeline(Pipeline.from_toml(file), confirm=yes), form)
+    pipeline = Pipeline.from_toml(file)
+    with spark_in_file(pipeline.name, verbose=verbose):
+        changes = adopt_pipeline(pipeline, confirm=yes)
+    _print_changes(changes, form)
 
 
 @app.command(
@@ -149,7 +130,10 @@ def restart(
 
     set_up_logging(verbose=verbose)
     claim_stdout()
-    _print_changes(restart_pipeline(Pipeline.from_toml(file), origin=origin.value, confirm=yes), form)
+    pipeline = Pipeline.from_toml(file)
+    with spark_in_file(pipeline.name, verbose=verbose):
+        changes = restart_pipeline(pipeline, origin=origin.value, confirm=yes)
+    _print_changes(changes, form)
 
 
 def _print_changes(changes: Sequence[LedgerChange], form: Format) -> None:

@@ -96,8 +96,9 @@ def set_up_logging(*, verbose: bool) -> None:
     handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
-    # kafka-python's loggers repeat as errors what reaches the user as one of ours, with the remedy.
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
+    for name in ("kafka", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
 class _PlainFormatter(logging.Formatter):

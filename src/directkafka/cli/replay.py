@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from directkafka.cli.app import app
-from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, stopped_by_signals
+from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption
 from directkafka.cli.output import Format, claim_stdout, print_records, say, set_up_logging
+from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:
     from directkafka.pipeline.replay_report import ReplaySummary
@@ -52,9 +53,8 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     if dry_run:
         _print(pipeline.replay(dry_run=True, **chosen), form)
         return
-    with stopped_by_signals(pipeline):
-        summary = pipeline.replay(**chosen)
-    _print(summary, form)
+    with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):
+        _print(pipeline.replay(**chosen), form)
 
 
 def _print(summary: ReplaySummary, form: Format) -> None:

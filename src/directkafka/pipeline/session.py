@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 import sys
-import tempfile
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkConf, SparkContext
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.sources import worker_daemon
+from directkafka.pipeline.application import start_application
 from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.version import __version__
 
@@ -32,23 +31,12 @@ log = logging.getLogger("directkafka.pipeline")
 #: Two pipelines that start at one moment make one Spark application.
 _lock = threading.Lock()
 
-#: Set only on a session that we create, and only where the user sets nothing: see docs/DESIGN.md, "Spark settings".
-_SETTINGS = {
-    "spark.sql.session.timeZone": "UTC",
-    "spark.ui.showConsoleProgress": "false",
-}
-
 #: Spark compares what a task of a shuffle gives when it is run again with what it gave before, and deals all rows anew
 #: if they differ; it does so unless it is told not to, and a pipeline's rows must not be of two dealings.
 _COMPARED = (
     "spark.sql.shuffle.orderIndependentChecksum.enabled",
     "spark.sql.shuffle.orderIndependentChecksum.enableFullRetryOnMismatch",
 )
-
-#: A Unix socket's path is at most so long in bytes (macOS; Linux allows three more), its closing NUL apart.
-_SOCKET_PATH_BYTES_MAX = 103
-#: Spark names its sockets ``.<uuid>.sock``.
-_SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
 
 #: Rows of an Arrow batch between Spark and the sinks' tasks; Spark's 10,000 costs about a tenth of the throughput.
 _ARROW_BATCH_ROWS = 65_536
@@ -67,15 +55,7 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
     """
     with _lock:
         if SparkContext._active_spark_context is None:
-            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            builder = SparkSession.builder.appName(name)
-            submitted = _submitted()
-            master = submitted.get("spark.master", master)
-            ours = {"spark.master": master, **_SETTINGS, **_worker_sockets(master), **_worker_daemon(master)}
-            for key, value in {**ours, **conf}.items():
-                if not submitted.contains(key):
-                    builder = builder.config(key, str(value).lower() if isinstance(value, bool) else str(value))
-            builder.getOrCreate()
+            start_application(name, master=master, conf=conf)
         session = SparkSession.builder.getOrCreate().newSession()
     _set_unless_chosen(session, "spark.sql.execution.arrow.maxRecordsPerBatch", _ARROW_BATCH_ROWS)
     for key in _COMPARED:
@@ -121,36 +101,6 @@ def _activate(session: Any) -> None:
         jvm.SparkSession.setActiveSession(session)
 
 
-def _submitted() -> SparkConf:
-    """What ``spark-submit`` was told, on its command line or in its files; nothing where it does not run."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        # Its JVM is there already, but is looked at only from now on.
-        SparkContext._ensure_initialized()
-    return SparkConf()
-
-
-def _worker_sockets(master: str) -> dict[str, str]:
-    """Settings that let the JVM and its Python workers talk over Unix sockets, where those are sure to work.
-
-    Spark fails with "AF_UNIX path too long" where the sockets' folder has a long path, as a container's temporary
-    folder on YARN has. So executors of other machines are left alone, and so is a machine whose own temporary folder
-    is too long.
-    """
-    folder = tempfile.gettempdir()
-    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_BYTES_MAX
-    if not (master.startswith("local") and hasattr(socket, "AF_UNIX") and fits):
-        return {}
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": folder}
-
-
-def _worker_daemon(master: str) -> dict[str, str]:
-    """The setting that lets Python workers start from files, where their Python is sure to have this package."""
-    is_ours = os.environ.get("PYSPARK_PYTHON") == sys.executable
-    if not (master.startswith("local") and sys.platform == "linux" and is_ours):
-        return {}
-    return {"spark.python.daemon.module": worker_daemon.MODULE}
-
-
 def _set_unless_chosen(session: SparkSession, key: str, value: int) -> None:
     """What the user chose for the application (spark-submit's ``--conf``, ``[spark]``) stays."""
     if not session.sparkContext.getConf().contains(key):
@@ -178,12 +128,14 @@ def check_executors(session: SparkSession) -> None:
     application = session.sparkContext.applicationId
     if application in _checked:
         return
+    begun = time.monotonic()
     others = sorted(_versions(session) - {__version__})
     if others:
         raise EnvironmentFaultError(
             what=f"the driver has directkafka {__version__}, executors have {', '.join(others)}",
             remedy="Install the same version on both, or ship the driver's environment with the job.",
         )
+    log.info("the executors answered after %.1f s: they have this package", time.monotonic() - begun)
     _checked.add(application)
 
 

@@ -7,49 +7,50 @@ import random
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
     PrivateFormat,
     load_der_private_key,
+    load_pem_private_key,
     pkcs12,
 )
-from tests.certificates import (
-    Certified,
-    authority,
-    der,
-    for_client,
-    java_key_store,
-    java_trust_store,
-)
+from tests.certificates import Certified, authority, der, java_key_store, java_trust_store, pem
 
 from directkafka.kafka.certificate_stores import Identity, StoreFaultError, read_identity, read_trusted
 
+#: Stores that keytool made, and what is in them: see ``java_stores.py`` beside them.
+STORES = Path(__file__).parents[2] / "vectors" / "stores"
 PASSWORD = "store-pass"
 KEY_PASSWORD = "key-pass"
-ROOT = authority("root")
-BETWEEN = authority("between", ROOT)
-CLIENT = for_client(BETWEEN, "client")
+
+
+def _client_and_signers() -> tuple[Certified, x509.Certificate, x509.Certificate]:
+    text = (STORES / "client.pem").read_bytes()
+    key = load_pem_private_key(text, None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    client, between, root = x509.load_pem_x509_certificates(text)
+    return Certified(key, client, (between,)), between, root
+
+
+CLIENT, BETWEEN, ROOT = _client_and_signers()
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("stores")
+def jks_trust() -> bytes:
+    return (STORES / "trust.jks").read_bytes()
 
 
 @pytest.fixture(scope="module")
-def jks_trust(folder: Path) -> bytes:
-    return java_trust_store([ROOT.certificate], folder / "trust.jks", "JKS", PASSWORD).read_bytes()
+def jks_keys() -> bytes:
+    return (STORES / "keys.jks").read_bytes()
 
 
 @pytest.fixture(scope="module")
-def jks_keys(folder: Path) -> bytes:
-    return java_key_store(CLIENT, folder / "keys.jks", "JKS", PASSWORD, KEY_PASSWORD).read_bytes()
-
-
-@pytest.fixture(scope="module")
-def pkcs12_trust(folder: Path) -> bytes:
-    return java_trust_store([ROOT.certificate], folder / "trust.p12", "PKCS12", PASSWORD).read_bytes()
+def pkcs12_trust() -> bytes:
+    return (STORES / "trust.p12").read_bytes()
 
 
 def is_clients(identity: Identity) -> bool:
@@ -79,11 +80,11 @@ def test_a_trust_store_of_java_is_read_whichever_of_the_two_types_is_said(
     made_by_keytool: str, store_type: str, request: pytest.FixtureRequest
 ) -> None:
     content = request.getfixturevalue(made_by_keytool)
-    assert read_trusted(content, store_type, PASSWORD) == (der(ROOT.certificate),)
+    assert read_trusted(content, store_type, PASSWORD) == (der(ROOT),)
 
 
 def test_a_jks_trust_store_needs_no_password(jks_trust: bytes) -> None:
-    assert read_trusted(jks_trust, "JKS", None) == (der(ROOT.certificate),)
+    assert read_trusted(jks_trust, "JKS", None) == (der(ROOT),)
 
 
 def test_the_certificate_of_a_key_in_a_trust_store_is_trusted_too(jks_keys: bytes) -> None:
@@ -91,8 +92,8 @@ def test_the_certificate_of_a_key_in_a_trust_store_is_trusted_too(jks_keys: byte
 
 
 def test_pem_certificates_may_stand_between_other_text_and_on_one_line() -> None:
-    text = f"subject=root\n{ROOT.pem}\nsubject=between\n{BETWEEN.pem}"
-    expected = (der(ROOT.certificate), der(BETWEEN.certificate))
+    text = f"subject=root\n{pem(ROOT)}\nsubject=between\n{pem(BETWEEN)}"
+    expected = (der(ROOT), der(BETWEEN))
     assert read_trusted(text.encode(), "PEM", None) == expected
     assert read_trusted(text.replace("\n", " ").encode(), "PEM", None) == expected
 
@@ -110,7 +111,7 @@ def test_a_wrong_password_of_a_trust_store_is_told(jks_trust: bytes, pkcs12_trus
         (b"", "PEM", "content: is not PEM"),
         (b"", "JKS", "content: is neither a PKCS12 nor a JKS store"),
         (b"\xce\xce\xce\xce rest", "JKS", "content: is neither a PKCS12 nor a JKS store"),
-        (ROOT.pem.encode(), "JKS", "type: is not that of this store, which is PEM"),
+        (pem(ROOT).encode(), "JKS", "type: is not that of this store, which is PEM"),
         (CLIENT.key_pem().encode(), "PEM", "content: holds no certificate"),
         (b"-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----", "PEM", "content: has a PEM certificate"),
         (b"\xfe\xed\xfe\xed" + bytes(40), "JKS", "content: is not a JKS store of version 2"),
@@ -130,9 +131,16 @@ def test_a_jks_key_store_has_passwords_for_itself_and_for_its_key(jks_keys: byte
     assert fault(jks_keys, store_type="JKS").startswith("password: is needed")
 
 
-def test_a_key_without_a_password_of_its_own_has_the_store_s(folder: Path) -> None:
-    content = java_key_store(CLIENT, folder / "same.jks", "JKS", PASSWORD, PASSWORD).read_bytes()
-    assert is_clients(read_identity(content, "JKS", PASSWORD, None))
+def test_a_key_without_a_password_of_its_own_has_the_store_s() -> None:
+    assert is_clients(read_identity((STORES / "same.jks").read_bytes(), "JKS", PASSWORD, None))
+
+
+@pytest.mark.parametrize("store_type", ["JKS", "PKCS12"])
+def test_the_stores_that_tests_make_are_as_java_s(store_type: str, tmp_path: Path) -> None:
+    trust = java_trust_store([ROOT], tmp_path / "trust", store_type, PASSWORD).read_bytes()
+    assert read_trusted(trust, store_type, PASSWORD) == (der(ROOT),)
+    keys = java_key_store(CLIENT, tmp_path / "keys", store_type, PASSWORD, PASSWORD).read_bytes()
+    assert is_clients(read_identity(keys, store_type, PASSWORD, None))
 
 
 def test_a_pkcs12_key_store_is_read() -> None:
@@ -174,15 +182,15 @@ def test_a_chain_is_put_in_order_and_what_is_not_of_it_is_left_out() -> None:
         b"client",
         CLIENT.key,
         CLIENT.certificate,
-        [stranger.certificate, BETWEEN.certificate],
+        [stranger.certificate, BETWEEN],
         BestAvailableEncryption(b"x"),
     )
     assert is_clients(read_identity(shuffled, "PKCS12", "x", None))
 
 
 def test_a_root_in_a_chain_ends_it() -> None:
-    chain = (CLIENT.certificate, BETWEEN.certificate, ROOT.certificate)
-    whole = Certified(CLIENT.key, CLIENT.certificate, (ROOT.certificate, BETWEEN.certificate))
+    chain = (CLIENT.certificate, BETWEEN, ROOT)
+    whole = Certified(CLIENT.key, CLIENT.certificate, (ROOT, BETWEEN))
     content = (whole.key_pem() + whole.chain_pem).encode()
     assert read_identity(content, "PEM", None, None).chain == tuple(der(one) for one in chain)
 
