@@ -82,6 +82,14 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | Share
         yield broker
 
 
+@pytest.fixture(autouse=True)
+def _nothing_told_yet() -> None:
+    """A warning that a program is told once is told to each test."""
+    module = sys.modules.get("directkafka.told_once")
+    if module is not None:
+        module._told.clear()
+
+
 @pytest.fixture
 def create_topic(kafka_broker: KafkaBroker, topic: Callable[[], str]) -> Callable[..., str]:
     """``create_topic(partitions=1, config={})`` makes a topic on the session's broker and returns its name."""

@@ -7,9 +7,10 @@ a line break would start a line that looks like one of ours. This is the only pl
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
-__all__ = ["LINE_CHARACTERS_MAX", "TEXT_CHARACTERS_MAX", "cut", "message", "one_line"]
+__all__ = ["LINE_CHARACTERS_MAX", "TEXT_CHARACTERS_MAX", "PlainFormatter", "cut", "message", "one_line"]
 
 #: Longest line, and longest text, in characters before what cannot be seen is spelt out.
 LINE_CHARACTERS_MAX: Final = 4_000
@@ -60,3 +61,14 @@ def _spelt_out(text: str) -> str:
 def _escape(character: str) -> str:
     # Not repr: that has quotes around it.
     return character.encode("unicode_escape").decode("ascii")
+
+
+class PlainFormatter(logging.Formatter):
+    """Log lines with time, level and name, as :func:`message` shows them, tracebacks included."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line, and what follows it indented."""
+        return message(super().format(record))

@@ -1,4 +1,4 @@
-"""What a Spark Python worker pays between two tasks, and how not to.
+"""What a Spark Python worker pays between two tasks, and how not to; and where its log lines go.
 
 Spark keeps its Python workers and runs ``gc.collect()`` in each after every task (``pyspark/daemon.py``), while the
 next task already waits for it. With pyarrow and numba imported that costs 50 to 120 ms a task, more than reading
@@ -8,9 +8,16 @@ next task already waits for it. With pyarrow and numba imported that costs 50 to
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import sys
 
-__all__ = ["freeze_imports", "is_python_worker"]
+from directkafka.plain_text import PlainFormatter
+
+__all__ = ["LOG_LEVEL", "freeze_imports", "is_python_worker", "log_to_stderr"]
+
+#: The level of this library's log lines in Python workers, ``INFO`` for example: where nothing sets up logging.
+LOG_LEVEL = "DIRECTKAFKA_LOG_LEVEL"
 
 _frozen_for: set[str] = set()
 
@@ -32,5 +39,21 @@ def freeze_imports(part: str) -> None:
     if part in _frozen_for or not is_python_worker():
         return
     _frozen_for.add(part)
+    log_to_stderr()
     gc.collect()
     gc.freeze()
+
+
+def log_to_stderr() -> None:
+    """Lines of this library to stderr, which Spark prints, if nobody has said where log lines go.
+
+    For processes that Spark starts. Python would print warnings without time and name, and all others not at all.
+    """
+    ours = logging.getLogger("directkafka")
+    if ours.hasHandlers():
+        return
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter())
+    ours.addHandler(handler)
+    level = logging.getLevelNamesMapping().get(os.environ.get(LOG_LEVEL, "").strip().upper(), logging.WARNING)
+    ours.setLevel(level)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
+import subprocess
 import sys
 import types
 from collections.abc import Iterator
@@ -44,3 +47,31 @@ def test_a_spark_worker_freezes_what_it_has_imported_once_for_each_part(monkeypa
     python_worker.freeze_imports("write")
     assert gc.get_freeze_count() > frozen
     assert len(kept) == 5000
+
+
+@pytest.mark.parametrize(("asked", "seen"), [("", ["WARNING"]), ("info", ["INFO", "WARNING"]), ("loud", ["WARNING"])])
+def test_log_lines_of_a_worker_have_time_and_name_and_the_level_that_is_asked_for(asked: str, seen: list[str]) -> None:
+    program = (
+        "import logging\n"
+        "from directkafka.python_worker import log_to_stderr\n"
+        "log_to_stderr(); log_to_stderr()\n"
+        "log = logging.getLogger('directkafka.sources')\n"
+        "log.info('it starts'); log.warning('lost \\x1b[2J')\n"
+    )
+    environment = {**os.environ, python_worker.LOG_LEVEL: asked}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    lines = done.stderr.splitlines()
+    assert [line.split()[2] for line in lines] == seen
+    assert all(line.split()[3] == "directkafka.sources:" for line in lines)
+    assert "\x1b" not in done.stderr
+
+
+def test_logging_that_a_program_has_set_up_is_left_alone() -> None:
+    before = list(logging.getLogger("directkafka").handlers)
+    root = logging.getLogger()
+    root.addHandler(handler := logging.NullHandler())
+    try:
+        python_worker.log_to_stderr()
+    finally:
+        root.removeHandler(handler)
+    assert logging.getLogger("directkafka").handlers == before

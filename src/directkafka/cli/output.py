@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from directkafka.plain_text import message, one_line
+from directkafka.plain_text import PlainFormatter, message, one_line
 
 __all__ = ["Format", "claim_stdout", "messages", "print_record", "print_records", "say", "set_up_logging"]
 
@@ -93,20 +93,12 @@ def _data() -> TextIO:
 def set_up_logging(*, verbose: bool) -> None:
     """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_PlainFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    handler.setFormatter(PlainFormatter())
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
     logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
     for name in ("kafka", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-class _PlainFormatter(logging.Formatter):
-    """Log lines as :func:`~directkafka.plain_text.message` shows them, tracebacks included."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        """The line, and what follows it indented."""
-        return message(super().format(record))
 
 
 def _shown(value: Any) -> Text:

@@ -13,6 +13,7 @@ from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES
 from directkafka.options.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
 from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
+from directkafka.told_once import warn_once
 
 __all__ = ["DECOMPRESSED_BYTES_MAX", "ClientOptions", "client_specs"]
 
@@ -269,4 +270,4 @@ def _check_names(given: Given, used_elsewhere: Collection[str], ignored: Mapping
             continue
         passed_over.append(f"{given.prefix}{name} ({ignored[name]})")
     if passed_over:
-        logger.warning("ignored, because they mean nothing here: %s", "; ".join(passed_over))
+        warn_once(logger, "ignored, because they mean nothing here: %s", "; ".join(passed_over))

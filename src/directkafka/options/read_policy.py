@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from directkafka.options.spec import Given, OptionSpec, option, specs_of
+from directkafka.told_once import warn_once
 
 __all__ = ["ReadPolicy", "read_specs"]
 
@@ -47,7 +48,8 @@ class ReadPolicy:
         """
         unused = sorted(name for name in conf if name.startswith(_CACHE))
         if unused:
-            log.warning(
+            warn_once(
+                log,
                 "ignored, because they mean nothing here: %s (executors keep up to 16 idle connections for two "
                 "minutes, whatever a program says, and a retried task begins with new ones)",
                 ", ".join(unused),

@@ -18,6 +18,7 @@ from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
 from directkafka.options.positions import POSITION_SPECS, read_positions
 from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, read_json, shown, specs_of
 from directkafka.options.texts import fault_of_pattern, fault_of_topic
+from directkafka.told_once import warn_once
 
 __all__ = [
     "AssignedPartitions",
@@ -330,10 +331,10 @@ def _warn(given: Given, *, streaming: bool, needs_group: bool) -> None:
     groups = [spec.name for spec in unused if given.has(spec)]
     if groups:
         names = ", ".join(groups)
-        logger.warning("%s: no effect, records are read without a consumer group", names)
+        warn_once(logger, "%s: no effect, records are read without a consumer group", names)
     streaming_only = [spec.name for spec in source_specs() if spec.scope == "streaming" and given.has(spec)]
     if streaming_only and not streaming:
-        logger.warning("%s: no effect on a batch read", ", ".join(streaming_only))
+        warn_once(logger, "%s: no effect on a batch read", ", ".join(streaming_only))
 
 
 def _read_strategy(given: Given) -> Strategy:

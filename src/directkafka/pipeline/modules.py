@@ -63,7 +63,8 @@ def load_function(reference: FunctionReference, session: SparkSession | None = N
 def _import(name: str, reference: FunctionReference) -> ModuleType:
     folder = str(reference.folder)
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        # Behind all others: what lies beside a pipeline file must not take the place of any library's module.
+        sys.path.append(folder)
         importlib.invalidate_caches()
     try:
         module = importlib.import_module(name)

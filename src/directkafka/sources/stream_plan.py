@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from directkafka.errors import OptionError
+from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.kafka.own_folders import refuse_foreign
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options import SourceOptions
 from directkafka.options.consumer import ConsumerOptions
@@ -187,7 +188,18 @@ def tick_folder() -> Path:
     """A folder that stays empty: Spark's file stream over it gives an RDD each interval, and a checkpoint can hold it.
 
     (``queueStream`` gives RDDs as well, but cannot be restored.)
+
+    Raises:
+        EnvironmentFaultError: other users may write to it.
     """
-    folder = Path(tempfile.gettempdir(), f"directkafka-ticks-{getpass.getuser()}")
-    folder.mkdir(mode=0o700, exist_ok=True)
+    # A checkpoint has the path in it, so it is the same each time; whoever may put files there would feed the stream.
+    folder = Path(tempfile.gettempdir()).resolve() / f"directkafka-ticks-{getpass.getuser()}"
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        refuse_foreign(folder)
+    except OSError as error:
+        raise EnvironmentFaultError(
+            what=f"the stream's folder {folder} is not this user's alone: {error}",
+            remedy="Remove it, or set TMPDIR to a folder of your own.",
+        ) from error
     return folder

@@ -24,7 +24,7 @@ from directkafka.errors import OptionError
 from directkafka.options import SinkOptions, SourceOptions
 from directkafka.options.columns import read_columns
 from directkafka.options.spec import Given
-from directkafka.python_worker import freeze_imports
+from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.sources.columns import check_written, record_columns, record_schema
 
 __all__ = ["DirectKafkaDataSource", "ListenedDataSource"]
@@ -69,6 +69,7 @@ class DirectKafkaDataSource(DataSource):
         """A batch read."""
         from directkafka.sources.structured_readers import BatchReader
 
+        log_to_stderr()
         options = SourceOptions.parse(dict(self.options), streaming=False)
         _refuse_user_schema(schema, options)
         return BatchReader(options, self.notes)
@@ -77,6 +78,7 @@ class DirectKafkaDataSource(DataSource):
         """A stream."""
         from directkafka.sources.structured_readers import StreamReader
 
+        log_to_stderr()
         options = SourceOptions.parse(dict(self.options), streaming=True)
         _refuse_user_schema(schema, options)
         return StreamReader(options, self.notes, group_has_listener=self._group_has_listener)
@@ -97,6 +99,7 @@ class DirectKafkaDataSource(DataSource):
         return StreamWriter(self._sink_options(schema), self.notes)
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
+        log_to_stderr()
         # Spark hands over options of its own with a stream's.
         given = {name: text for name, text in self.options.items() if name.lower() not in _SPARK_S_OWN}
         options = SinkOptions.parse(given)

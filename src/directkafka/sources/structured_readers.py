@@ -180,7 +180,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         added = sorted(set(ends) - set(previous))
         if added:
-            log.info("partitions added: %s", to_nested({one: ends[one] for one in added}))
+            log.warning("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
     def _tell(self, ends: Mapping[TopicPartition, int]) -> None:

@@ -83,6 +83,17 @@ def test_a_file_named_like_a_module_of_pythons_is_refused(write: Write) -> None:
     assert "rename" in refused("json:dumps", folder)
 
 
+def test_what_else_lies_beside_the_file_takes_no_library_s_place(write: Write) -> None:
+    folder = write(
+        "dk_job_beside", "import this_is_installed\ndef transform(df): return this_is_installed.PLACE", "job"
+    )
+    write("this_is_installed", "PLACE = 'beside the file'", "job")
+    installed = write("this_is_installed", "PLACE = 'installed'", "site-packages")
+    sys.path.append(str(installed))
+    function: Any = load_function(FunctionReference("dk_job_beside:transform", folder)).function
+    assert function(None) == "installed"
+
+
 def test_a_module_that_is_not_there_is_named_with_the_folder(write: Write, tmp_path: Path) -> None:
     assert str(tmp_path) in refused("dk_no_such_module:transform", tmp_path)
 

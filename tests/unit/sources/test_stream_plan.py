@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import pickle
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import OffsetRange
 from directkafka.sources.stream_plan import Program, StreamState, tick_folder
 
@@ -72,3 +74,22 @@ def test_older_batches_are_forgotten() -> None:
 
 def test_the_folder_of_ticks_is_there_and_empty() -> None:
     assert list(tick_folder().iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o722])
+def test_a_folder_of_ticks_that_others_may_write_to_is_refused(
+    mode: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    tick_folder().chmod(mode)
+    with pytest.raises(EnvironmentFaultError, match="not this user's alone: other users may write to"):
+        tick_folder()
+
+
+def test_a_link_in_place_of_the_folder_of_ticks_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tick_folder()
+    folder.rmdir()
+    folder.symlink_to(tmp_path)
+    with pytest.raises(EnvironmentFaultError, match="is no folder"):
+        tick_folder()

@@ -1,0 +1,138 @@
+"""Environments as a user has them: this package's wheel, and what its metadata asks for, and nothing else.
+
+The packages are those of this environment, each file a hard link: a second instead of a minute, with the same files as
+``pip install`` would put there. What must be there is read from the wheels' metadata, so a package that is needed and
+not asked for is missing, as it would be at a user's.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from importlib.metadata import Distribution, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[1]
+NAME = "directkafka"
+PATIENCE_S = 600
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment."""
+
+    folder: Path
+
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python"
+
+    @property
+    def command(self) -> Path:
+        return self.folder / "bin" / NAME
+
+    def run(self, *command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run something there, in a folder, without what this program's own environment says of Python and Spark."""
+        foreign = ("PYTHON", "PYSPARK", "SPARK_HOME", "SPARK_CONF", "VIRTUAL_ENV", "COVERAGE", "PYTEST")
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
+        return subprocess.run(
+            command,
+            cwd=folder,
+            env={**inherited, **environment},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
+        )
+
+
+def build(folder: Path) -> Path:
+    """The wheel, made from the source distribution, as ``python -m build`` makes it."""
+    source = folder / "source"
+    source.mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    shutil.copytree(ROOT / "src", source / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+    _call(sys.executable, "-c", f"import setuptools.build_meta as b; b.build_sdist({str(folder)!r})", folder=source)
+    (packed,) = folder.glob("*.tar.gz")
+    _call(
+        *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
+        *("--wheel-dir", folder, packed),
+        folder=folder,
+    )
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def linked_environment(folder: Path, wheel: Path, *, extras: Collection[str] = ()) -> Environment:
+    """What ``pip install WHEEL[EXTRAS]`` makes, with the versions that are installed here."""
+    made = Environment(folder)
+    _call(sys.executable, "-m", "venv", "--without-pip", folder, folder=ROOT)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for one in needed(extras).values():
+        if canonicalize_name(one.name) != NAME:
+            _link(one, packages)
+    pip = (sys.executable, "-m", "pip", "--python", made.python)
+    _call(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=ROOT)
+    _call(*pip, "check", folder=ROOT)
+    return made
+
+
+def installed_environment(folder: Path, wheel: Path, *, pyspark: str) -> Environment:
+    """What ``pip install WHEEL pyspark==VERSION`` makes, other packages in the versions that are installed here."""
+    made = Environment(folder)
+    _call(sys.executable, "-m", "venv", folder, folder=ROOT)
+    pins = folder / "pins.txt"
+    others = (one for name, one in needed(()).items() if name not in {NAME, "pyspark"})
+    pins.write_text("".join(f"{one.name}=={one.version}\n" for one in others))
+    _call(made.python, "-m", "pip", "install", "--quiet", "-c", pins, wheel, f"pyspark=={pyspark}", folder=ROOT)
+    return made
+
+
+def needed(extras: Collection[str]) -> dict[str, Distribution]:
+    """The package and all that it needs, by name."""
+    found: dict[str, Distribution] = {}
+    asked: set[tuple[str, str]] = set()
+    waiting = [(NAME, extra) for extra in ("", *extras)]
+    while waiting:
+        name, extra = waiting.pop()
+        if (name, extra) in asked:
+            continue
+        asked.add((name, extra))
+        one = found.setdefault(name, distribution(name))
+        waiting += _required(one, extra)
+    return found
+
+
+def _required(one: Distribution, extra: str) -> Iterator[tuple[str, str]]:
+    for text in one.requires or ():
+        requirement = Requirement(text)
+        if requirement.marker is None or requirement.marker.evaluate({"extra": extra}):
+            for wanted in ("", *requirement.extras):
+                yield canonicalize_name(requirement.name), wanted
+
+
+def _link(one: Distribution, packages: Path) -> None:
+    for file in one.files or ():
+        if ".." in file.parts:  # Scripts, which nothing here calls.
+            continue
+        source, target = Path(str(one.locate_file(file))), packages / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            os.link(source, target)
+        except FileNotFoundError:  # Bytecode that is not there (yet).
+            continue
+        except OSError:  # Another file system.
+            shutil.copy2(source, target)
+
+
+def _call(*command: str | Path, folder: Path) -> None:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -1,0 +1,172 @@
+"""A plain installation at work: the wheel, no extras, no pandas; what a user does first, what the terminal shows."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from tests import plain_install
+from tests.plain_install import Environment
+
+from directkafka.testing import KafkaBroker
+from directkafka.testing.java import java_home
+
+pytestmark = pytest.mark.real
+
+RECORDS = 100
+
+FILE = """
+[pipeline]
+name = "clicks"
+trigger = "available-now"
+
+[source]
+"kafka.bootstrap.servers" = "${KAFKA}"
+subscribe = "${TOPIC}"
+startingOffsets = "earliest"
+
+[transform]
+sql = "SELECT topic, partition, offset, string(value) AS value FROM source"
+
+[[sink]]
+"""
+
+SINKS = {
+    "sqlite": 'type = "sqlite"\npath = "clicks.db"\ntable = "clicks"\n',
+    "duckdb": 'type = "duckdb"\npath = "clicks.duckdb"\ntable = "clicks"\n',
+    "delta": 'type = "delta"\npath = "clicks"\n',
+}
+
+#: All ways in and out that need no file, in one program, as a user writes it.
+PROGRAM = """
+import os
+from importlib.util import find_spec
+
+assert find_spec("pandas") is None
+import directkafka as dk
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+dk.register(spark)
+params = {"bootstrap.servers": os.environ["KAFKA"]}
+topic, copy = os.environ["TOPIC"], os.environ["COPY"]
+options = {
+    "kafka.bootstrap.servers": os.environ["KAFKA"],
+    "subscribe": topic,
+    "startingOffsets": "earliest",
+    "kafka.session.timeout.ms": "10000",
+}
+records = spark.read.format("directkafka").options(**options).load()
+print("batch", records.count(), records.filter("partition = 0").count())
+query = (
+    spark.readStream.format("directkafka").options(**options).load()
+    .writeStream.format("memory").queryName("seen").trigger(availableNow=True).start()
+)
+query.awaitTermination()
+print("stream", spark.table("seen").count())
+with dk.Cluster(params) as cluster:
+    ranges = cluster.offset_ranges([topic])
+print("rdd", dk.create_rdd(spark.sparkContext, params, ranges).map(lambda record: record.value).distinct().count())
+frame = dk.create_dataframe(spark, params, ranges)
+print("frame", frame.count())
+frame.select("value").write.format("directkafka").options(**options, topic=copy).mode("append").save()
+print("written", spark.read.format("directkafka").options(**{**options, "subscribe": copy}).load().count())
+"""
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return plain_install.build(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture
+def plain(wheel: Path, tmp_path: Path) -> Environment:
+    return plain_install.linked_environment(tmp_path / "venv", wheel)
+
+
+@pytest.fixture
+def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str]) -> Mapping[str, str]:
+    """What the programs find in their environment; the topic has its records."""
+    from confluent_kafka import Producer
+
+    topic, copy = create_topic(partitions=2), create_topic()
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for number in range(RECORDS):
+        producer.produce(topic, str(number).encode(), partition=number % 2)
+    assert producer.flush(30) == 0
+    return {
+        "KAFKA": kafka_broker.bootstrap_servers,
+        "TOPIC": topic,
+        "COPY": copy,
+        "JAVA_HOME": str(java_home()),
+    }
+
+
+def run_pipeline(where: Environment, folder: Path, world: Mapping[str, str], *, sink: str, verb: str = "run") -> None:
+    (folder / "clicks.toml").write_text(FILE + SINKS[sink])
+    done = where.run(where.command, verb, "clicks.toml", folder=folder, **world)
+    assert done.returncode == 0, done.stderr
+    assert "pandas" not in done.stderr
+    assert "Traceback" not in done.stderr
+    # Log lines of ours, and nothing of Spark's.
+    shown = [line for line in done.stderr.splitlines() if not re.match(r"\S+ \S+ INFO directkafka", line)]
+    assert shown == [], done.stderr
+
+
+def run_program(where: Environment, folder: Path, world: Mapping[str, str]) -> None:
+    done = where.run(where.python, "-c", PROGRAM, folder=folder, **world)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n") == [
+        f"batch {RECORDS} {RECORDS // 2}",
+        f"stream {RECORDS}",
+        f"rdd {RECORDS}",
+        f"frame {RECORDS}",
+        f"written {RECORDS}",
+        "",
+    ]
+    assert "pandas" not in done.stderr
+    # PySpark's daemon may find at its end that the JVM is gone.
+    tracebacks = re.split(r"^(?=Traceback)", done.stderr, flags=re.MULTILINE)[1:]
+    assert [one for one in tracebacks if "pyspark/daemon.py" not in one] == []
+    ignored = [line for line in done.stderr.splitlines() if "kafka.session.timeout.ms" in line]
+    assert len(ignored) == 1, done.stderr
+
+
+def rows_of(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "clicks.db")) as connection:
+        return int(connection.execute("SELECT count(*) FROM clicks").fetchone()[0])
+
+
+def test_a_pipeline_runs_into_sqlite(plain: Environment, tmp_path: Path, world: Mapping[str, str]) -> None:
+    run_pipeline(plain, tmp_path, world, sink="sqlite")
+    assert rows_of(tmp_path) == RECORDS
+
+
+def test_the_format_rdds_frames_and_the_writer_run(
+    plain: Environment, tmp_path: Path, world: Mapping[str, str]
+) -> None:
+    run_program(plain, tmp_path, world)
+
+
+@pytest.mark.slow
+def test_the_oldest_supported_pyspark_does_all_of_it(wheel: Path, tmp_path: Path, world: Mapping[str, str]) -> None:
+    where = plain_install.installed_environment(tmp_path / "venv", wheel, pyspark="4.2.0")
+    run_pipeline(where, tmp_path, world, sink="sqlite", verb="check")
+    run_pipeline(where, tmp_path, world, sink="sqlite")
+    assert rows_of(tmp_path) == RECORDS
+    run_program(where, tmp_path, world)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extra", ["duckdb", "delta"])
+def test_an_extra_alone_is_enough_for_its_sink(
+    extra: str, wheel: Path, tmp_path: Path, world: Mapping[str, str]
+) -> None:
+    where = plain_install.linked_environment(tmp_path / "venv", wheel, extras=[extra])
+    run_pipeline(where, tmp_path, world, sink=extra, verb="check")
+    run_pipeline(where, tmp_path, world, sink=extra)
+    assert list(tmp_path.glob("clicks*"))

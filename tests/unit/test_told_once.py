@@ -1,0 +1,73 @@
+"""A line is told once to a program, and once to all the processes that Spark's daemon forks for it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from directkafka import told_once
+from directkafka.options.client import ClientOptions
+from directkafka.told_once import warn_once
+
+LOG = logging.getLogger("directkafka.test")
+
+
+@pytest.fixture(autouse=True)
+def _a_new_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(told_once, "_told", set())
+
+
+def another_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process that was just forked remembers: nothing."""
+    monkeypatch.setattr(told_once, "_told", set())
+
+
+def test_a_program_is_told_a_line_once_and_another_line_too(caplog: pytest.LogCaptureFixture) -> None:
+    for number in (1, 2, 1):
+        warn_once(LOG, "ignored: %d", number)
+    assert caplog.messages == ["ignored: 1", "ignored: 2"]
+
+
+def test_settings_that_are_ignored_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        ClientOptions.from_kafka_params({"bootstrap.servers": "host:1", "session.timeout.ms": "1"}, where="a test")
+    assert len(caplog.messages) == 1
+
+
+def test_processes_of_one_daemon_tell_a_line_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    for _ in range(3):
+        another_process(monkeypatch)
+        warn_once(LOG, "ignored")
+    assert len(caplog.messages) == 1
+    another_process(monkeypatch)
+    monkeypatch.setattr(os, "getppid", lambda: 1)
+    warn_once(LOG, "ignored")
+    assert len(caplog.messages) == 2
+
+
+def test_a_line_is_told_where_nothing_can_be_remembered(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
+    for _ in range(2):
+        another_process(monkeypatch)
+        warn_once(LOG, "ignored")
+    assert len(caplog.messages) == 2
+
+
+def test_what_older_programs_left_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    warn_once(LOG, "ignored")
+    (old,) = (path for path in tmp_path.rglob("*") if path.is_file())
+    os.utime(old, (0, 0))
+    warn_once(LOG, "another")
+    assert not old.exists()
