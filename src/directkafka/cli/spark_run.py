@@ -22,6 +22,8 @@ __all__ = ["spark_in_file", "stopped_by_signals"]
 def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
     """Keep what Spark prints off the terminal: it goes to a file, which an error names.
 
+    What this library's own code logs in Spark's processes is shown all the same.
+
     An application that is there already, such as ``spark-submit``'s, prints where it did.
 
     Args:
@@ -33,7 +35,7 @@ def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
 
     # PySpark 4.3 imports pandas wherever it is installed, and complains of its version; nothing here needs it.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    output = SparkLog(name)
+    output = SparkLog(name, tell=say)
     send_output_to(output)
     if verbose:
         say(f"what Spark prints: {output.path}")

@@ -217,7 +217,7 @@ def _settings_file(settings: Mapping[str, str]) -> Iterator[bool]:
     if "--properties-file" in (given or ""):
         yield False
         return
-    path = _private_folder() / "spark.properties"
+    path = _private_folder() / "settings"
     # Its folder is the user's alone, so nobody else can have put a file or a link there.
     with path.open("w", encoding="utf-8") as file:
         path.chmod(0o600)

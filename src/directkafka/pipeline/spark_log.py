@@ -2,6 +2,9 @@
 
 The JVM inherits the open file, and so do the Python workers that it starts: what a user's function prints on a local
 executor is there too. The file is appended to, so it can be cut while they write: it is kept below a bound.
+
+Log lines of this library in those processes, of records that were lost for example, are there as well. They concern
+the user, and are handed on.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import stat
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -22,13 +26,15 @@ __all__ = ["SparkLog"]
 _BYTES_MAX: Final = 32 * 1024 * 1024
 #: What is left of it then.
 _BYTES_KEPT: Final = 1024 * 1024
-_LOOK_S: Final = 30.0
+_LOOK_S: Final = 1.0
 
 #: So many logs of earlier runs are kept.
 _FILES_MAX: Final = 20
 
 _USER_ID = os.getuid() if hasattr(os, "getuid") else 0
 _FOLDER: Final = f"directkafka-logs-{_USER_ID}"
+#: A line as :class:`~directkafka.plain_text.PlainFormatter` writes it.
+_OURS = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ directkafka[.\w]*: ")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -37,20 +43,25 @@ class SparkLog:
 
     Args:
         name: what runs; part of the file's name.
+        tell: is given each log line of this library that is found in it.
 
     Attributes:
         path: the file.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
         folder = _private_folder()
         _remove_oldest(folder)
         begun = time.strftime("%Y%m%d-%H%M%S")
         self.path = folder / f"{_NOT_IN_NAMES.sub('-', name)[:60]}-{begun}-{os.getpid()}.log"
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(self.path, flags, 0o600)
+        self._tell = tell
+        #: Up to where it was looked through.
+        self._seen = 0
         self._is_over = threading.Event()
-        threading.Thread(target=self._keep_short, name="log of Spark", daemon=True).start()
+        self._follower = threading.Thread(target=self._follow, name="log of Spark", daemon=True)
+        self._follower.start()
 
     def fileno(self) -> int:
         """The open file, for a child process to write to."""
@@ -68,15 +79,28 @@ class SparkLog:
             is_kept: whether anybody is to read it; an empty one never is.
         """
         self._is_over.set()
+        self._follower.join()
+        self.tell_news()
         if not is_kept or os.fstat(self._descriptor).st_size == 0:
             with suppress(OSError):
                 self.path.unlink()
         os.close(self._descriptor)
 
-    def _keep_short(self) -> None:
+    def _follow(self) -> None:
         while not self._is_over.wait(_LOOK_S):
-            with suppress(OSError):  # A full disk; or the log was closed at this very moment.
+            with suppress(OSError):  # A full disk, for example.
+                self.tell_news()
                 self.shorten()
+
+    def tell_news(self) -> None:
+        """Hand on this library's log lines that have come since the last time."""
+        news = os.pread(self._descriptor, _BYTES_KEPT, self._seen)
+        whole = news[: news.rfind(b"\n") + 1]
+        # A line that never ends is passed over.
+        self._seen += len(whole) if whole or len(news) < _BYTES_KEPT else len(news)
+        for line in whole.splitlines():
+            if _OURS.match(line):
+                self._tell(line.decode(errors="replace"))
 
     def shorten(self) -> None:
         """Cut the beginning off a log that has become too long. Lines that come meanwhile may be lost."""
@@ -84,6 +108,7 @@ class SparkLog:
             tail = self._tail()
             os.ftruncate(self._descriptor, 0)
             os.write(self._descriptor, b"... cut off ...\n" + tail)
+            self._seen = os.fstat(self._descriptor).st_size
 
     def _tail(self) -> bytes:
         size = os.fstat(self._descriptor).st_size

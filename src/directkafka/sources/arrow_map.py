@@ -2,8 +2,7 @@
 
 PySpark 4.2 and 4.3 make every such function with ``pandas_udf``, which asks for pandas 2.2 or newer before it looks at
 what kind of function it gets. Functions over Arrow batches never see a pandas object, neither here nor in Spark's
-workers. So the function is made with the class that ``pandas_udf`` uses in its turn. That also saves each driver the
-import of pandas, where it is installed, and its users the warning about pandas 3.
+workers. So the function is made with the class that ``pandas_udf`` uses in its turn.
 """
 
 from __future__ import annotations

@@ -119,7 +119,7 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
     assert reached, "the workers use no Unix sockets, so this proved nothing"
     for path in reached:
         assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
-    assert not list(command.temporary.rglob("*.properties"))
+    assert not list(command.temporary.rglob("settings"))
     (log,) = command.temporary.rglob("numbers-*.log")
     assert "WARN" in log.read_text(), "Spark printed nothing, so its absence from the terminal proves nothing"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600

@@ -6,6 +6,7 @@ import os
 import stat
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -77,4 +78,25 @@ def test_a_folder_that_others_may_write_to_is_not_used(temporary: Path) -> None:
     log = SparkLog("flights")
     assert log.path.parent != foreign
     assert stat.S_IMODE(log.path.parent.stat().st_mode) == 0o700
+    log.close(is_kept=False)
+
+
+def test_log_lines_of_this_library_are_handed_on_once_and_nothing_else() -> None:
+    told: list[str] = []
+    log = SparkLog("flights", told.append)
+    ours = "2026-01-02 03:04:05,678 WARNING directkafka.sources: records were lost"
+    printed(log, f"26/01/02 WARN Utils: hostname\n{ours}\nprinted by a function\n{ours[:30]}")
+    log.tell_news()
+    printed(log, f"{ours[30:]} again\nWARNING directkafka: no time\n")
+    log.tell_news()
+    log.tell_news()
+    log.close(is_kept=False)
+    assert told == [ours, f"{ours} again"]
+
+
+def test_a_log_that_nobody_looks_at_is_followed() -> None:
+    told = threading.Event()
+    log = SparkLog("flights", lambda _: told.set())
+    printed(log, "2026-01-02 03:04:05,678 WARNING directkafka.sources: records were lost\n")
+    assert told.wait(60)
     log.close(is_kept=False)

@@ -1,0 +1,29 @@
+"""What the demo says of its speed."""
+
+from __future__ import annotations
+
+from directkafka.cli.demo.show import DemoResult, Pace
+
+
+def report(records: int, busy_ms: int) -> dict[str, int]:
+    return {"records": records, "plan_ms": 1, "write_ms": busy_ms - 2, "commit_ms": 1}
+
+
+def test_the_first_batch_of_each_start_is_not_counted_in_the_pace() -> None:
+    lives = [[report(100, 9_000)], [report(100, 9_000), report(100, 50)], [report(100, 9_000), report(100, 150)]]
+    assert Pace.of(lives, seconds=60.4) == Pace(records_per_second=1_000, seconds=60)
+
+
+def test_a_pipeline_of_one_batch_has_a_pace_too() -> None:
+    assert Pace.of([[report(100, 1_000)]], seconds=10).records_per_second == 100
+
+
+def test_what_is_printed_tells_a_running_pipeline_from_its_starts() -> None:
+    result = DemoResult(
+        records_in=1_000, rows_out=1_000, lost=0, doubled=0, totals_equal=True, kills=3, kills_wanted=3,
+        records_per_second=100, seconds=60,
+    )  # fmt: skip
+    shown = {one["what"]: one["value"] for one in result.as_records()}
+    assert shown["records per second, once it runs"] == 100
+    assert shown["seconds at that rate"] == 10
+    assert shown["seconds with 3 kills and 4 starts of Spark"] == 60
