@@ -41,11 +41,13 @@ class Environment:
     def run(self, *command: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
         """Run something there, in a folder, without what this program's own environment says of Python and Spark."""
         foreign = ("PYTHON", "PYSPARK", "SPARK_HOME", "SPARK_CONF", "VIRTUAL_ENV", "COVERAGE", "PYTEST")
+        # As after ``. venv/bin/activate``.
+        path = os.pathsep.join([str(self.folder / "bin"), os.environ.get("PATH", os.defpath)])
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(foreign)}
         return subprocess.run(
             command,
             cwd=folder,
-            env={**inherited, **environment},
+            env={**inherited, "PATH": path, **environment},
             capture_output=True,
             text=True,
             timeout=PATIENCE_S,

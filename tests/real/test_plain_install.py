@@ -83,9 +83,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return plain_install.build(tmp_path_factory.mktemp("wheel"))
 
 
-@pytest.fixture
-def plain(wheel: Path, tmp_path: Path) -> Environment:
-    return plain_install.linked_environment(tmp_path / "venv", wheel)
+@pytest.fixture(scope="session")
+def plain(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """One for all: its kernels are compiled once."""
+    return plain_install.linked_environment(tmp_path_factory.mktemp("plain") / "venv", wheel)
 
 
 @pytest.fixture
