@@ -39,11 +39,11 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log more t
 )
 def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Run a pipeline until its trigger ends it or SIGTERM or SIGINT asks it to stop after the batch in flight."""
-    from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.progress import log_report
-
     set_up_logging(verbose=verbose)
     claim_stdout()
+    # Not before: importing may compile kernels, and says so.
+    from directkafka.pipeline.pipeline import Pipeline
+    from directkafka.pipeline.progress import log_report
 
     def tell(report: BatchReport) -> None:
         if form is Format.TEXT:
@@ -65,10 +65,10 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
 def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Check a pipeline without starting it, changing nothing: file, topics, transform, tables, ledger, executors."""
-    from directkafka.pipeline.pipeline import Pipeline
-
     set_up_logging(verbose=verbose)
     claim_stdout()
+    from directkafka.pipeline.pipeline import Pipeline
+
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         remarks = pipeline.check()
@@ -80,11 +80,11 @@ def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbose
 @app.command(epilog="Example:\n\n  directkafka verify flights.toml")
 def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Recount: read again what the pipeline has read, and compare it with the tables. Exit 1 if they differ."""
+    set_up_logging(verbose=verbose)
+    claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.verify import verify as recount
 
-    set_up_logging(verbose=verbose)
-    claim_stdout()
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         findings = recount(pipeline)
@@ -100,11 +100,11 @@ def adopt(
     file: FileArgument, yes: YesOption = False, form: FormatOption = Format.TEXT, verbose: VerboseOption = False
 ) -> None:
     """Let a pipeline's ledger follow its checkpoint, which must stand exactly where the ledger ends."""
+    set_up_logging(verbose=verbose)
+    claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured_pipeline import adopt_pipeline
 
-    set_up_logging(verbose=verbose)
-    claim_stdout()
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         changes = adopt_pipeline(pipeline, confirm=yes)
@@ -125,11 +125,11 @@ def restart(
     verbose: VerboseOption = False,
 ) -> None:
     """Let a pipeline go on with another checkpoint, and say in offsets what that would lose or double."""
+    set_up_logging(verbose=verbose)
+    claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured_pipeline import restart_pipeline
 
-    set_up_logging(verbose=verbose)
-    claim_stdout()
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         changes = restart_pipeline(pipeline, origin=origin.value, confirm=yes)

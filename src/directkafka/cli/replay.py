@@ -40,11 +40,11 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     verbose: VerboseOption = False,
 ) -> None:
     """Feed dead letters through the transform again, exactly once; the pipeline may run meanwhile."""
+    set_up_logging(verbose=verbose)
+    claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.replay_choice import Chosen
 
-    set_up_logging(verbose=verbose)
-    claim_stdout()
     pipeline = Pipeline.from_toml(file)
     chosen = Chosen(
         reason=reason, topic=topic, partition=partition, from_offset=from_offset, until_offset=until_offset,

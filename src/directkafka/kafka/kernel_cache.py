@@ -88,6 +88,7 @@ class KernelCache:
                 continue
             if found is not None:
                 return found
+        _tell_of_compiling()
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
@@ -98,6 +99,12 @@ class KernelCache:
                 return
             except OSError as error:
                 log.debug("a compiled kernel is not kept in %s: %s", folder.cache_path, error)
+
+
+@cache
+def _tell_of_compiling() -> None:
+    """Once: a program that stands still for ten seconds should say why."""
+    log.info("compiling kernels, which takes about ten seconds and is kept for the next time")
 
 
 def cache_folders(source: Path) -> list[Path]:
