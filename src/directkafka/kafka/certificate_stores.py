@@ -141,6 +141,8 @@ def _pem_certificates(content: bytes) -> tuple[bytes, ...]:
             for label, body in _PEM_BLOCK.findall(_pem_text(content))
             if label.endswith("CERTIFICATE")
         )
+    except StoreFaultError:
+        raise
     except ValueError as error:  # binascii's, or what is not ASCII at all
         raise StoreFaultError("content", f"has a PEM certificate that is damaged ({error})") from error
 
