@@ -1,8 +1,7 @@
 """Warnings that a program is told once, however many of its calls they are true of.
 
-Spark makes a data source anew for each plan, in a process that its daemon forks: such a process cannot know what an
-earlier one has said. So in Spark's Python workers a file is left for each line, named after the daemon, which is there
-as long as the program.
+Spark makes a data source anew for each plan, in a process of its own, which cannot know what an earlier one has said.
+So such a process leaves a file for each line, named after Spark's JVM, which is there as long as the program.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -25,6 +25,9 @@ _told: set[str] = set()
 _lock = threading.Lock()
 
 _FOLDER: Final = f"directkafka-told-{os.getuid() if hasattr(os, 'getuid') else 0}"
+#: Fields of ``/proc/PID/stat`` behind the name: the parent; and when it began, since numbers of processes come again.
+_PARENT: Final = 1
+_BEGUN: Final = 19
 #: What older programs left goes after this time, in seconds; a program that runs for longer is told again.
 _KEPT_S: Final = 7 * 24 * 3600
 
@@ -35,17 +38,29 @@ def warn_once(logger: logging.Logger, message: str, *arguments: object) -> None:
     with _lock:
         is_new = line not in _told
         _told.add(line)
-    if is_new and (not is_python_worker() or _is_first_of_daemon(line)):
+    if is_new and ((jvm := _jvm()) is None or _is_first(jvm, line)):
         logger.warning(message, *arguments)
 
 
-def _is_first_of_daemon(line: str) -> bool:
-    daemon = os.getppid()
-    digest = hashlib.sha256(f"{_start_of(daemon)} {line}".encode()).hexdigest()[:24]
+def _jvm() -> int | None:
+    """The process of Spark that stands for the program; None in a process that Spark has not started.
+
+    Where the system does not tell a process's parent, that is the daemon that forks workers.
+    """
+    parent = os.getppid()
+    if is_python_worker():
+        return int(_stat(parent, _PARENT) or parent)
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return parent if spec is not None and spec.name.startswith("pyspark.") else None
+
+
+def _is_first(jvm: int, line: str) -> bool:
+    """Whether no process of this JVM has left a file for the line."""
+    digest = hashlib.sha256(f"{_stat(jvm, _BEGUN)} {line}".encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / _FOLDER
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
-        os.close(os.open(folder / f"{daemon}-{digest}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        os.close(os.open(folder / f"{jvm}-{digest}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
     except OSError:  # Nowhere to leave it: told once too often.
@@ -54,10 +69,10 @@ def _is_first_of_daemon(line: str) -> bool:
     return True
 
 
-def _start_of(process: int) -> str:
-    """When a process began, as the system counts, since numbers of processes come again; empty where unknown."""
+def _stat(process: int, field: int) -> str:
+    """What Linux says of a process; empty where it is not Linux."""
     with suppress(OSError, IndexError):
-        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19]
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[field]
     return ""
 
 

@@ -73,7 +73,8 @@ with dk.Cluster(params) as cluster:
 print("rdd", dk.create_rdd(spark.sparkContext, params, ranges).map(lambda record: record.value).distinct().count())
 frame = dk.create_dataframe(spark, params, ranges)
 print("frame", frame.count())
-frame.select("value").write.format("directkafka").options(**options, topic=copy).mode("append").save()
+target = {"kafka.bootstrap.servers": os.environ["KAFKA"], "topic": copy}
+frame.select("value").write.format("directkafka").options(**target).mode("append").save()
 print("written", spark.read.format("directkafka").options(**{**options, "subscribe": copy}).load().count())
 """
 

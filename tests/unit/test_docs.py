@@ -17,7 +17,7 @@ from directkafka.errors import DirectKafkaError
 from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
 from directkafka.kafka import decode, fetch
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX
-from directkafka.pipeline import session, spec
+from directkafka.pipeline import application, session, spec
 from directkafka.sinks import copy_rows
 
 ROOT = Path(__file__).parents[2]
@@ -178,7 +178,7 @@ def test_a_crash_point_s_fault_points_are_met_by_the_tests_beside_them() -> None
 
 def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells(section("Spark settings that we set, and why"))
-    source = Path(session.__file__).read_text()
+    source = Path(session.__file__).read_text() + Path(application.__file__).read_text()
     assert sorted(named) == sorted(set(re.findall(r'"(spark\.[\w.]+)"', source)))
 
 

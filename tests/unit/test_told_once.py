@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import tempfile
+import types
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
+import psutil
 import pytest
 
 from directkafka import told_once
@@ -39,16 +43,26 @@ def test_settings_that_are_ignored_are_told_once(caplog: pytest.LogCaptureFixtur
     assert len(caplog.messages) == 1
 
 
-def test_processes_of_one_daemon_tell_a_line_once(
+def test_a_process_of_spark_s_is_known_by_its_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert told_once._jvm() is None
+    main = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+    main.__spec__ = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
+    assert told_once._jvm() == os.getppid()
+    main.__spec__ = ModuleSpec("pyspark.daemon", None)
+    assert told_once._jvm() == psutil.Process(os.getppid()).ppid()
+
+
+def test_processes_of_one_jvm_tell_a_line_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
     for _ in range(3):
         another_process(monkeypatch)
         warn_once(LOG, "ignored")
     assert len(caplog.messages) == 1
     another_process(monkeypatch)
-    monkeypatch.setattr(os, "getppid", lambda: 1)
+    monkeypatch.setattr(told_once, "_jvm", lambda: 2)
     warn_once(LOG, "ignored")
     assert len(caplog.messages) == 2
 
@@ -56,7 +70,7 @@ def test_processes_of_one_daemon_tell_a_line_once(
 def test_a_line_is_told_where_nothing_can_be_remembered(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     for _ in range(2):
         another_process(monkeypatch)
@@ -65,7 +79,7 @@ def test_a_line_is_told_where_nothing_can_be_remembered(
 
 
 def test_what_older_programs_left_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(told_once, "is_python_worker", lambda: True)
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
     warn_once(LOG, "ignored")
     (old,) = (path for path in tmp_path.rglob("*") if path.is_file())
     os.utime(old, (0, 0))
