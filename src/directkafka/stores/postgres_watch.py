@@ -202,7 +202,10 @@ class SessionWatch:
             self._heed_silence(session, is_stopping=is_stopping)
             return
         self._silent_since = None
-        if wait is None or self._over.is_set():
+        if self._over.is_set():
+            return
+        if wait is None:
+            self.note = ""
             return
         self.note = f"it waited for {wait}"
         if is_time_to_tell:

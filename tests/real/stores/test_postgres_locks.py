@@ -18,13 +18,14 @@ from psycopg import conninfo
 from tests.contract.postgres_harness import PostgresHarness
 from tests.real.proxy import TcpProxy
 
-from directkafka.errors import StoreUnavailableError
+from directkafka.errors import CommitUnknownError, StoreUnavailableError
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.retry import Patience, StopAsked, may_pass
 from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores import postgres_session, postgres_watch
 from directkafka.stores.postgres import PostgresStore
+from directkafka.testing import EmbeddedPostgres
 from directkafka.testing.store_driver import SCHEMA, Job, batches_of
 
 pytestmark = pytest.mark.real
@@ -380,3 +381,45 @@ def test_a_server_that_falls_silent_while_a_task_stages_is_given_up(
     with pytest.raises(StoreUnavailableError, match="the server has answered nobody") as caught:
         sink.task_writer(job.batch(job.next_entry()), SCHEMA)(batches_of([(1, 1)]))
     assert may_pass(caught.value)
+
+
+@pytest.mark.usefixtures("soon")
+def test_a_commit_that_waits_for_a_standby_says_so_and_a_stop_leaves_it_as_unknown(
+    pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It has happened in this server already; a cancel would only make it look as if a standby had it too."""
+    with EmbeddedPostgres(settings={"synchronous_commit": "local"}) as server:
+        store, stop = PostgresStore(server.dsn), threading.Event()
+        store.heed(stop)
+        job = Job(store).start()
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute("ALTER SYSTEM SET synchronous_standby_names TO 'nobody'")
+            connection.execute("SELECT pg_reload_conf()")
+            until(
+                lambda: connection.execute("SHOW synchronous_standby_names").fetchone() == ("nobody",),
+                "the setting does not arrive",
+            )
+
+        class Replicated:
+            """A sink whose transaction is to be on a standby as well."""
+
+            name = "replicated"
+
+            def apply(self, transaction: psycopg.Cursor[Any], *_: object) -> int:
+                transaction.execute("SET LOCAL synchronous_commit TO on")
+                return 0
+
+        def commit() -> None:
+            entry = job.next_entry()
+            store.commit(entry, previous=job.last, writes=[(Replicated(), job.batch(entry), [])])
+
+        with caplog.at_level(logging.WARNING):
+            done = pool.submit(commit)
+            until(lambda: "a standby that confirms the commit" in caplog.text, "no word of the standby")
+        assert isinstance(failure_after_stop(done, stop), CommitUnknownError)
+        store.close()
+        with closing(PostgresStore(server.dsn)) as new:
+            # What the next start does: its fence ends the session that still waits, and the batch is there.
+            job = Job(new).start()
+            assert job.last is not None
+            assert job.last.batch_id == 0
