@@ -168,7 +168,9 @@ def _named_records(output: str, frame: DataFrame) -> DataFrame:
             source=f"output {output!r}",
             cause=f"it rejects records without the columns {', '.join(missing)}, which say which record and why",
         )
-    return frame.where(f.col(reason).isNotNull()).select(*_RECORD, f.col(reason).cast("string").alias("reason"))
+    # A text made of a record's bytes may be no UTF-8, which Spark does not mind and a database's clients do.
+    text = f.make_valid_utf8(f.col(reason).cast("string")).alias("reason")
+    return frame.where(f.col(reason).isNotNull()).select(*_RECORD, text)
 
 
 def _columns_of(source: DataFrame) -> list[str]:
