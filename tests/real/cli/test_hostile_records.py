@@ -109,9 +109,6 @@ def test_hostile_records_go_through_every_command(
     command: Command, write: Callable[..., Path], values: list[bytes]
 ) -> None:
     file = str(write())
-    code, shown, said = command("check", file)
-    assert code == 0, said
-    assert_harmless(shown)
     code, shown, said = command("run", file, "--format", "json")
     assert code == 0, said
     assert all(line.isascii() and json.loads(line) for line in shown.splitlines())
@@ -128,10 +125,9 @@ def test_hostile_records_go_through_every_command(
     for what, value in HOSTILE.items():
         assert value in reasons or what == "a lone surrogate", f"{what} is not what the record has"
 
-    for form in ("text", "json"):
-        code, shown, said = command("verify", file, "--format", form)
-        assert code == 0, said
-        assert_harmless(shown)
+    code, shown, said = command("verify", file)
+    assert code == 0, said
+    assert_harmless(shown)
     code, shown, said = command("replay", file)
     assert code == 0, said
     assert_harmless(shown)
