@@ -18,7 +18,7 @@ import pytest
 from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
 
 from directkafka.errors import StoreUnavailableError
-from directkafka.stores import file_client
+from directkafka.stores import database_file, file_client
 from directkafka.stores.base import BatchName, TaskReport
 from directkafka.stores.database_file import DatabaseFile
 from directkafka.stores.embedded_file import DatabaseSaidError
@@ -90,7 +90,10 @@ def test_a_commit_whose_answer_is_lost_is_looked_up(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_driver_that_says_nothing_loses_its_transaction_and_is_told(kind: Kind, tmp_path: Path) -> None:
+def test_a_driver_that_says_nothing_loses_its_transaction_and_is_told(
+    kind: Kind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_file, "_SILENCE_S_MIN", 1.0)
     file = DatabaseFile(kind, tmp_path / "air", lock_timeout_s=2.0)
     silent = file.connect()
     silent.begin()

@@ -20,7 +20,8 @@ _NAMES: Final[dict[Kind, str]] = {"sqlite": "SQLite", "duckdb": "DuckDB"}
 
 #: A driver that stands still loses its open transaction before the next one has waited ``lock_timeout_s`` for it.
 _SILENCE_SHARE: Final = 0.5
-_SILENCE_S_MIN: Final = 1.0
+#: A busy machine may keep a driver waiting for longer than one thinks, and a lost transaction is done again.
+_SILENCE_S_MIN: Final = 5.0
 
 
 class DatabaseFile:
