@@ -9,9 +9,9 @@ the transaction ends, and what it returns is compared with the batch that this o
 generation in a transaction of its own, so once it has returned, the condition of every older driver is false for ever.
 
 A driver that stopped (SIGSTOP, a long pause) in the middle of its commit loses its transaction after half of
-``lock_timeout_s`` (5 s by default), before a newer driver that waits for the file gives up. The one driver a fence cannot pass is one
-whose process for files stopped with it: that keeps the file locked, and nothing but its own end takes that from it.
-The newer driver waits for ``lock_timeout_s``, and then stops with an error that names the process.
+``lock_timeout_s`` (5 s by default), before a newer driver that waits for the file gives up. The one driver a fence
+cannot pass is one whose process for files stopped with it: that keeps the file locked, and nothing but its own end
+takes that from it. The newer driver waits for ``lock_timeout_s``, and then stops with an error that names both.
 
 A COMMIT that failed may have been written or not. The file is opened again, whereby the database finishes or undoes
 what it finds, and the row's ``commit_id`` tells which.

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import atexit
-import copyreg
-import io
 import os
-import pickle
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from multiprocessing.connection import Connection
 from typing import Any, Final
 
-import pyarrow as pa
-
 from directkafka.stores.embedded_file import DatabaseSaidError, Row, RowSource
+from directkafka.stores.file_channel import Channel
 from directkafka.stores.file_locks import FILE_PROCESS
 from directkafka.stores.file_process import Opening
 
@@ -36,7 +31,7 @@ class _FileProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
-    def connect(self) -> tuple[Connection, subprocess.Popen[bytes]]:
+    def connect(self) -> tuple[socket.socket, subprocess.Popen[bytes]]:
         """A new connection to it."""
         ours, theirs = socket.socketpair()
         with self._lock, theirs:
@@ -45,7 +40,7 @@ class _FileProcess:
             except BaseException:
                 ours.close()
                 raise
-        return Connection(ours.detach()), process
+        return ours, process
 
     def _hand_over(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
         if self._process is not None and self._control is not None and self._process.poll() is None:
@@ -113,43 +108,20 @@ def connect(opening: Opening) -> RemoteConnection:
         DatabaseSaidError: the database refuses, or the process cannot be started.
     """
     try:
-        channel, process = _process.connect()
+        end, process = _process.connect()
     except OSError as error:
         said = f"the process that opens database files cannot be started: {error}"
         raise DatabaseSaidError("unavailable", said) from error
-    connection = RemoteConnection(channel, process)
+    connection = RemoteConnection(end, process)
     connection.open(opening)
     return connection
-
-
-def _pickled(request: Any) -> memoryview:
-    written = io.BytesIO()
-    _Pickler(written, protocol=pickle.HIGHEST_PROTOCOL).dump(request)
-    return written.getbuffer()
-
-
-def _packed(batch: pa.RecordBatch) -> tuple[Callable[[pa.Buffer], pa.RecordBatch], tuple[pa.Buffer]]:
-    written = pa.BufferOutputStream()
-    with pa.ipc.new_stream(written, batch.schema) as stream:
-        stream.write_batch(batch)
-    return _unpacked, (written.getvalue(),)
-
-
-def _unpacked(packed: pa.Buffer) -> pa.RecordBatch:
-    return pa.ipc.open_stream(packed).read_next_batch()
-
-
-class _Pickler(pickle.Pickler):
-    """Arrow's own pickles of a slice have all of what it is a slice of."""
-
-    dispatch_table = {**copyreg.dispatch_table, pa.RecordBatch: _packed}  # noqa: RUF012 - pickle's own way
 
 
 class RemoteConnection:
     """An open file; see :class:`~directkafka.stores.embedded_file.FileConnection`."""
 
-    def __init__(self, channel: Connection, process: subprocess.Popen[bytes]) -> None:
-        self._channel = channel
+    def __init__(self, end: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        self._channel = Channel(end, timeout_s=_LOOK_S, on_timeout=self._look_after)
         self._process = process
 
     def open(self, opening: Opening) -> None:
@@ -194,14 +166,12 @@ class RemoteConnection:
         return self._exchange((name, arguments, keywords))
 
     def _exchange(self, request: Any) -> Any:
-        if self._channel.closed:
+        if self._channel.is_closed:
             raise DatabaseSaidError("unavailable", "the file is closed since an answer did not come")
         is_answered = False
         try:
-            self._channel.send_bytes(_pickled(request))
-            while not self._channel.poll(_LOOK_S):
-                self._look_after()
-            is_done, answer = self._channel.recv()
+            self._channel.send(request)
+            is_done, answer = self._channel.receive()
             is_answered = True
         except (EOFError, OSError) as error:
             said = f"process {self._process.pid}, which had the file open for this one, has ended"

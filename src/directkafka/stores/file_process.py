@@ -25,21 +25,19 @@ from __future__ import annotations
 
 import importlib
 import os
-import pickle
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 from typing import Final
 
 from directkafka.errors import DirectKafkaError
 from directkafka.stores.embedded_file import DatabaseSaidError, FileConnection
+from directkafka.stores.file_channel import Channel
 
 __all__ = ["Opening", "main"]
 
@@ -50,6 +48,9 @@ _MODULES: Final = {
 }
 
 _LOOK_S: Final = 0.2
+
+#: Nothing is open before the first request is there.
+_OPENING_S_MAX: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +83,7 @@ def main() -> None:
             said, descriptors, *_ = socket.recv_fds(control, 1, 1)
             if not said:
                 os._exit(0)
-            threading.Thread(target=_serve, args=(Connection(descriptors[0]),), daemon=True).start()
+            threading.Thread(target=_serve, args=(socket.socket(fileno=descriptors[0]),), daemon=True).start()
 
 
 def _end_with(driver: int) -> None:
@@ -100,11 +101,12 @@ def _end_with(driver: int) -> None:
     os._exit(1)
 
 
-def _serve(channel: Connection) -> None:
+def _serve(end: socket.socket) -> None:
     """One connection, from its opening to its end."""
-    with channel, suppress(EOFError, OSError):  # the driver has let go of it, or stands still within a request
-        opening: Opening = channel.recv()
-        _bound(channel, opening.silence_s_max)
+    # Ended by the driver, or given up since it stands still within a request.
+    with Channel(end, timeout_s=_OPENING_S_MAX) as first, suppress(EOFError, OSError):
+        opening: Opening = first.receive()
+        channel = Channel(end, timeout_s=opening.silence_s_max)
         try:
             file = _opened(opening)
         except Exception as error:  # noqa: BLE001 - it is told
@@ -124,35 +126,32 @@ def _opened(opening: Opening) -> FileConnection:
     return file
 
 
-def _bound(channel: Connection, seconds: float) -> None:
-    """A driver may stop in the middle of sending a request: then reading it ends with an error."""
-    copy = socket.socket(fileno=os.dup(channel.fileno()))
-    with copy:
-        whole = int(seconds)
-        copy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, struct.pack("ll", whole, int((seconds - whole) * 1e6)))
-
-
-def _answer_all(channel: Connection, file: FileConnection, opening: Opening) -> None:
+def _answer_all(channel: Channel, file: FileConnection, opening: Opening) -> None:
     """Request by request, until the driver closes the file or says nothing for too long."""
     name = ""
     while name != "close":
-        if not channel.poll(opening.silence_s_max):
+        if not channel.wait(opening.silence_s_max):
             file.close()
             _tell_silence(channel, opening)
             return
-        request = channel.recv_bytes()
         try:
-            name, arguments, keywords = pickle.loads(request)
+            name, arguments, keywords = channel.receive()
+        except (EOFError, OSError):
+            return
+        except Exception as error:  # noqa: BLE001 - it is told: what was sent cannot be made again here
+            channel.send((False, _told(error, opening.kind)))
+            continue
+        try:
             answer = (True, getattr(file, name)(*arguments, **keywords))
         except Exception as error:  # noqa: BLE001 - it is told
             answer = (False, _told(error, opening.kind))
         channel.send(answer)
 
 
-def _tell_silence(channel: Connection, opening: Opening) -> None:
+def _tell_silence(channel: Channel, opening: Opening) -> None:
     """Wait for the driver's next request, and say what has become of its transaction."""
-    channel.poll(None)
-    name, *_ = channel.recv()
+    channel.wait(None)
+    name, *_ = channel.receive()
     said = (
         f"this process asked for nothing for {opening.silence_s_max:g} s while it kept the file; the file was closed "
         "then, and what was begun is undone"
