@@ -58,7 +58,11 @@ def ends_of(binary: pa.Array) -> Int32s:
     return np.frombuffer(binary.buffers()[1], np.int32, len(binary) + 1)
 
 
-@lru_cache(maxsize=64)
+#: A column of 16,384 rows of the longest topic name there can be, 249 bytes, has 4 MB.
+_CONSTANT_COLUMNS_KEPT = 8
+
+
+@lru_cache(maxsize=_CONSTANT_COLUMNS_KEPT)
 def constant_column(value: str | int, arrow_type: pa.DataType, rows: int) -> pa.Array:
     """A column of one value, kept so that the batches of a partition share it as slices.
 

@@ -160,8 +160,8 @@ class Metadata:
                 leader_port=leader.port,
                 # Of one answer with the end: the description may be older than the last records.
                 leader_epoch=max(leader.epoch, latest[one].leader_epoch),
-                earliest=_offset(earliest, one),
-                latest=_offset(latest, one),
+                earliest=self._offset(earliest, one),
+                latest=self._offset(latest, one),
             )
         return ClusterView(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
 
@@ -284,6 +284,13 @@ class Metadata:
             )
         return described
 
+    def _offset(self, found: Mapping[TopicPartition, _Found], one: TopicPartition) -> int:
+        if (offset := found[one].offset) is not None:
+            return offset
+        raise BrokerResponseError(
+            api="ListOffsets", code=0, name="no offset in its answer", retriable=False, subject=str(one)
+        )
+
     def _raise_for(self, api: str, code: int, subject: str) -> None:
         raise_for(api, code, subject, self._client.options)
 
@@ -361,9 +368,3 @@ def _worth_another_try(error: BaseException) -> bool:
 
 def _present(partitions: Iterable[TopicPartition], topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
     return [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
-
-
-def _offset(found: Mapping[TopicPartition, _Found], one: TopicPartition) -> int:
-    offset = found[one].offset
-    assert offset is not None, f"ListOffsets answered without an offset for {one}"
-    return offset

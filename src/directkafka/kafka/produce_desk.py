@@ -69,7 +69,10 @@ class Desk:
                 self._answered.wait(_TICK_S)
             if self._error is not None:
                 raise self._error
-            assert self._outbox.bytes < bytes_max, "the producer was closed while somebody waited for it"
+            if self._outbox.bytes >= bytes_max:
+                raise RuntimeError(
+                    f"the producer was closed while {self._outbox.bytes} bytes were not acknowledged; somebody waited"
+                )
             return dict(self._outbox.acknowledged)
 
     def take(self, address: Address, bytes_max: int, *, waits: bool) -> list[Sending]:

@@ -12,6 +12,7 @@ import threading
 import time
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka import channels
@@ -138,13 +139,15 @@ class BrokerLine:
     def _receive(self) -> None:
         """The oldest answer, to the desk."""
         channel, request = self._channel, self._requests[0]
-        assert channel is not None, "a request is on its way on no channel"
+        if channel is None:
+            raise RuntimeError(f"request {request.correlation_id} is on its way on no channel")
         try:
             channel.socket.settimeout(max(0.001, request.deadline - time.monotonic()))
             length = receive(channel, self._answer, _ANSWER_BYTES_MAX, request.deadline)
             found, answer = channel.decode_produce(bytes(memoryview(self._answer)[:length]))
             if found != request.correlation_id:
                 raise ResponseError(f"asked with correlation id {request.correlation_id}, got {found}")
+            _check_named(answer, request)
         except (OSError, ResponseError) as error:
             self._lose(error)
             return
@@ -198,3 +201,11 @@ def _by_topic(sendings: list[Sending]) -> list[dict[str, object]]:
         place = one.batch.target
         nested.setdefault(place.topic, []).append({"index": place.partition, "records": one.batch.data})
     return [{"name": topic, "partition_data": partitions} for topic, partitions in nested.items()]
+
+
+def _check_named(answer: Any, request: _Request) -> None:
+    """Refuse an answer of partitions that were not asked about, or were twice, before any of it is believed."""
+    named = [TopicPartition(topic.name, one.index) for topic in answer.responses for one in topic.partition_responses]
+    unknown = sorted({str(one) for one in named if one not in request.sendings or named.count(one) > 1})
+    if unknown:
+        raise ResponseError(f"the answer is about {', '.join(unknown[:3])}, not asked about or named twice")

@@ -1,13 +1,20 @@
-"""Jars from Maven Central, fetched once into the cache by the Ivy that PySpark's wheel contains."""
+"""Jars from Maven Central, fetched once into the cache by the Ivy that PySpark's wheel contains.
+
+Ivy compares them with sums from the same server. So this package has SHA-256 sums of its own (``testing/jars``), with
+which they are compared after they were fetched, and once in each process that uses them.
+"""
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,9 +22,14 @@ from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
 from directkafka.testing.java import java_home, network_options
 
-__all__ = ["Module", "fetch_jars", "silent"]
+__all__ = ["Module", "fetch_jars", "pinned_sums", "silent"]
 
 _ERROR_LINES = 15
+#: How long Ivy may take. It has no limit of its own, and whoever waits for the jars waits for it.
+_IVY_S = 900.0
+
+#: Folders whose jars this process has compared with their sums.
+_compared: set[Path] = set()
 
 _IVY_FILE = """\
 <ivy-module version="2.0">
@@ -63,28 +75,59 @@ def fetch_jars(place: str, modules: Sequence[Module], *, what: str, progress: Ca
         progress: is told in a short sentence what is being fetched; not called when all is in the cache.
 
     Raises:
-        EnvironmentFaultError: PySpark or Java is missing, or Ivy failed; carries Ivy's last lines.
+        EnvironmentFaultError: PySpark or Java is missing, or Ivy failed, which carries Ivy's last lines; or a jar is
+            not the one whose sum this package has.
     """
     jars = cache_folder() / place
-    if jars.is_dir():
-        return jars
-    jars.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(jars.with_name(f"{jars.name}.lock")):
-        if not jars.is_dir():
-            progress(f"fetching {what}")
-            _fetch(jars, modules, what, progress)
+    sums = pinned_sums(place)
+    if not jars.is_dir():
+        jars.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(jars.with_name(f"{jars.name}.lock"), lambda: progress(f"another process is fetching {what}")):
+            if not jars.is_dir():
+                progress(f"fetching {what}")
+                _fetch(jars, modules, what, progress, sums)
+    if jars not in _compared:
+        _compare(jars, sums, f"Remove the folder {jars}; it is fetched anew.")
+        _compared.add(jars)
     return jars
 
 
+def pinned_sums(place: str) -> dict[str, str]:
+    """SHA-256 sums by file name; empty for what this package has none of, such as another version of Kafka."""
+    known = files("directkafka.testing").joinpath("jars", f"{place.replace('/', '-')}.sha256")
+    if not known.is_file():
+        return {}
+    return {name: digest for digest, name in map(str.split, known.read_text().splitlines())}
+
+
+def _compare(folder: Path, sums: Mapping[str, str], remedy: str) -> None:
+    if not sums:
+        return
+    found = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.jar")}
+    wrong = sorted(name for name in {*found, *sums} if found.get(name) != sums.get(name))
+    if wrong:
+        raise EnvironmentFaultError(
+            what=f"{', '.join(wrong)} in {folder} {'is' if len(wrong) == 1 else 'are'} not what was published: by "
+            "SHA-256 another file, one too many, or missing",
+            remedy=remedy,
+        )
+
+
 @contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, when_waiting: Callable[[], None]) -> Iterator[None]:
     # The kernel gives the lock back when its holder dies, so a killed download blocks nobody.
     with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            when_waiting()
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _fetch(jars: Path, modules: Sequence[Module], what: str, progress: Callable[[str], None]) -> None:
+def _fetch(
+    jars: Path, modules: Sequence[Module], what: str, progress: Callable[[str], None], sums: Mapping[str, str]
+) -> None:
     draft = jars.with_name(f"{jars.name}.draft")
     shutil.rmtree(draft, ignore_errors=True)  # what a killed download left
     draft.mkdir()
@@ -94,6 +137,7 @@ def _fetch(jars: Path, modules: Sequence[Module], what: str, progress: Callable[
         code, lines = _run_ivy(ivy_file, draft / "jars", progress)
         if code != 0 or not all((draft / "jars" / module.jar).exists() for module in modules):
             raise _failure(code, lines, jars, what)
+        _compare(draft / "jars", sums, "Look at where it came from: a proxy or a mirror, or a broken download.")
         # Only a complete folder ever has the final name.
         (draft / "jars").rename(jars)
     finally:
@@ -126,11 +170,18 @@ def _run_ivy(ivy_file: Path, into: Path, progress: Callable[[str], None]) -> tup
     ]
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as ivy:
-        assert ivy.stdout is not None
-        for line in map(str.strip, ivy.stdout):
-            lines.append(line)
-            if line.startswith("downloading "):
-                progress(line.split()[1].rsplit("/", 1)[-1])
+        limit = threading.Timer(_IVY_S, ivy.kill)
+        limit.start()
+        try:
+            for line in map(str.strip, ivy.stdout or ()):
+                lines.append(line)
+                if line.startswith("downloading "):
+                    progress(line.split()[1].rsplit("/", 1)[-1])
+        finally:
+            is_over = not limit.is_alive()
+            limit.cancel()
+    if is_over:
+        lines.append(f"It was ended, because it took longer than {_IVY_S:.0f} s.")
     return ivy.returncode, lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 import logging
 import time
 import uuid
@@ -409,8 +410,7 @@ def test_a_function_that_fails_is_told_without_what_it_said(broker: KafkaBroker,
         with pytest.raises(OptionError, match="raised PermissionError") as caught:
             connect(options)
         assert caught.value.option == f"kafka.{CALLBACK}"
-        assert "hunter2" not in str(caught.value)
-        assert isinstance(caught.value.__cause__, PermissionError)
+        assert "hunter2" not in "".join(traceback.format_exception(caught.value))
 
 
 def test_a_mechanism_that_the_broker_does_not_take_is_told(broker: KafkaBroker, trusted: Params) -> None:

@@ -67,3 +67,8 @@ def test_rows_are_cut_within_both_limits_and_a_large_one_stands_alone(
 def test_keys_count_towards_the_limit_and_sums_above_two_gigabytes_do_not_wrap() -> None:
     large = ends(2**30, 2**30 - 1)
     assert list(row_slices(large, large, 10, 2**31)) == [(0, 1), (1, 1)]
+
+
+def test_constant_columns_that_are_kept_are_bounded_whatever_the_names() -> None:
+    longest = max(16_384 * (249 + 4), 16_384 * 4)
+    assert constant_column.cache_info().maxsize * longest < 40_000_000
