@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import traceback
 import logging
 import time
+import traceback
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import closing

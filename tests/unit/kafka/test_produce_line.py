@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from directkafka.kafka import produce_line
+from directkafka.kafka import channels, produce_line
 from directkafka.kafka.encode import EncodedBatch, ProducerIdentity
 from directkafka.kafka.outbox import Outbox, Sending
 from directkafka.kafka.produce_desk import Desk
@@ -68,7 +68,7 @@ class Box(Desk):
 
 
 def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Box:
-    monkeypatch.setattr(produce_line.channels, "borrow", lambda *_: Channel(named))
+    monkeypatch.setattr(channels, "borrow", lambda *_: Channel(named))
     monkeypatch.setattr(produce_line, "receive", lambda *_: 0)
     desk, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
     identity = ProducerIdentity(producer_id=1, epoch=0)
