@@ -46,7 +46,7 @@ def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
         raise
     except Exception as error:
         is_kept = True
-        if isinstance(error, DirectKafkaError) and output.last_line():
+        if isinstance(error, DirectKafkaError) and output.first_words():
             error.add_note(f"What Spark printed: {output.path}")
         raise
     finally:

@@ -191,7 +191,7 @@ def _launch(settings: Mapping[str, str]) -> None:
         try:
             gateway: Any = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
-            said = _output.last_line() if _output is not None else "what it said is above"
+            said = _output.first_words() if _output is not None else "what it said is above"
             raise EnvironmentFaultError(
                 what=f"Spark's JVM did not start: {said or 'it said nothing'}",
                 remedy="Spark needs Java 17 or later, found by JAVA_HOME or on PATH; and settings of the JVM that it "

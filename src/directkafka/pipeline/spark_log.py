@@ -35,6 +35,8 @@ _USER_ID = os.getuid() if hasattr(os, "getuid") else 0
 _FOLDER: Final = f"directkafka-logs-{_USER_ID}"
 #: A line as :class:`~directkafka.plain_text.PlainFormatter` writes it.
 _OURS = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} [A-Z]+ directkafka[.\w]*: ")
+#: How lines begin that a JVM of Spark prints each time.
+_USUAL = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
@@ -67,10 +69,11 @@ class SparkLog:
         """The open file, for a child process to write to."""
         return self._descriptor
 
-    def last_line(self) -> str:
-        """What was written last; empty where nothing was."""
-        lines = [line.strip() for line in self._tail().decode(errors="replace").splitlines()]
-        return next((line for line in reversed(lines) if line), "")
+    def first_words(self) -> str:
+        """The first line that says anything: why a JVM does not start. Empty where there is none."""
+        start = os.pread(self._descriptor, _BYTES_KEPT, 0).decode(errors="replace")
+        lines = (line.strip() for line in start.splitlines())
+        return next((line for line in lines if line and not line.startswith(_USUAL)), "")
 
     def close(self, *, is_kept: bool) -> None:
         """Nothing more is expected. Processes that still write may go on.

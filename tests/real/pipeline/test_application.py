@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -53,6 +54,14 @@ table = "numbers"
 """
 
 
+def command_line(process: psutil.Process) -> str:
+    """As ``ps`` shows it; empty when the process has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except (psutil.NoSuchProcess, psutil.ZombieProcess):
+        return ""
+
+
 class Command:
     """``directkafka run`` in a process group of its own, as a terminal or a supervisor starts it."""
 
@@ -81,7 +90,7 @@ class Command:
         return [driver, *driver.children(recursive=True)]
 
     def jvm(self) -> psutil.Process:
-        return next(one for one in self.tree() if "org.apache.spark.deploy.SparkSubmit" in one.cmdline())
+        return next(one for one in self.tree() if "org.apache.spark.deploy.SparkSubmit" in command_line(one))
 
 
 @pytest.fixture
@@ -102,7 +111,8 @@ def command(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_pat
         finally:
             if started.process.poll() is None:
                 for one in started.tree():
-                    one.kill()
+                    with suppress(psutil.NoSuchProcess):
+                        one.kill()
             started.process.wait()
 
 
@@ -111,7 +121,7 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
 ) -> None:
     command.wait_for("batch 1")
     jvm = command.jvm()
-    assert SECRET not in " ".join(" ".join(one.cmdline()) for one in command.tree())
+    assert SECRET not in " ".join(map(command_line, command.tree()))
     listening = [one.laddr.ip for one in jvm.net_connections("tcp") if one.status == psutil.CONN_LISTEN]
     assert listening
     assert {ip.removeprefix("::ffff:") for ip in listening} == {"127.0.0.1"}
@@ -136,7 +146,8 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
 def test_a_signal_to_every_process_is_a_stop_as_well(command: Command, moment: str) -> None:
     command.wait_for(moment)
     for one in command.tree():
-        one.send_signal(signal.SIGTERM)
+        with suppress(psutil.NoSuchProcess):
+            one.send_signal(signal.SIGTERM)
     assert command.process.wait(PATIENCE_S) == 0, command.messages()
     assert [line for line in command.messages().splitlines() if not OURS.match(line)] == []
 

@@ -25,15 +25,16 @@ def printed(log: SparkLog, text: str) -> None:
     subprocess.run(["printf", "%s", text], stdout=log.fileno(), check=True)
 
 
-def test_a_log_is_its_user_s_alone_and_says_what_was_printed_last() -> None:
+def test_a_log_is_its_user_s_alone_and_says_what_was_printed_first() -> None:
     log = SparkLog("flights of ../today")
-    printed(log, "first\nlast\n\n")
-    assert log.last_line() == "last"
+    text = "WARNING: Using incubator modules: a.b\n\n no java \nlast\n"
+    printed(log, text)
+    assert log.first_words() == "no java"
     assert stat.S_IMODE(log.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(log.path.parent.stat().st_mode) == 0o700
     assert log.path.name.startswith("flights-of-..-today-")
     log.close(is_kept=True)
-    assert log.path.read_text() == "first\nlast\n\n"
+    assert log.path.read_text() == text
 
 
 @pytest.mark.parametrize(("text", "is_kept"), [("a line", False), ("", True)])
