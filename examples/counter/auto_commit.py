@@ -14,9 +14,9 @@ from setting import crash_if_asked, spark_session
 
 
 def fetched(consumer: Consumer) -> list[Message]:
-    """What there is for the group, or nothing."""
+    """What there is for the group once the consumer has its partitions: nothing, where the group has had it all."""
     messages: list[Message] = []
-    while some := consumer.consume(num_messages=100, timeout=10 if not messages else 1):
+    while (some := consumer.consume(num_messages=100, timeout=2)) or not consumer.assignment():
         messages += some
     return messages
 
@@ -36,6 +36,7 @@ if __name__ == "__main__":
             "group.id": os.environ["OUTPUT"],
             "enable.auto.commit": True,
             "auto.commit.interval.ms": 100,
+            "session.timeout.ms": 6_000,  # the killed run's consumer is missed sooner
             "auto.offset.reset": "earliest",
         }
     )
