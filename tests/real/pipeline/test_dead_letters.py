@@ -175,9 +175,10 @@ def test_a_table_that_is_no_table_of_dead_letters_is_refused(world: World) -> No
 def test_four_million_letters_of_a_batch_fit_a_driver_of_a_gigabyte(
     kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path
 ) -> None:
-    count = 4_000_000
+    count, at_once = 4_000_000, 50_000
     topic = create_topic(partitions=PARTITIONS)
-    produce_numbers(kafka_broker.bootstrap_servers, topic, count)
+    for first in range(0, count, at_once):
+        produce_numbers(kafka_broker.bootstrap_servers, topic, at_once, first)
     program = Path(__file__).parent / "many_letters.py"
     environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
     command = [sys.executable, str(program), kafka_broker.bootstrap_servers, database, topic]
