@@ -1,7 +1,8 @@
 """What the delivery examples share: a context, Kafka's settings, a table, and a crash at a chosen moment.
 
 Environment: ``KAFKA`` (brokers), ``TOPIC`` (input), ``DSN`` (Postgres), ``FOLDER`` (checkpoints and files), and
-``CRASH`` (where this run is to die, if it is).
+``CRASH`` (where this run is to die, if it is; with `` in a task`` behind it, where a task is to fail). ``MASTER`` is
+Spark's, ``local[1]`` by default.
 """
 
 from __future__ import annotations
@@ -34,8 +35,13 @@ def kafka_params(**settings: str) -> dict[str, str]:
 
 
 def streaming_context(interval_s: float = 0.5, **settings: str) -> StreamingContext:
-    """A context on this machine, one task at a time, so that a crash has one outcome."""
-    conf = SparkConf().setMaster("local[1]").setAppName("delivery").set("spark.ui.enabled", "false")
+    """A context on this machine; with one task at a time a crash has one outcome."""
+    conf = (
+        SparkConf()
+        .setMaster(os.environ.get("MASTER", "local[1]"))
+        .setAppName("delivery")
+        .set("spark.ui.enabled", "false")
+    )
     # The first batch of a topic would be all of it.
     conf.set("spark.streaming.kafka.maxRatePerPartition", "10000")
     conf.set("spark.driver.bindAddress", "127.0.0.1").set("spark.driver.host", "127.0.0.1")
@@ -67,6 +73,8 @@ def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord],
 
 def crash_if_asked(where: str) -> None:
     """Here and now, the whole application is gone: the driver, and the process that runs this line."""
+    if os.environ.get("CRASH") == f"{where} in a task":
+        raise RuntimeError(f"this task fails {where}")
     if os.environ.get("CRASH") == where:
         for process in (int(os.environ["DRIVER_PID"]), os.getpid()):
             os.kill(process, signal.SIGKILL)

@@ -39,11 +39,13 @@ class Setting:
     folder: Path
 
     @contextmanager
-    def running(self, example: str, *, crash: str = "", faults: str = "") -> Iterator[subprocess.Popen[str]]:
+    def running(
+        self, example: str, *, crash: str = "", faults: str = "", master: str = "local[1]"
+    ) -> Iterator[subprocess.Popen[str]]:
         """The example's process, from the moment on when its context has started."""
         environment = {
             **os.environ, "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder),
-            "CRASH": crash, "DIRECTKAFKA_FAULTS": faults,
+            "CRASH": crash, "DIRECTKAFKA_FAULTS": faults, "MASTER": master,
             "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
         }  # fmt: skip
         with (self.folder / f"{example}{'-crash' if crash or faults else ''}.log").open("w") as log:
@@ -130,6 +132,23 @@ def test_at_most_once_loses_records_and_doubles_none(setting: Setting) -> None:
     first = {partition: min(offset for one, offset in found if one == partition) for partition, _ in found}
     lost = {(one, offset) for one, start in first.items() for offset in range(start, setting.end(one))} - found.keys()
     assert lost, "what was in the batch that was interrupted, or came while nobody read"
+
+
+def test_at_most_once_a_task_that_fails_after_its_rows_are_written_is_not_tried_again(setting: Setting) -> None:
+    """On executors, since Spark's local mode takes the number of tries from the master's name alone."""
+    with setting.running(
+        "at_most_once", crash="after a partition in a task", master="local-cluster[2,1,1024]"
+    ) as process:
+
+        def is_over() -> bool:
+            setting.produce(*WORDS[:10])
+            return process.poll() is not None
+
+        setting.wait(is_over, "the failed task ends the program")
+    log = (setting.folder / "at_most_once-crash.log").read_text()
+    assert "this task fails after a partition" in log
+    assert "failed 1 times, most recent failure" in log
+    assert set(setting.output().values()) == {1}
 
 
 def test_at_least_once_by_checkpoint_doubles_records_and_loses_none(setting: Setting) -> None:
