@@ -222,8 +222,8 @@ class EmbeddedPostgres:
             self._programs = self._reachable(self._programs, self._other)
         self._port = self._resources.enter_context(ReservedPort())
 
-    def _temporary_folder(self) -> Path:
-        folder = Path(tempfile.mkdtemp(prefix="directkafka-postgres-"))
+    def _temporary_folder(self, place: str | None = None) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="directkafka-postgres-", dir=place))
         self._resources.callback(shutil.rmtree, folder, ignore_errors=True)
         if self._watchdog is not None:
             self._watchdog.remove(folder)
@@ -233,7 +233,9 @@ class EmbeddedPostgres:
         """The programs, or a copy of them where the other user may go: the wheel may lie in root's home."""
         if other.can_run(programs / "bin" / "postgres"):
             return programs
-        folder = self._temporary_folder()
+        # A temporary folder may be closed to others as well (TMPDIR in root's home).
+        places = (place for place in (tempfile.gettempdir(), "/tmp", "/var/tmp") if other.may_enter(place))
+        folder = self._temporary_folder(next(places, None))
         other.let_in(folder)
         # The programs look for libraries beside the wheel's own folder.
         package = programs.parent

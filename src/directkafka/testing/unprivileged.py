@@ -82,6 +82,11 @@ class Unprivileged:
         os.chown(folder, -1, self.group)
         folder.chmod(0o750)
 
+    def may_enter(self, folder: str) -> bool:
+        """Whether the way to a folder is open to everybody."""
+        path = Path(folder).absolute()
+        return path.is_dir() and all(one.stat().st_mode & 0o001 for one in (path, *path.parents))
+
     def can_run(self, program: Path) -> bool:
         """Whether this user can run a program where it lies."""
         try:

@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 from collections.abc import Iterator
@@ -213,6 +214,8 @@ def test_programs_that_lie_in_a_folder_of_root_are_copied_to_where_the_server_ma
     for name in (package.name, f"{package.name}.libs"):
         shutil.copytree(package.with_name(name), closed / name, symlinks=True, copy_function=os.link)
     monkeypatch.setattr(postgres, "_programs", lambda: closed / package.name / "pginstall18")
+    # Nor is there a way to the temporary folder.
+    monkeypatch.setattr(tempfile, "tempdir", str(closed))
     with EmbeddedPostgres() as running, psycopg.connect(running.dsn) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
         program = Path(psutil.Process(running.pid).exe())
