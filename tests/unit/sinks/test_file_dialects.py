@@ -86,7 +86,7 @@ def test_duckdb_columns_take_their_own_type_and_narrower_ones(
         (DUCKDB, pa.float32(), "DOUBLE"),
         (DUCKDB, pa.decimal128(5, 2), "DECIMAL(38,2)"),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__ if value in (SQLITE, DUCKDB) else str(value),
 )
 def test_a_sum_gets_room_to_grow(dialect: Dialect, kind: pa.DataType, expected: str | None) -> None:
     assert dialect.creation_type(kind, is_sum=True) == expected
