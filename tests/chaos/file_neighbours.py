@@ -34,17 +34,28 @@ def file_process(driver: int) -> psutil.Process:
 
 
 def connect(kind: Kind, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Any:
-    """As a user's program would."""
+    """As a user's program would; with DuckDB as the guide tells those who write to a file of ours."""
     if kind == "sqlite":
         return sqlite3.connect(path, timeout=timeout_s, isolation_level=None)
     deadline = time.monotonic() + timeout_s
     while True:
         try:
-            return duckdb.connect(str(path))
+            return attached(path)
         except duckdb.IOException:
             if time.monotonic() > deadline:
                 raise
             time.sleep(random.uniform(0.005, 0.05))
+
+
+def attached(path: Path) -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    try:
+        connection.execute(f"ATTACH '{path}' AS file (TYPE duckdb)")
+        connection.execute("USE file")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def open_sink(kind: Kind, path: Path, table: str, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> EmbeddedSink:

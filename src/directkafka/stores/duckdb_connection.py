@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -17,9 +18,14 @@ from directkafka.stores.meanings import Meaning
 
 __all__ = ["DuckDBConnection", "connect", "opened", "said"]
 
-_LOCKED: Final = re.compile(r"[Cc]onflicting lock|Could not set lock")
+#: What DuckDB says of a file that is open in this process already, and of one that is locked in whatever process.
+_OPEN_HERE: Final = "Unique file handle conflict"
+_LOCKED: Final = re.compile(rf"[Cc]onflicting lock|Could not set lock|{_OPEN_HERE}")
 _FULL: Final = re.compile(r"[Nn]o space left|disk|[Oo]ut of memory")
 _READER: Final = "directkafka_coming"
+
+#: Names that DuckDB has for databases of its own.
+_RESERVED: Final = frozenset({"main", "memory", "system", "temp"})
 
 
 class DuckDBConnection:
@@ -76,8 +82,14 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> DuckDBConnecti
     return DuckDBConnection(connect(path, lock_timeout_s=lock_timeout_s))
 
 
-def connect(path: str, *, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
-    """A connection of DuckDB's own; DuckDB itself does not wait where another process has the file open."""
+def connect(path: str, *, lock_timeout_s: float, may_share: bool = False) -> duckdb.DuckDBPyConnection:
+    """A connection of DuckDB's own; DuckDB itself does not wait where somebody else has the file open.
+
+    Args:
+        path: of the file; made if it is not there.
+        lock_timeout_s: how long to try again.
+        may_share: whether a file that this process has open already is used as it is, beside those who have it open.
+    """
     for attempt in Retrying(
         retry=retry_if_exception(_is_locked),
         wait=wait_random_exponential(multiplier=0.02, max=0.2),
@@ -85,8 +97,40 @@ def connect(path: str, *, lock_timeout_s: float) -> duckdb.DuckDBPyConnection:
         reraise=True,
     ):
         with attempt:
-            return duckdb.connect(path)
+            return _shared(path) if may_share else _attached(path)
     raise AssertionError("tenacity returns or raises")
+
+
+def _shared(path: str) -> duckdb.DuckDBPyConnection:
+    """What :func:`_attached` gives, or another connection to what this process has open: that has been read."""
+    try:
+        return _attached(path)
+    except duckdb.Error as error:
+        if _OPEN_HERE not in str(error):
+            raise
+        return duckdb.connect(path)
+
+
+def _attached(path: str) -> duckdb.DuckDBPyConnection:
+    """The file as the one database of an instance, and nothing read of it before its lock is held.
+
+    ``duckdb.connect(path)`` looks into the file to see of which kind it is, and lets it go again. DuckDB 2.0 keeps the
+    header that it saw there. Sequence of events: it looks; a process that has the file open commits, checkpoints and
+    closes it; now it gets the lock, goes on from the header of before, and its own checkpoint writes over that commit.
+    Where the kind is told, it does not look. (``DatabaseManager::GetDatabaseType``, ``DatabaseHandle::OpenFile``.)
+    """
+    stem = Path(path).stem
+    name = quoted(f"{stem}_db" if stem.lower() in _RESERVED else stem)
+    connection = duckdb.connect()
+    try:
+        connection.execute("ATTACH '{}' AS {} (TYPE duckdb)".format(path.replace("'", "''"), name))
+        connection.execute(f"USE {name}")
+        # Or a table that is called memory.flights would be one that nobody keeps.
+        connection.execute("DETACH memory")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def said(error: Exception) -> DatabaseSaidError | None:
@@ -98,16 +142,16 @@ def said(error: Exception) -> DatabaseSaidError | None:
 
 
 def _is_locked(error: BaseException) -> bool:
-    return isinstance(error, duckdb.IOException) and _LOCKED.search(str(error)) is not None
+    return isinstance(error, duckdb.Error) and _LOCKED.search(str(error)) is not None
 
 
 def _meaning(error: duckdb.Error) -> Meaning:
     """By the error's class; a file's own errors have one class, and differ by their words."""
+    if _is_locked(error) or isinstance(error, duckdb.TransactionException | duckdb.OutOfMemoryException):
+        return "unavailable"
     match error:
-        case duckdb.TransactionException() | duckdb.OutOfMemoryException():
-            return "unavailable"
         case duckdb.IOException():
-            return "unavailable" if _is_locked(error) or _FULL.search(str(error)) else "access"
+            return "unavailable" if _FULL.search(str(error)) else "access"
         case duckdb.PermissionException():
             return "access"
         case duckdb.ConstraintException() | duckdb.DataError():

@@ -52,7 +52,7 @@ class DuckDBOffsets(FileOffsets):
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        with connect(str(self._path), lock_timeout_s=self._lock_timeout_s) as connection:
+        with connect(str(self._path), lock_timeout_s=self._lock_timeout_s, may_share=True) as connection:
             connection.begin()
             yield connection
             connection.commit()
