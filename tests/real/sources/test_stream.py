@@ -279,7 +279,8 @@ def test_a_topic_made_again_between_two_runs_is_a_loss_and_not_a_continuation(
     create_topic_again(servers, hundred, 2)
     produce(servers, hundred, [b"new"] * 10)
     message = failure_of(output.start(streaming(**{strategy: hundred})))
-    assert "PartitionOffsetChangedError" in message
+    # As Spark names it in a run of what is there now.
+    assert "[END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED]" in message
     assert f"topic {hundred}, partition 0, offsets [10, 50)" in message
 
 
