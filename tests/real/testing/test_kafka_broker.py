@@ -12,7 +12,8 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec
+from tests.topics import make_topic
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing import KafkaBroker
@@ -40,8 +41,7 @@ def _admin(broker: KafkaBroker) -> AdminClient:
 
 
 def _create_topic(broker: KafkaBroker, topic: str, *, replicas: int = 1, config: dict[str, str] | None = None) -> None:
-    admin = _admin(broker)  # held by a name, because its end is the end of what it was asked for
-    admin.create_topics([NewTopic(topic, 1, replicas, config=config or {})])[topic].result(_WAIT_S)
+    make_topic(broker.bootstrap_servers, topic, replicas=replicas, config=config)
 
 
 def _log_start(broker: KafkaBroker, topic: str) -> int:
@@ -95,9 +95,14 @@ def test_three_nodes_see_each_other_and_a_topic_has_three_replicas(three: KafkaB
     assert len(three.bootstrap_servers.split(",")) == 3
     admin = _admin(three)
     _create_topic(three, "replicated", replicas=3)
-    seen = admin.list_topics(timeout=_WAIT_S)
-    assert set(seen.brokers) == {1, 2, 3}
-    assert sorted(seen.topics["replicated"].partitions[0].replicas) == [1, 2, 3]
+    assert set(admin.list_topics(timeout=_WAIT_S).brokers) == {1, 2, 3}
+
+    def replicas() -> list[int]:
+        """Whichever node answers may not know the topic yet."""
+        partitions = admin.list_topics("replicated", timeout=_WAIT_S).topics["replicated"].partitions
+        return sorted(partitions[0].replicas) if partitions else []
+
+    _wait(lambda: replicas() == [1, 2, 3])
 
 
 @pytest.mark.slow

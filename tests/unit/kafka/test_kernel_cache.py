@@ -120,9 +120,12 @@ def test_a_folder_below_one_in_which_others_may_write_is_left_alone_unless_it_is
     chosen = {"NUMBA_CACHE_DIR": str(folder / "numba")} if shared == "chosen" else {}
     assert install.run(**chosen) == "42 1"
     assert len(install.entries(folder)) == 2
-    install.home.rename(tmp_path / "elsewhere") if shared == "chosen" else install.temporary.rmdir()
+    # The other places cannot be used.
+    (install.temporary / kernel_cache.PRIVATE_NAME).write_text("not a folder")
+    if shared == "chosen":
+        install.home.rename(tmp_path / "elsewhere")
     folder.chmod(0o777)
-    assert install.run(**chosen, TMPDIR=str(tmp_path / "none")) == "42 1"
+    assert install.run(**chosen) == "42 1"
     folder.chmod(0o1777)
     assert install.run(**chosen) == "42 0"
 

@@ -113,9 +113,10 @@ def test_a_record_with_two_letters_is_refused(sink: Sink) -> None:
 def test_letters_that_are_not_those_that_were_read_stay(sink: Sink) -> None:
     fill(sink, [1] * 5)
     planned(sink, Selection())
+    letters = letters_of(sink)
     for transaction in inside(sink):
         with pytest.raises(RowCountError):
-            letters_of(sink).take_out(transaction, 2, expected=6)
+            letters.take_out(transaction, 2, expected=6)
         assert transaction.connection.rows("SELECT count(*) FROM rejected") == [(5,)]
 
 
