@@ -10,12 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.servers import RunServers, SharedBroker, SharedPostgres
 
     from directkafka.testing import EmbeddedPostgres, KafkaBroker
+
+# An example that takes longer on a busy machine is not wrong.
+settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("calm")
 
 _ROOT = Path(__file__).parent.parent
 #: For every Spark that tests start, also in processes of their own: the compiler that starts quickest and the
