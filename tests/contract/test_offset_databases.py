@@ -15,7 +15,13 @@ import psycopg
 import pytest
 
 from directkafka import DuckDBOffsets, OffsetDatabase, OffsetRange, OffsetStore, SQLiteOffsets, TopicPartition
-from directkafka.errors import DirectKafkaError, OptionError, StoreAccessError, StoreUnavailableError
+from directkafka.errors import (
+    DirectKafkaError,
+    OffsetMismatchError,
+    OptionError,
+    StoreAccessError,
+    StoreUnavailableError,
+)
 from directkafka.stores.postgres_offsets import PostgresOffsets
 from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
@@ -174,6 +180,7 @@ def test_a_range_that_does_not_start_where_the_stream_is_moves_nothing(
     with pytest.raises(StoredOffsetError) as raised:
         place.process(started, DONE, moved)
     assert (raised.value.expected, raised.value.found, raised.value.is_done) == (expected, found, False)
+    assert isinstance(raised.value, OffsetMismatchError)
     assert (started.load(), place.results()) == ({FIRST: 0, SECOND: 100}, [])
 
 
@@ -196,10 +203,12 @@ def test_a_range_that_was_processed_before_is_refused_and_said_to_be_done(place:
 
 
 def test_an_added_partition_begins_with_its_empty_range_and_goes_on(place: Place, started: OffsetStore) -> None:
-    for first, last in ((7, 7), (7, 9)):
-        with place.transaction() as connection:
-            started.advance(connection, [OffsetRange("flights", 2, first, last)])
-        assert started.load()[THIRD] == last
+    with place.transaction() as connection:
+        started.advance(connection, [DONE, OffsetRange("flights", 2, 7, 7)])
+    assert started.load() == {FIRST: 10, SECOND: 100, THIRD: 7}
+    with place.transaction() as connection:
+        started.advance(connection, [OffsetRange("flights", 2, 7, 9)])
+    assert started.load()[THIRD] == 9
     with pytest.raises(StoredOffsetError, match="flights-2 at 9"), place.transaction() as connection:
         started.advance(connection, [OffsetRange("flights", 2, 7, 7)])
 
@@ -208,6 +217,8 @@ def test_rows_are_counted_against_the_range_less_its_known_gaps(place: Place, st
     with place.transaction() as connection:
         with pytest.raises(RecordCountError, match="9 records were processed, the ranges have 10"):
             started.advance(connection, [DONE], rows=9)
+        with pytest.raises(RecordCountError, match="10 records were processed, the ranges have 9"):
+            started.advance(connection, [DONE], rows=10, records=9)
         started.advance(connection, [DONE], rows=9, records=9)
     assert started.load()[FIRST] == 10
 

@@ -1,4 +1,4 @@
-"""Offsets in the user's own transaction, in a real Postgres."""
+"""Offsets in the user's own transaction: what is Postgres' own; what all databases share is in the contract suite."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row, scalar_row
 
-import directkafka as dk
 from directkafka import OffsetRange, OffsetStore, TopicPartition
 from directkafka.errors import OptionError, StoreUnavailableError
-from directkafka.stream_errors import RecordCountError, StoredOffsetError
+from directkafka.stream_errors import StoredOffsetError
 
 pytestmark = pytest.mark.real
 
@@ -38,50 +37,6 @@ def test_a_stream_that_has_never_run_has_no_offsets_and_nothing_is_made_by_askin
     assert store.load() == {}
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT to_regclass('directkafka_offsets')").fetchone() == (None,)
-
-
-def test_a_first_run_is_preloaded_and_a_later_one_goes_on(store: OffsetStore, database: str) -> None:
-    assert store.preload({FIRST: 5}) == {FIRST: 5}
-    with psycopg.connect(database) as connection:
-        store.advance(connection, [OffsetRange("flights", 0, 5, 9)])
-    # A partition that came later starts where it is told, the other one stays where it is.
-    assert store.preload({FIRST: 0, SECOND: 3}) == {FIRST: 9, SECOND: 3}
-    assert OffsetStore(database, "other").load() == {}
-
-
-def test_offsets_move_with_the_results_or_not_at_all(started: OffsetStore, database: str) -> None:
-    with psycopg.connect(database) as connection:
-        connection.execute("CREATE TABLE results (n int)")
-    with psycopg.connect(database) as connection:
-        connection.execute("INSERT INTO results VALUES (1)")
-        started.advance(connection, [OffsetRange("flights", 0, 0, 10)])
-        connection.rollback()
-    assert started.load() == {FIRST: 0, SECOND: 100}
-    with psycopg.connect(database) as connection:
-        connection.execute("INSERT INTO results VALUES (1)")
-        started.advance(connection, [OffsetRange("flights", 0, 0, 10), OffsetRange("flights", 1, 100, 100)])
-    assert started.load() == {FIRST: 10, SECOND: 100}
-    with psycopg.connect(database) as connection:
-        assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
-
-
-@pytest.mark.parametrize(
-    ("moved", "expected", "found"),
-    [
-        (OffsetRange("flights", 1, 90, 110), "flights-1 at 90", "flights-1 at 100"),
-        (OffsetRange("flights", 1, 110, 120), "flights-1 at 110", "flights-1 at 100"),
-        (OffsetRange("flights", 7, 0, 10), "flights-7 at 0", "flights-7 at nothing"),
-    ],
-    ids=["would double", "would lose", "unknown partition"],
-)
-def test_a_range_that_does_not_start_where_the_stream_is_moves_nothing(
-    started: OffsetStore, database: str, moved: OffsetRange, expected: str, found: str
-) -> None:
-    with pytest.raises(StoredOffsetError) as raised, psycopg.connect(database) as connection:
-        started.advance(connection, [OffsetRange("flights", 0, 0, 10), moved])
-    assert (raised.value.expected, raised.value.found) == (expected, found)
-    assert isinstance(raised.value, dk.OffsetMismatchError)
-    assert started.load() == {FIRST: 0, SECOND: 100}
 
 
 def test_of_two_drivers_with_one_range_the_second_finds_the_offset_moved(started: OffsetStore, database: str) -> None:
@@ -111,17 +66,6 @@ def test_of_two_drivers_with_one_range_the_second_finds_the_offset_moved(started
                 pytest.fail("the second driver does not wait for the first one")
     thread.join(WAIT_S)
     assert [one.found for one in outcome if isinstance(one, StoredOffsetError)] == ["flights-0 at 10"]
-    assert started.load()[FIRST] == 10
-
-
-def test_rows_are_counted_against_the_range_less_its_known_gaps(started: OffsetStore, database: str) -> None:
-    ranges = [OffsetRange("flights", 0, 0, 10)]
-    with psycopg.connect(database) as connection:
-        with pytest.raises(RecordCountError, match="9 records were processed, the ranges have 10"):
-            started.advance(connection, ranges, rows=9)
-        with pytest.raises(RecordCountError, match="10 records were processed, the ranges have 9"):
-            started.advance(connection, ranges, rows=10, records=9)
-        started.advance(connection, ranges, rows=9, records=9)
     assert started.load()[FIRST] == 10
 
 
@@ -162,16 +106,6 @@ def test_a_database_that_is_away_is_told() -> None:
 def test_a_stream_needs_a_name(database: str) -> None:
     with pytest.raises(OptionError, match="is empty"):
         OffsetStore(database, "")
-
-
-def test_an_added_partition_begins_with_its_empty_range_and_goes_on(started: OffsetStore, database: str) -> None:
-    """A stream gives an empty range for each partition that is new; the next batch reads on from there."""
-    with psycopg.connect(database) as connection:
-        started.advance(connection, [OffsetRange("flights", 0, 0, 10), OffsetRange("flights", 2, 7, 7)])
-    assert started.load() == {FIRST: 10, SECOND: 100, TopicPartition("flights", 2): 7}
-    with psycopg.connect(database) as connection:
-        started.advance(connection, [OffsetRange("flights", 2, 7, 9)])
-    assert started.load()[TopicPartition("flights", 2)] == 9
 
 
 def test_an_empty_range_of_a_partition_that_stands_elsewhere_is_refused(started: OffsetStore, database: str) -> None:

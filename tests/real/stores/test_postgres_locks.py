@@ -31,7 +31,7 @@ from directkafka.testing.store_driver import SCHEMA, Job, batches_of
 pytestmark = pytest.mark.real
 
 WAIT_S = 60.0
-#: What the issue of a stop is held to.
+#: Bounds on the time from a stop to its end, and from the wait to its first warning.
 STOP_S_MAX = 5.0
 WARNING_S_MAX = 10.0
 
