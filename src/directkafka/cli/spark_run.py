@@ -1,4 +1,4 @@
-"""What every command that needs Spark has around it: signals that end it well, and a file for what Spark prints."""
+"""The surroundings of a command that needs Spark: signals that end it well, and a file for what Spark prints."""
 
 from __future__ import annotations
 

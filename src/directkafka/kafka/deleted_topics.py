@@ -1,4 +1,4 @@
-"""Whether topics are deleted for good, or only not to be seen.
+"""Deleted topics: told from those that are only not to be seen for a moment.
 
 API: Metadata by topic id (3, v12; KIP-516). A topic that is missing among all topics may have been left out of the
 answer because this user has lost the right to see it, or because the broker has just started. Asked for its id, a

@@ -1,4 +1,4 @@
-"""Where leader epochs end in the leaders' logs, and so whether a log was cut since somebody read it.
+"""Ends of leader epochs in the leaders' logs, which tell whether a log was cut since somebody read it.
 
 API: OffsetForLeaderEpoch (23, v3 and v4; KIP-101, KIP-320). Each election gives a partition a leader epoch, one more
 than before, and the leader writes it into its batches. Asked about an epoch, a leader says where, in **its** log, the

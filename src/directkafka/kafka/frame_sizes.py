@@ -1,4 +1,4 @@
-"""What compressed bytes say of their size, before any is decompressed.
+"""Sizes that compressed bytes declare, before any is decompressed.
 
 Nothing of it is believed, for whoever wrote the bytes may have lied: it is a reason to refuse, and a first guess of
 the room that they need. Each codec has a place for it:

@@ -1,4 +1,4 @@
-"""What a cluster says of its topics, as values, and the shape in which requests name partitions."""
+"""Descriptions of topics, as values, and the shape in which requests name partitions."""
 
 from __future__ import annotations
 

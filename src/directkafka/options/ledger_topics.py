@@ -1,4 +1,4 @@
-"""What the topics are called in which pipelines keep their ledgers in Kafka."""
+"""Names of the topics in which pipelines keep their ledgers in Kafka."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said of losses that are accepted, and of what they do to sinks."""
+"""Warnings of losses that are accepted, and of what they do to sinks."""
 
 from __future__ import annotations
 

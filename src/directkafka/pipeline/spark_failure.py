@@ -1,4 +1,4 @@
-"""What Spark says of a failure, apart from what records made it say.
+"""Spark's account of a failure, apart from the words of records in it.
 
 A failed job is a chain of Java exceptions, each with a class and a message. The class is Spark's, and so is the
 condition (``CAST_INVALID_INPUT``); a message is Spark's up to where it tells a value. So nothing is looked for *in* a

@@ -1,4 +1,7 @@
-"""What keeps rows out of a Postgres table that is there, and which right is missing. Pure: the catalogs are read."""
+"""Checks of a Postgres table that is there: what keeps rows out of it, and which right is missing.
+
+Pure: the catalogs are read before.
+"""
 
 from __future__ import annotations
 

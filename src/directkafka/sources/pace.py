@@ -1,4 +1,4 @@
-"""Which batches of a direct stream have records, where the program has a policy for it.
+"""The program's policy for when a direct stream has a batch, asked at each interval.
 
 Spark makes a batch each interval. A policy leaves some of them empty: their records come with a later one.
 """

@@ -1,4 +1,4 @@
-"""What SQLite and DuckDB share as places for offsets."""
+"""Offsets in a file: what SQLite and DuckDB share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a database must be able to do to keep a program's offsets: the protocol behind OffsetStore."""
+"""The protocol behind OffsetStore: what a database must be able to do to keep a program's offsets."""
 
 from __future__ import annotations
 
