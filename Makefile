@@ -44,11 +44,14 @@ demo: setup ## the whole path at work: broker, Spark and Postgres on this machin
 # Two files at a time, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
 SIDE_BY_SIDE := -n 2 --dist loadfile --no-loadscope-reorder
 
-test: setup lint ## static checks, then all tests but the slow ones
-	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
+# The static checks have one core; the other one loads Spark's classes meanwhile, for the JVMs of the tests.
+checked_first = { $(VENV_PYTHON) -m tests.class_archive & } && $(MAKE) --no-print-directory lint && wait &&
 
-test-all: setup lint ## static checks, then all tests
-	@$(in_temporary_folder) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
+test: setup ## static checks, then all tests but the slow ones
+	@$(in_temporary_folder) $(checked_first) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)
+
+test-all: setup ## static checks, then all tests
+	@$(in_temporary_folder) $(checked_first) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) $(ARGS)
 
 MINUTES ?= 10
 SEED ?= 1

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.class_archive import jvm_options, make_archive
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,10 +24,8 @@ settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCh
 settings.load_profile("calm")
 
 _ROOT = Path(__file__).parent.parent
-#: For every Spark that tests start, also in processes of their own: the compiler that starts quickest and the
-#: collector without threads take half of the JVM's time away. Nothing here runs long enough to earn it back.
-_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-os.environ["SPARK_SUBMIT_OPTS"] = f"{_JVM_OPTIONS} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+# For every Spark that tests start, also in processes of their own.
+os.environ["SPARK_SUBMIT_OPTS"] = f"{jvm_options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
 
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
@@ -39,6 +38,7 @@ def pytest_configure_node(node: Any) -> None:
 
     stash = node.config.stash
     if _SERVERS not in stash:
+        make_archive()
         stash[_SERVERS] = RunServers().start()
     node.workerinput[_ADDRESSES] = stash[_SERVERS].addresses()
 

@@ -135,6 +135,8 @@ def test_a_late_produce_is_refused(place: Place) -> None:
     place.coordinator.add_partitions(identity, [place.partition])
     place.write(identity)
     place.coordinator.end(identity, commit=True)
+    # The answer comes before the markers are written; until then the write would belong to the transaction.
+    place.wait_until_ended()
     with pytest.raises((ProducerStateError, ProducerFencedError)):
         place.write(identity)
 
