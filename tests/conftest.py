@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.class_archive import jvm_options, make_archive
+from tests import quick_start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ settings.load_profile("calm")
 
 _ROOT = Path(__file__).parent.parent
 # For every Spark that tests start, also in processes of their own.
-os.environ["SPARK_SUBMIT_OPTS"] = f"{jvm_options()} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+quick_start.use()
 
 _SERVERS: pytest.StashKey[RunServers] = pytest.StashKey()
 _ADDRESSES = "directkafka_servers"
@@ -38,7 +38,7 @@ def pytest_configure_node(node: Any) -> None:
 
     stash = node.config.stash
     if _SERVERS not in stash:
-        make_archive()
+        quick_start.make()
         stash[_SERVERS] = RunServers().start()
     node.workerinput[_ADDRESSES] = stash[_SERVERS].addresses()
 

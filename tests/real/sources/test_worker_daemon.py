@@ -1,26 +1,50 @@
-"""Spark's Python workers under the daemon of ``directkafka.sources.worker_daemon``, which the tests' session has."""
+"""Spark's Python workers under the daemon of ``directkafka.sources.worker_daemon``, in a Spark as pip installs it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import os
+import subprocess
+import sys
 
-import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+
+from directkafka.testing.java import java_home
 
 pytestmark = pytest.mark.real
 
+#: The tests' own Spark has no zip file (``tests/quick_start.py``), so it would show nothing.
+PROGRAM = """
+import json
 
-def where_pyspark_is(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+def where_pyspark_is(batches):
     import pyspark
-
     from directkafka.python_worker import is_python_worker
-
     for _ in batches:
         yield pa.record_batch({"file": [pyspark.__file__], "is_worker": [is_python_worker()]})
 
+builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+for module in ("pyspark.daemon", "directkafka.sources.worker_daemon"):
+    spark = builder.config("spark.python.daemon.module", module).getOrCreate()
+    [row] = spark.range(1, numPartitions=1).mapInArrow(where_pyspark_is, "file string, is_worker boolean").collect()
+    print(json.dumps(row.asDict()))
+    spark.stop()
+"""
 
-def test_workers_import_pyspark_from_files_and_are_known_as_workers(spark: SparkSession) -> None:
-    rows = spark.range(1).mapInArrow(where_pyspark_is, "file string, is_worker boolean").collect()
-    assert [row.is_worker for row in rows] == [True]
-    assert ".zip" not in rows[0].file
+
+@pytest.mark.slow
+def test_workers_import_pyspark_from_files_and_are_known_as_workers() -> None:
+    world = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        env={**world, "JAVA_HOME": str(java_home()), "PYSPARK_PYTHON": sys.executable},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    spark_s, ours = map(json.loads, done.stdout.splitlines())
+    assert ".zip" in spark_s["file"]
+    assert ".zip" not in ours["file"]
+    assert ours["is_worker"]

@@ -1,0 +1,111 @@
+"""What lets the many processes of a run start quickly: made once for each virtual environment, and kept in it.
+
+- Spark's classes, loaded and verified: Java's class data sharing (JEP 350). A JVM that starts Spark and runs one query
+  takes 12 s of processor time, 5 of them for its classes.
+- A home of Spark without ``pyspark.zip``. Python keeps no bytecode for what it imports from a zip file: each process
+  that plans a source's reads compiles PySpark anew, 0.6 s. Without it they import the package, which is the same code.
+- This library's kernels, compiled.
+
+What users have is Spark without all that: ``real/test_plain_install.py`` runs so.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
+
+import pyspark
+
+#: What every JVM of the tests that starts Spark gets: the compiler that starts quickest and the collector without
+#: threads take half of the JVM's time away. Nothing here runs long enough to earn it back. An archive holds for the
+#: collector that it was made with.
+_JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
+
+_FOLDER = Path(sys.prefix) / "directkafka-tests"
+_SPARK_HOME = _FOLDER / "spark"
+_CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
+_KERNELS = ("directkafka.kafka.decode", "directkafka.sources.writing", "directkafka.sinks.copy_binary")
+_TIMEOUT_S = 180
+
+
+def use() -> None:
+    """Let this process's children start with what was made; without it they start as they would."""
+    options = f"{_JVM_OPTIONS} -XX:SharedArchiveFile={_CLASSES}" if _CLASSES.exists() else _JVM_OPTIONS
+    os.environ["SPARK_SUBMIT_OPTS"] = f"{options} {os.environ.get('SPARK_SUBMIT_OPTS', '')}".strip()
+    if _SPARK_HOME.exists():
+        os.environ["SPARK_HOME"] = str(_SPARK_HOME)
+
+
+def make() -> None:
+    """Make what is not there yet. A Java that cannot make an archive leaves none."""
+    _FOLDER.mkdir(exist_ok=True)
+    if not _SPARK_HOME.exists():
+        _make_spark_home()
+    if not _CLASSES.exists():
+        for module in _KERNELS:
+            import_module(module)
+        _make_classes()
+
+
+def _make_spark_home() -> None:
+    installed = Path(pyspark.__file__).parent
+    part = _SPARK_HOME.with_suffix(f".{os.getpid()}")
+    (part / "python" / "lib").mkdir(parents=True)
+    (py4j,) = installed.glob("python/lib/py4j-*.zip")
+    for path in (*(installed / name for name in ("bin", "sbin", "jars")), py4j):
+        (part / path.relative_to(installed)).symlink_to(path)
+    part.rename(_SPARK_HOME)
+
+
+def _make_classes() -> None:
+    part = _CLASSES.with_suffix(f".{os.getpid()}")
+    with tempfile.TemporaryDirectory() as folder:
+        options = f"{_JVM_OPTIONS} -XX:-UsePerfData -Djava.io.tmpdir={folder} -XX:ArchiveClassesAtExit={part}"
+        world = {**os.environ, "SPARK_HOME": str(_SPARK_HOME), "SPARK_SUBMIT_OPTS": options}
+        try:
+            # The JVM inherits the pipe, and writes the archive when Python is gone: the pipe's end is the archive's.
+            done = subprocess.run(
+                [sys.executable, __file__, folder],
+                env=world, timeout=_TIMEOUT_S, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False,
+            )  # fmt: skip
+            assert done.returncode == 0, done.stdout
+            if part.exists():
+                part.rename(_CLASSES)
+        finally:
+            part.unlink(missing_ok=True)
+
+
+def _load_classes(folder: str) -> None:
+    """Run what loads most of the classes that tests need."""
+    from pyspark.sql import SparkSession
+
+    from directkafka.testing.java import use_java
+
+    use_java()
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    for name in ("spark.driver.bindAddress", "spark.driver.host"):
+        builder = builder.config(name, "127.0.0.1")
+    spark = builder.config("spark.local.dir", folder).config("spark.sql.shuffle.partitions", "2").getOrCreate()
+    rows = spark.range(100).selectExpr("id", "CAST(id AS STRING) AS text")
+    rows = rows.mapInArrow(lambda batches: batches, rows.schema)
+    rows.localCheckpoint().createOrReplaceTempView("rows")
+    spark.sql("SELECT id % 3 AS key, count(*) FROM rows GROUP BY 1").collect()
+    spark.sparkContext.parallelize(range(10)).map(str).collect()
+    rows.write.parquet(f"{folder}/rows")
+    stream = spark.readStream.schema(rows.schema).parquet(f"{folder}/rows").writeStream
+    stream = stream.option("checkpointLocation", f"{folder}/checkpoint").trigger(availableNow=True)
+    stream.foreachBatch(lambda batch, _: batch.toArrow() and None).start().awaitTermination()
+    spark.stop()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 1:
+        make()
+    else:
+        _load_classes(sys.argv[1])
