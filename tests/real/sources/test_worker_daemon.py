@@ -1,4 +1,4 @@
-"""Spark's Python workers under the daemon of ``directkafka.sources.worker_daemon``, in a Spark as pip installs it."""
+"""Spark's Python workers under the daemon of ``directkafka.sources.worker_daemon``, what they have at their start."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
+from pyspark.sql import SparkSession
 
 from directkafka.testing.java import java_home
 
@@ -48,3 +50,13 @@ def test_workers_import_pyspark_from_files_and_are_known_as_workers() -> None:
     assert ".zip" in spark_s["file"]
     assert ".zip" not in ours["file"]
     assert ours["is_worker"]
+
+
+def test_a_worker_that_was_ended_early_costs_the_next_one_no_imports(spark: SparkSession) -> None:
+    def what_is_imported(_: Iterator[int]) -> Iterator[bool]:
+        # More than fits into the pipe, so that whoever takes one leaves the worker in the middle.
+        for _number in range(100_000):
+            yield {"numba", "directkafka.kafka.decode", "directkafka.sources.reading"} <= sys.modules.keys()
+
+    numbers = spark.sparkContext.parallelize(range(1), 1)
+    assert [numbers.mapPartitions(what_is_imported).take(1) for _ in range(2)] == [[True], [True]]
