@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -179,13 +180,23 @@ def test_a_query_on_latest_that_is_killed_in_its_first_batch_loses_nothing(
 def test_no_consumer_group_is_left_in_kafka(streaming: Streaming, servers: str, output: Output, hundred: str) -> None:
     admin = AdminClient({"bootstrap.servers": servers})
 
-    def groups() -> set[str]:
-        return {one.group_id for one in admin.list_consumer_groups().result(WAIT_S).valid}
+    def groups_of_the_topic() -> list[str]:
+        """Other tests make groups on this broker meanwhile."""
+        found = [one.group_id for one in admin.list_consumer_groups().result(WAIT_S).valid]
+        offsets = [admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(one)])[one] for one in found]
+        return [
+            one
+            for one, answer in zip(found, offsets, strict=True)
+            if any(place.topic == hundred for place in answer.result(WAIT_S).topic_partitions or ())
+        ]
 
-    before = groups()
     output.run(streaming(subscribe=hundred, startingOffsets="earliest"))
     assert len(output.all()) == 100
-    assert groups() == before
+    assert groups_of_the_topic() == []
+    Consumer({"bootstrap.servers": servers, "group.id": hundred}).commit(
+        offsets=[TopicPartition(hundred, 0, 1)], asynchronous=False
+    )
+    assert groups_of_the_topic() == [hundred]
 
 
 def test_executors_fetch_and_only_the_driver_lists_offsets(
