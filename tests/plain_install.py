@@ -84,6 +84,7 @@ def linked_environment(folder: Path, wheel: Path, *, extras: Collection[str] = (
     pip = (sys.executable, "-m", "pip", "--python", made.python)
     _call(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=ROOT)
     _call(*pip, "check", folder=ROOT)
+    _link_kernels(packages / NAME)
     return made
 
 
@@ -133,6 +134,14 @@ def _link(one: Distribution, packages: Path) -> None:
             continue
         except OSError:  # Another file system.
             shutil.copy2(source, target)
+
+
+def _link_kernels(package: Path) -> None:
+    """As an installation has them that has run once; their names are digests of the code that they come from."""
+    for entry in (ROOT / "src" / NAME).rglob("__pycache__/*.nb?"):
+        target = package / entry.relative_to(ROOT / "src" / NAME)
+        target.parent.mkdir(exist_ok=True)
+        shutil.copy(entry, target)
 
 
 def _call(*command: str | Path, folder: Path) -> None:
