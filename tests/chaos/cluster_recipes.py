@@ -134,14 +134,17 @@ def write_idempotently(job: Job, number: int, records: Iterable[dk.ConsumerRecor
 
 
 def write_with_a_straggler(job: Job, number: int, records: Iterable[dk.ConsumerRecord]) -> Iterator[int]:
-    """The first attempt of one partition stands still until another one of it has committed."""
-    attempt = job.note_attempt()
+    """The first attempt of one partition has its records and writes none until another one of it has committed.
+
+    With its rows written and not committed it would be waited for: Postgres lets nobody pass who inserts the same key.
+    """
+    attempt, found = job.note_attempt(), list(records)
+    if found and attempt == 0 and number == 0 and job.is_first("straggler"):
+        deadline = time.monotonic() + TIMEOUT_S
+        while not (Path(job.folder) / f"{job.recipe}-overtaken").exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
     with job.connect() as connection:
-        rows = job.write(connection, records, INSERT)
-        if rows and attempt == 0 and number == 0 and job.is_first("straggler"):
-            deadline = time.monotonic() + TIMEOUT_S
-            while not (Path(job.folder) / f"{job.recipe}-overtaken").exists() and time.monotonic() < deadline:
-                time.sleep(0.05)
+        rows = job.write(connection, found, INSERT)
     if attempt > 0:
         job.is_first("overtaken")
     yield rows
