@@ -183,7 +183,11 @@ def _expected(spec: Any) -> str:
     from directkafka.options.spec import INT_MAX, LONG_MAX
 
     if spec.kind == "integer" and spec.maximum in (INT_MAX, LONG_MAX):
-        return f"a whole number, {spec.minimum} or more"
+        return (
+            f"{spec.minimum}, or a whole number above 0"
+            if spec.without_zero
+            else f"a whole number, {spec.minimum} or more"
+        )
     # Spark's two words are texts beside the JSON.
     words = "a word such as `earliest`, or " * (spec.kind == "json" and "one of earliest" in spec.doc)
     return f"{words}{spec.expected()}"

@@ -20,6 +20,12 @@ from directkafka.options import (
     TopicPattern,
     option_table,
 )
+from directkafka.options.consumer import consumer_specs
+from directkafka.options.rates import rate_specs
+from directkafka.options.read_policy import read_specs
+from directkafka.options.sink import producer_specs, sink_specs
+from directkafka.options.spec import Given, OptionSpec, specs_of
+from directkafka.options.transaction import TransactionOptions
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "flights"}
 
@@ -336,6 +342,19 @@ def test_every_default_in_the_option_table_is_the_one_that_counts() -> None:
     }
     assert "kafka.fetch.max.bytes" in given
     assert parse(given) == parse()
+
+
+EVERY_SPEC = (
+    *option_table(), *sink_specs(), *producer_specs(), *specs_of(TransactionOptions).values(),
+    *consumer_specs(), *rate_specs(), *read_specs(),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("spec", [one for one in EVERY_SPEC if one.default], ids=lambda one: one.name)
+def test_a_default_that_is_written_out_is_taken(spec: OptionSpec) -> None:
+    # Where reads differ, the page says both: "latest (streaming), earliest (batch)".
+    for text in (part.partition(" (")[0] for part in spec.default.split("), ")):
+        Given.read({spec.name: text}).value(spec)
 
 
 OWN_DOTTED = {

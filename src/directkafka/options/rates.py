@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from directkafka.errors import OptionError
 from directkafka.options.spec import Given, OptionSpec, option, specs_of
 
 __all__ = ["FeedbackPolicy", "RatePolicy", "rate_specs"]
@@ -52,6 +51,8 @@ class FeedbackPolicy:
         100.0,
         name="spark.streaming.backpressure.pid.minRate",
         kind="number",
+        # A rate of nothing would never be left: a batch without records tells the controller nothing.
+        without_zero=True,
         doc="Lowest rate that comes out, in records a second.",
     )
 
@@ -70,8 +71,7 @@ class RatePolicy:
         0,
         name="spark.streaming.kafka.maxRatePerPartition",
         kind="integer",
-        minimum=1,
-        doc="Most records a second of each partition. No bound when not given.",
+        doc="Most records a second of each partition. 0: no bound.",
     )
     rate_min: int = option(
         1,
@@ -84,8 +84,7 @@ class RatePolicy:
         0,
         name="spark.streaming.backpressure.initialRate",
         kind="integer",
-        minimum=1,
-        doc="Records a second of all partitions together until the controller knows a rate. No bound when not given.",
+        doc="Records a second of all partitions together until the controller knows a rate. 0: no bound.",
     )
     feedback: FeedbackPolicy | None = None
 
@@ -97,17 +96,11 @@ class RatePolicy:
             conf: Spark's settings by name; all others are passed over.
 
         Raises:
-            OptionError: a rate of zero or less, or a value that is no number.
+            OptionError: a rate below its least one, or a value that is no number.
         """
         given = Given.read({name: text for name, text in conf.items() if name.startswith("spark.streaming.")})
         given.value(_ESTIMATOR)
         feedback = FeedbackPolicy(**given.values(specs_of(FeedbackPolicy)))
-        if feedback.rate_min <= 0:
-            # A rate of nothing would never be left: a batch without records tells the controller nothing.
-            raise OptionError(
-                option=specs_of(FeedbackPolicy)["rate_min"].name,
-                reason=f"expected a number above 0, found {feedback.rate_min:g}",
-            )
         return cls(
             feedback=feedback if given.value(_BACKPRESSURE) else None,
             **given.values(specs_of(cls)),

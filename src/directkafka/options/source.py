@@ -163,8 +163,9 @@ class SourceOptions:
         name="partition.metadata.cache.ttl.ms",
         kind="integer",
         minimum=-1,
-        doc="How long the list of topics and partitions is used again; new partitions are not seen before. -1: asked "
-        "for anew for each batch.",
+        without_zero=True,
+        doc="How long the list of topics and partitions is used again, in milliseconds; new partitions are not seen "
+        "before. -1: asked for anew for each batch.",
         scope="streaming",
     )
     fail_on_data_loss: bool = option(
@@ -298,8 +299,6 @@ def _check_streaming_values(given: Given, limits: OffsetLimits, values: Mapping[
     if least is not None and limits.total is not None and least > limits.total:
         reason = f"{least} is more than {MAX_OFFSETS.name}, {limits.total}: no batch could have so many"
         raise given.error(specs["min_offsets_per_trigger"].name, reason)
-    if values.get("metadata_ttl_ms") == 0:
-        raise given.error(specs["metadata_ttl_ms"].name, "expected -1 (off) or a number of milliseconds above 0")
     if values.get("commit_to_group") == "":
         raise given.error(specs["commit_to_group"].name, "is empty; give the name of a consumer group or leave it out")
 

@@ -83,6 +83,7 @@ class OptionSpec:
         default: what counts when it is not given, as text for the reference page; empty when
             nothing does.
         minimum, maximum: bounds of an integer, both inclusive.
+        without_zero: whether 0 is refused within them, or of a number.
         bytes_max: of a text.
         choices: the texts a choice may have; any case is taken.
         aliases: other names for the same thing, from librdkafka.
@@ -95,6 +96,7 @@ class OptionSpec:
     default: str = ""
     minimum: int = 0
     maximum: int = LONG_MAX
+    without_zero: bool = False
     bytes_max: int = TEXT_BYTES_MAX
     choices: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
@@ -103,7 +105,14 @@ class OptionSpec:
     def expected(self) -> str:
         """What a value must look like, for messages and for the reference page."""
         if self.kind == "integer":
-            return f"a whole number from {self.minimum} to {self.maximum}"
+            least = (
+                f"{self.minimum}, or a whole number from 1"
+                if self.without_zero
+                else f"a whole number from {self.minimum}"
+            )
+            return f"{least} to {self.maximum}"
+        if self.kind == "number" and self.without_zero:
+            return "a number above 0, such as 0.2"
         if self.kind == "choice":
             return "one of " + ", ".join(filter(None, self.choices)) + (", or empty" if "" in self.choices else "")
         return _EXPECTED[self.kind]
@@ -236,7 +245,8 @@ class Given:
 
     def _number(self, spec: OptionSpec, text: str) -> int | float:
         found = decimal_number(text) if spec.kind == "number" else whole_number(text)
-        if found is None or (spec.kind == "integer" and not spec.minimum <= found <= spec.maximum):
+        is_outside = found is not None and spec.kind == "integer" and not spec.minimum <= found <= spec.maximum
+        if found is None or is_outside or (spec.without_zero and not found):
             raise self._unexpected(spec, text)
         return found
 

@@ -38,8 +38,16 @@ def test_without_settings_nothing_is_bounded_and_there_is_no_feedback() -> None:
     assert RatePolicy.from_spark_conf({}) == RatePolicy()
 
 
+def test_a_rate_of_0_is_no_bound_as_in_spark() -> None:
+    names = ("spark.streaming.kafka.maxRatePerPartition", "spark.streaming.backpressure.initialRate")
+    assert RatePolicy.from_spark_conf(dict.fromkeys(names, "0")) == RatePolicy()
+    for name in names:
+        with pytest.raises(OptionError, match="a whole number from 0"):
+            RatePolicy.from_spark_conf({name: "-1"})
+
+
 def test_a_lowest_rate_of_nothing_is_refused_for_it_would_never_be_left() -> None:
-    with pytest.raises(OptionError, match=r"pid\.minRate.*above 0, found 0"):
+    with pytest.raises(OptionError, match=r"pid\.minRate.*above 0, such as 0.2, found '0'"):
         RatePolicy.from_spark_conf({"spark.streaming.backpressure.pid.minRate": "0"})
 
 
