@@ -383,13 +383,34 @@ def faults() -> Iterator[str]:
 
 # Public names -----------------------------------------------------------------------------------------------
 
+#: What the guides import from modules; see ``test_what_a_page_imports_is_on_the_page_of_public_names``.
+_IMPORTED = (
+    "directkafka.sinks.committed.committed_files",
+    "directkafka.sinks.renewable.Renewable",
+    "directkafka.testing.java.use_java",
+    "directkafka.testing.store_contract.StoreContract",
+    "directkafka.testing.store_driver.StoreHarness",
+    "directkafka.testing.table_contract.TableContract",
+)
+_GIVEN = (
+    "directkafka.sources.dstream.DirectStream",
+    "directkafka.pipeline.progress.BatchReport",
+    "directkafka.pipeline.replay_report.ReplayReport",
+    "directkafka.pipeline.replay_report.ReplaySummary",
+    "directkafka.pipeline.replay_report.ReasonCount",
+    "directkafka.sinks.committed.CommittedFiles",
+)
+
 
 def api() -> Iterator[str]:
     """Every public name with its signature and docstring."""
     import directkafka
 
     yield "# Public names"
-    yield "`import directkafka as dk`. Names that are not on this page may change at any time."
+    yield _filled(
+        "`import directkafka as dk`. Names that are not on this page may change at any time, and so may the modules of "
+        "those that stand under [what a program is given](#what-a-program-is-given)."
+    )
     for name in sorted(directkafka.__all__, key=str.lower):
         if name != "__version__":
             yield from _documented(f"dk.{name}", getattr(directkafka, name))
@@ -400,21 +421,34 @@ def api() -> Iterator[str]:
     for name in testing.__all__:
         yield from _documented(f"dk.testing.{name}", getattr(testing, name))
     plugin = importlib.import_module("directkafka.testing.pytest_plugin")
+    yield "## Names of modules"
+    yield "Imported from the module that they are named with."
+    for path in _IMPORTED:
+        yield from _documented(path, _found(path))
+    yield "## What a program is given"
+    yield "Made by this library alone."
+    for path in _GIVEN:
+        yield from _documented(path.rpartition(".")[2], _found(path), is_made=False)
     yield "## Fixtures of pytest"
     yield "They are there wherever directkafka is installed; nothing is to be imported."
     yield _items((f"`{name}`", _prose(inspect.getdoc(getattr(plugin, name)) or "")) for name in plugin.__all__)
 
 
-def _documented(name: str, found: Any) -> Iterator[str]:
+def _found(path: str) -> Any:
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def _documented(name: str, found: Any, *, is_made: bool = True) -> Iterator[str]:
     yield f"## `{name}`"
     is_error = inspect.isclass(found) and issubclass(found, Exception)
     is_protocol = getattr(found, "_is_protocol", False)
-    if not is_error and not is_protocol:
+    if is_made and not is_error and not is_protocol:
         yield _signature(name, found)
     yield from _markdown(inspect.getdoc(found) or "")
     if is_error:
         yield f"Fields and message: [errors.md](errors.md#{name.rpartition('.')[2].lower()})."
-    elif inspect.isclass(found):
+    elif inspect.isclass(found) and not name.endswith("Contract"):  # a suite's members are its tests
         for member, value in vars(found).items():
             if not member.startswith("_"):
                 yield from _member(member, value)
@@ -424,7 +458,7 @@ def _member(name: str, value: Any) -> Iterator[str]:
     if isinstance(value, property):
         yield f"### `{name}`"
         yield from _markdown(inspect.getdoc(value.fget) or "")
-    elif callable(value) or isinstance(value, classmethod | staticmethod):
+    elif inspect.isroutine(value) or isinstance(value, classmethod | staticmethod):
         function = value.__func__ if isinstance(value, classmethod | staticmethod) else value
         yield f"### `{name}()`"
         yield _signature(name, function)
@@ -433,10 +467,7 @@ def _member(name: str, value: Any) -> Iterator[str]:
 
 def _signature(name: str, found: Any) -> str:
     signature = inspect.signature(found)
-    parameters = [_parameter(one) for one in signature.parameters.values() if one.name not in ("self", "cls")]
-    keyword_only = [one.kind is inspect.Parameter.KEYWORD_ONLY for one in signature.parameters.values()]
-    if any(keyword_only):
-        parameters.insert(len(parameters) - sum(keyword_only), "*")
+    parameters = list(_parameters_of(signature))
     returns = "" if inspect.isclass(found) else f" -> {signature.return_annotation}"
     shown = f"{name}({', '.join(parameters)}){returns}"
     # Short enough for a line, or one parameter on each.
@@ -445,9 +476,25 @@ def _signature(name: str, found: Any) -> str:
     return f"```python\n{shown}\n```"
 
 
+def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
+    """Each parameter, and the marks that Python puts between them."""
+    given = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    before = None
+    for one in given:
+        if before is one.POSITIONAL_ONLY and one.kind is not one.POSITIONAL_ONLY:
+            yield "/"
+        if one.kind is one.KEYWORD_ONLY and before not in (one.KEYWORD_ONLY, one.VAR_POSITIONAL):
+            yield "*"
+        yield _parameter(one)
+        before = one.kind
+    if before is inspect.Parameter.POSITIONAL_ONLY:
+        yield "/"
+
+
 def _parameter(one: inspect.Parameter) -> str:
+    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
     # A named tuple's annotations are wrapped.
-    shown = f"{one.name}: {getattr(one.annotation, '__forward_arg__', one.annotation)}"
+    shown = f"{stars}{one.name}: {getattr(one.annotation, '__forward_arg__', one.annotation)}"
     if one.default is inspect.Parameter.empty:
         return shown
     python = f'"{one.default}"' if isinstance(one.default, str) else str(one.default)

@@ -100,6 +100,50 @@ def test_every_public_name_is_documented() -> None:
     assert [name for name in directkafka.__all__ if f"`dk.{name}`" not in api] == []
 
 
+def test_a_signature_has_python_s_own_marks() -> None:
+    def one(a: int, /, b: int, *, c: int = 1, **others: int) -> int: ...
+    def two(*many: int, c: str = "x") -> int: ...
+
+    tool = load_tool()
+    assert tool._signature("one", one) == "```python\none(a: int, /, b: int, *, c: int = 1, **others: int) -> int\n```"
+    assert tool._signature("two", two) == '```python\ntwo(*many: int, c: str = "x") -> int\n```'
+
+
+def test_what_the_page_of_public_names_says_to_see_is_on_it() -> None:
+    """A docstring may send a reader to a module; the page has none."""
+    api = MADE["reference/api.md"]
+    headings = {one.rpartition(".")[2] for one in re.findall(r"^#+ `([\w.]+)(?:\(\))?`", api, re.MULTILINE)}
+    seen = re.findall(r"\b[Ss]ee\s+`([\w.]+)`", api)
+    assert seen
+    assert [name for name in seen if name not in headings] == []
+
+
+def test_what_a_page_imports_is_on_the_page_of_public_names() -> None:
+    """Or on that of errors. So is what a sentence names together with its module."""
+    known = MADE["reference/api.md"] + MADE["reference/errors.md"]
+    named: set[tuple[str, str]] = set()
+    for page in (one for one in PAGES if one.parent == ROOT or one.parent.name in {"guide", "examples"}):
+        text = page.read_text()
+        for block in fences(text, "python"):
+            for node in ast.walk(ast.parse(block)):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "directkafka":
+                    named |= {(str(node.module), one.name) for one in node.names}
+        places = re.findall(r"`(directkafka(?:\.[a-z_]+)+)\.(\w+)(?:\(\))?`", prose(text))
+        named |= {(module, name) for module, name in places if module_has(module, name)}
+    assert ("directkafka.testing.java", "use_java") in named
+    lost = [(module, name) for module, name in named if not re.search(rf"^#+ `([\w.]+\.)?{name}`", known, re.MULTILINE)]
+    assert lost == []
+
+
+def module_has(module: str, name: str) -> bool:
+    """Whether it is a name of the module's own, and no module, logger or prefix."""
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ImportError:
+        return False
+    return found is not None and not isinstance(found, ModuleType)
+
+
 def test_every_error_is_documented() -> None:
     errors = importlib.import_module("directkafka.errors")
     names = [name for name, one in vars(errors).items() if isinstance(one, type) and issubclass(one, DirectKafkaError)]

@@ -48,7 +48,7 @@ class Pipeline:
         source: options of the format ``directkafka``, for example ``subscribe``.
         transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
-        dead_letters: where records go that the transform rejects, see :mod:`directkafka.pipeline.dead_letters`.
+        dead_letters: a sink for the records that the transform rejects, each as it came and with the reason.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``; under
             the direct engine also a function of a :class:`Moment` (now, start and end of the last batch, backlog),
             which says how many milliseconds to wait, and is asked again after them; 0 is now.

@@ -156,7 +156,7 @@ class KafkaSink(Renewable):
         self.check(schema)
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
-        """What each task of the first job runs; see :class:`KafkaTaskWriter`."""
+        """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
         return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
 
     def is_left(self, reports: Sequence[TaskReport]) -> bool:

@@ -61,9 +61,9 @@ class PostgresSink(Renewable):
         dsn: libpq connection string or URI; also used by the executors.
         table: ``table`` or ``schema.table``, quoted where SQL would need it. Made from the DataFrame's schema
             when it does not exist.
-        mode: how rows meet those that are there, see :mod:`directkafka.sinks.modes`: ``append``; ``ignore`` (rows
-            that violate a unique index are left out); ``upsert`` (a row replaces the row of its key); ``merge`` (one
-            row per key, to which numbers are added); ``replace`` (a batch's rows become the whole table).
+        mode: how rows meet those that are there: ``append``; ``ignore`` (rows that violate a unique index are left
+            out); ``upsert`` (a row replaces the row of its key); ``merge`` (one row per key, to which numbers are
+            added); ``replace`` (a batch's rows become the whole table).
         key: columns with a unique index: needed by ``upsert`` and ``merge``, optional for ``ignore`` (any unique
             index).
         add: numeric columns of ``merge``; a null counts as zero.

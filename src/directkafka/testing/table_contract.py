@@ -17,7 +17,7 @@ __all__ = ["TableContract"]
 
 
 class TableContract(StoreContract):
-    """What a store does whose sinks know keys: the modes of :mod:`directkafka.sinks.modes`."""
+    """What a store does whose sinks know keys: ``ignore``, ``upsert``, ``merge`` and ``replace`` as well."""
 
     @pytest.mark.parametrize("staged", [False, True], ids=["inline", "staged"])
     def test_ignore_keeps_the_row_that_was_there(self, harness: StoreHarness, job: Job, staged: bool) -> None:
