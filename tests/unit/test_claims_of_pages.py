@@ -14,6 +14,7 @@ import directkafka.cli.replay
 from directkafka.cli import app as cli
 from directkafka.options import option_table
 from directkafka.options.sink import sink_specs
+from directkafka.pipeline.sink_sections import SINK_SECTIONS
 from directkafka.sources.structured import DirectKafkaDataSource
 
 ROOT = Path(__file__).parents[2]
@@ -71,6 +72,25 @@ def test_monitoring_names_every_way_to_tell_a_consumer_group() -> None:
     ways = [spec.name for spec in option_table() if "consumer group to which" in spec.doc]
     assert ways == ["commitToGroup"]
     assert [name for name in (*ways, "offsets_group", "commit_async") if f"`{name}`" not in section] == []
+
+
+def test_every_extra_that_is_named_is_there_and_every_one_for_users_is_named() -> None:
+    extras = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"])
+    named_by = {path: path.read_text() for path in (*PAGES, *(ROOT / "src").rglob("*.py"))}
+    # What is not on PyPI is not installed by its name.
+    assert [path for path, text in named_by.items() if re.search(r"pip install \S*directkafka\b", text)] == []
+    named = {one for text in named_by.values() for one in re.findall(r"""pip install (?:-e )?["']\.\[(\w+)\]""", text)}
+    assert named == extras - {"test"}
+    guides = "".join(path.read_text() for path in PAGES)
+    assert [one for one in named if f'pip install ".[{one}]"' not in guides] == []
+
+
+def test_the_guide_s_table_of_sinks_has_every_type() -> None:
+    page = (ROOT / "docs" / "guide" / "pipelines.md").read_text()
+    table = re.search(r"^\| type \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    cells = " ".join(re.findall(r"^\| (.*?) \|", table[0], re.MULTILINE))
+    assert [name for name in SINK_SECTIONS if f"`{name}`" not in cells] == []
 
 
 def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib.util import find_spec
 from typing import TypeVar
 
 from directkafka.errors import OptionError
 
-__all__ = ["check_type", "list_of"]
+__all__ = ["check_installed", "check_type", "list_of"]
 
 Item = TypeVar("Item")
+
+
+def check_installed(package: str, *, extra: str) -> None:
+    """Refuse a store whose package is not installed.
+
+    Args:
+        package: to be imported later, perhaps by another process.
+        extra: the extra of this library that brings it.
+
+    Raises:
+        OptionError: says what to install.
+    """
+    if find_spec(package) is None:
+        reason = f"the package {package} is not installed: run pip install '.[{extra}]' in a checkout of directkafka"
+        raise OptionError(option="type", reason=reason)
 
 
 def check_type(value: object, expected: type | tuple[type, ...], *, option: str, wanted: str) -> None:

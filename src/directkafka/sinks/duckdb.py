@@ -36,7 +36,7 @@ class DuckDBSink(EmbeddedSink):
         lock_timeout_s: bound on waiting for another process that keeps the file, in seconds.
 
     Raises:
-        OptionError: path, table, mode, key, add or order make no sense.
+        OptionError: path, table, mode, key, add or order make no sense, or the package duckdb is missing.
     """
 
     def __init__(  # noqa: PLR0917 - the order of the arguments is a contract

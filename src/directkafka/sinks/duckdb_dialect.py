@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import duckdb
 import pyarrow as pa
 
 from directkafka.sinks.file_table import FileColumn, FileTable
@@ -129,6 +128,8 @@ class Unchanged:
 @functools.cache
 def _name_of(kind: pa.DataType) -> str | None:
     """DuckDB's name of an Arrow type, as DuckDB says."""
+    import duckdb
+
     empty = pa.table({"value": pa.array([], kind)})
     with duckdb.connect(":memory:") as connection:
         try:

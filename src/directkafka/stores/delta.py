@@ -41,6 +41,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
+from directkafka.options.arguments import check_installed
 from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.stores.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.stores.delta_log import DeltaLog, delta_errors
@@ -110,12 +111,9 @@ class DeltaStore:
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, resolve_timeout_s: float = 30.0) -> None:
         try:
             self.folder = resolve_folder(path)
-            import deltalake  # noqa: F401
         except ValueError as error:
             raise OptionError(option="path", reason=str(error)) from None
-        except ImportError as error:
-            reason = 'the package deltalake is not installed: run pip install "directkafka[delta]"'
-            raise OptionError(option="type", reason=reason) from error
+        check_installed("deltalake", extra="delta")
         self.label = f"Delta table {self.folder}"
         self.log = DeltaLog(self.folder, label=self.label, durable=durable)
         self._resolve_timeout_s = resolve_timeout_s

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from directkafka.options.arguments import check_installed
 from directkafka.stores.database_file import DatabaseFile
 from directkafka.stores.embedded import EmbeddedStore
 
@@ -18,8 +19,9 @@ class DuckDBStore(EmbeddedStore):
         lock_timeout_s: bound on waiting for another process that has the file open, in seconds.
 
     Raises:
-        OptionError: the path names no file.
+        OptionError: the path names no file, or the package duckdb is missing.
     """
 
     def __init__(self, path: str | Path, *, lock_timeout_s: float = 10.0) -> None:
+        check_installed("duckdb", extra="duckdb")
         super().__init__(DatabaseFile("duckdb", path, lock_timeout_s=lock_timeout_s), lock_timeout_s=lock_timeout_s)

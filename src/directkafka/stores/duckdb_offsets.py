@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
-
-import duckdb
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from directkafka.errors import DirectKafkaError
-from directkafka.stores.duckdb_connection import connect, said
+from directkafka.options.arguments import check_installed
 from directkafka.stores.file_offsets import FileOffsets
 from directkafka.stores.meanings import meant
+
+if TYPE_CHECKING:
+    import duckdb
 
 __all__ = ["DuckDBOffsets"]
 
@@ -29,10 +31,14 @@ class DuckDBOffsets(FileOffsets):
         lock_timeout_s: how long to wait for another process that has the file open, in seconds.
 
     Raises:
-        OptionError: the path names no file.
+        OptionError: the path names no file, or the package duckdb is missing.
     """
 
     name = "DuckDB"
+
+    def __init__(self, path: str | Path, *, lock_timeout_s: float = 10.0) -> None:
+        check_installed("duckdb", extra="duckdb")
+        super().__init__(path, lock_timeout_s=lock_timeout_s)
 
     def is_in_transaction(self, connection: duckdb.DuckDBPyConnection) -> bool:
         """DuckDB does not say; but without a transaction each statement is one, with a number of its own."""
@@ -41,6 +47,8 @@ class DuckDBOffsets(FileOffsets):
 
     def translate(self, error: Exception) -> DirectKafkaError | None:
         """By the error's class, and for a file's own errors by its words."""
+        from directkafka.stores.duckdb_connection import said
+
         told = said(error)
         if told is None:
             return None
@@ -52,6 +60,8 @@ class DuckDBOffsets(FileOffsets):
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        from directkafka.stores.duckdb_connection import connect
+
         with connect(str(self._path), lock_timeout_s=self._lock_timeout_s, may_share=True) as connection:
             connection.begin()
             yield connection

