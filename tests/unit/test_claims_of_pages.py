@@ -93,6 +93,16 @@ def test_the_guide_s_table_of_sinks_has_every_type() -> None:
     assert [name for name in SINK_SECTIONS if f"`{name}`" not in cells] == []
 
 
+@pytest.mark.parametrize(("page", "type"), [("kafka-sink.md", "kafka"), ("files.md", "parquet")])
+def test_what_a_guide_s_table_of_options_names_can_be_written_in_a_file(page: str, type: str) -> None:
+    text = (ROOT / "docs" / "guide" / page).read_text()
+    table = re.search(r"^\| option \|.*?\n\n", text, re.DOTALL | re.MULTILINE)
+    assert table is not None
+    names = re.findall(r"^\| `(\w+)` \|", table[0], re.MULTILINE)
+    assert len(names) >= 6
+    assert [name for name in names if name not in SINK_SECTIONS[type].model_fields] == []
+
+
 def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:
     section = DESIGN.partition("\n## Outcomes of a commit\n")[2].partition("\n## ")[0]
     stores = (ROOT / "src" / "directkafka" / "stores").glob("*.py")

@@ -127,6 +127,7 @@ class Pipeline:
                 master=spec.spark.master,
                 spark_conf=spec.spark.conf,
                 report=report,
+                retry_ms_max=spec.pipeline.retry_ms_max,
             )
         except OptionError as error:
             raise replace(error, where=", ".join(filter(None, (str(path), error.where)))) from None

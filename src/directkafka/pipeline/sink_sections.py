@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from directkafka.options.ledger_topics import NAME_PREFIX
 from directkafka.stores.base import Sink
 
 __all__ = ["SINK_SECTIONS", "AnySinkSection", "Section", "SinkSection"]
@@ -84,6 +85,9 @@ class FileSection(TableSection):
         min_length=1,
         description="Folder for large batches, shared by driver and executors; beside the file by default.",
     )
+    lock_timeout_s: float = Field(
+        default=10.0, gt=0, allow_inf_nan=False, description="Seconds to wait for another process that keeps the file."
+    )
 
 
 class SQLiteSection(FileSection):
@@ -95,7 +99,7 @@ class SQLiteSection(FileSection):
         """A :class:`~directkafka.sinks.sqlite.SQLiteSink`."""
         from directkafka.sinks.sqlite import SQLiteSink
 
-        return SQLiteSink(self.path, self.table, **self._options("staging"))
+        return SQLiteSink(self.path, self.table, **self._options("staging", "lock_timeout_s"))
 
 
 class DuckDBSection(FileSection):
@@ -107,7 +111,7 @@ class DuckDBSection(FileSection):
         """A :class:`~directkafka.sinks.duckdb.DuckDBSink`."""
         from directkafka.sinks.duckdb import DuckDBSink
 
-        return DuckDBSink(self.path, self.table, **self._options("staging"))
+        return DuckDBSink(self.path, self.table, **self._options("staging", "lock_timeout_s"))
 
 
 class KafkaSection(SinkSection):
@@ -135,6 +139,11 @@ class KafkaSection(SinkSection):
         min_length=1,
         description="Id of the ledger's topic, where it is empty although the pipeline has run before and is to begin "
         "anew; the error that refuses it names the id.",
+    )
+    name_prefix: str = Field(
+        default=NAME_PREFIX,
+        min_length=1,
+        description="Beginning of the ledger topic's and the transactional id's names.",
     )
     client: dict[str, str | int | bool] = Field(
         alias="kafka",
@@ -166,6 +175,7 @@ class KafkaSection(SinkSection):
             offsets_group=self.offsets_group,
             ledger_replicas=self.ledger_replicas,
             accept_empty_ledger=self.accept_empty_ledger,
+            name_prefix=self.name_prefix,
         )
 
 

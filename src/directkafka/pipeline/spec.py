@@ -71,6 +71,11 @@ class PipelineSection(Section):
     output_mode: Literal["append", "update", "complete"] = Field(
         default="append", description="Of the structured engine: which rows of a stateful query a batch has."
     )
+    retry_ms_max: int = Field(
+        default=60_000,
+        ge=0,
+        description="For how many milliseconds a step is tried again if its failure may pass (a database restarts).",
+    )
 
 
 class SparkSection(Section):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from directkafka.errors import OptionError
+from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.sink_sections import KafkaSection
 from directkafka.pipeline.spec import load, parse_duration_ms, parse_trigger
 from directkafka.planning.trigger import AvailableNow, Backlog, Delay, Interval
@@ -342,6 +344,36 @@ def sink_file(tmp_path: Path, section: str) -> Path:
     path = tmp_path / "flights.toml"
     path.write_text(GOOD[: GOOD.index("[[sink]]")] + "[[sink]]\n" + section)
     return path
+
+
+def test_a_file_says_how_long_its_steps_and_locks_are_tried(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    timeout = 'type = "sqlite"\npath = "/data/flights.db"\ntable = "t"\nlock_timeout_s = 2\n'
+    section = f"[[sink]]\n{timeout}[[sink]]\n{timeout.replace('sqlite', 'duckdb').replace('= 2', '= 0.5')}"
+    retry = GOOD.replace("\n\n[source]", "\nretry_ms_max = 5000\n\n[source]", 1)
+    path.write_text(retry[: retry.index("[[sink]]")] + section)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        pipeline = Pipeline.from_toml(path)
+    assert pipeline._retry_ms_max == 5_000
+    stores: list[Any] = [one.sink.store for one in pipeline.bindings]
+    assert [one._lock_timeout_s for one in stores] == [2, 0.5]
+
+
+def test_a_kafka_sink_s_names_begin_as_the_file_says(tmp_path: Path) -> None:
+    section = 'type = "kafka"\ntopic = "t"\n"kafka.bootstrap.servers" = "b:1"\nname_prefix = "team"'
+    (found,) = load(sink_file(tmp_path, section), ENVIRONMENT).sink
+    store: Any = found.build().store
+    assert store.ledger_of("flights") == "team.ledger.flights"
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "nan", "inf", '"10"'])
+def test_a_file_s_lock_is_waited_for_some_time(tmp_path: Path, value: str) -> None:
+    section = f'type = "sqlite"\npath = "x"\ntable = "t"\nlock_timeout_s = {value}'
+    with pytest.raises(OptionError) as caught:
+        load(sink_file(tmp_path, section), ENVIRONMENT)
+    assert caught.value.option == "sink.0.lock_timeout_s"
 
 
 @pytest.mark.parametrize(
