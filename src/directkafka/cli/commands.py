@@ -153,7 +153,7 @@ def demo(
     seed: Annotated[int | None, typer.Option("--seed", help="Of the random moments; printed.")] = None,
     form: FormatOption = Format.TEXT,
 ) -> None:
-    """Real broker, real database, 336,776 real flights, a pipeline killed at random, and the count at the end."""
+    """Real broker, real database, 336,776 flights, a pipeline killed at random, and the count. Needs a checkout."""
     from directkafka.cli.demo import run_demo
 
     result = run_demo(keep=keep, kills=kills, seed=seed)

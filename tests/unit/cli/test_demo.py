@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from directkafka.cli.demo import show
 from directkafka.cli.demo.show import DemoResult, Pace
+from directkafka.errors import EnvironmentFaultError
 
 
 def report(records: int, busy_ms: int) -> dict[str, int]:
@@ -27,3 +33,13 @@ def test_what_is_printed_tells_a_running_pipeline_from_its_starts() -> None:
     assert shown["records per second, once it runs"] == 100
     assert shown["seconds at that rate"] == 10
     assert shown["seconds with 3 kills and 4 starts of Spark"] == 60
+
+
+def test_outside_a_checkout_the_demo_says_so_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    installed = tmp_path / "lib" / "site-packages" / "directkafka" / "cli" / "demo" / "show.py"
+    monkeypatch.setattr(show, "__file__", str(installed))
+    monkeypatch.setattr(show, "_start_servers", lambda *_, **__: pytest.fail("a server was started"))
+    with pytest.raises(EnvironmentFaultError, match=r"not part of an installed package.*make demo"):
+        show.run_demo(keep=False, kills=0, seed=1)

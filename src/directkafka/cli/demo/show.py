@@ -88,6 +88,7 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
     Raises:
         EnvironmentFaultError: something is not installed, or the pipeline does not run at all.
     """
+    file = _pipeline_file()
     seed = random.randrange(10_000) if seed is None else seed
     folder = Path(tempfile.mkdtemp(prefix="directkafka-demo-"))
     with ExitStack() as cleaning:
@@ -97,7 +98,7 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
         with _progress() as bars:
             count, totals = _prepare(bars, kafka)
             environment = {"KAFKA": kafka, "DSN": dsn}
-            course = _Course(folder, environment, count=count, bars=bars, chance=random.Random(seed))
+            course = _Course(file, folder, environment, count=count, bars=bars, chance=random.Random(seed))
             cleaning.callback(course.clean_up)
             pace = course.run(kills)
         say(f"counting the tables against the CSV (kills at random moments of seed {seed})")
@@ -167,9 +168,16 @@ class _Course:
     """The pipeline's lives: each ends by SIGKILL while a batch is in flight, the last one by SIGTERM."""
 
     def __init__(
-        self, folder: Path, environment: dict[str, str], *, count: int, bars: Progress, chance: random.Random
+        self,
+        file: Path,
+        folder: Path,
+        environment: dict[str, str],
+        *,
+        count: int,
+        bars: Progress,
+        chance: random.Random,
     ) -> None:
-        self._file = _pipeline_file()
+        self._file = file
         self._environment = {**os.environ, **environment}
         self._log = folder / "pipeline.log"
         self._count = count
@@ -238,11 +246,14 @@ class _Course:
 
 
 def _pipeline_file() -> Path:
-    """The example in the source tree, or its copy in an installed package; its Python module lies beside it."""
-    for place in (Path(__file__).parents[4] / "examples", Path(__file__).parent / "examples"):
-        if (place / "flights.toml").exists():
-            return place / "flights.toml"
-    raise EnvironmentFaultError(what="examples/flights.toml is not there", remedy="Run the demo from a checkout.")
+    """The example in the checkout; its Python module lies beside it."""
+    file = Path(__file__).parents[4] / "examples" / "flights.toml"
+    if not file.exists():
+        raise EnvironmentFaultError(
+            what="the demo's pipeline, examples/flights.toml, is not part of an installed package",
+            remedy="Run `make demo` in a checkout of directkafka.",
+        )
+    return file
 
 
 def _count(
