@@ -147,7 +147,7 @@ def sink_options() -> Iterator[str]:
     from directkafka.options.names import IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
     from directkafka.options.sink import producer_specs, sink_specs
     from directkafka.options.spec import specs_of
-    from directkafka.options.transaction import TransactionOptions
+    from directkafka.options.transaction import FIXED_SETTINGS, TransactionOptions
 
     yield "# Options of the writer"
     yield _filled(
@@ -162,6 +162,17 @@ def sink_options() -> Iterator[str]:
     yield from (_option(spec, "kafka.") for spec in producer_specs())
     yield "## The transaction's, for the Kafka sink of a pipeline"
     yield from (_option(spec, "kafka.") for spec in specs_of(TransactionOptions).values())
+    yield _filled(
+        "In this sink some settings of a producer may be given with one value alone, or not at all; anything else is "
+        "refused. (The plain writer takes any value of the first two, with a warning.)"
+    )
+    yield _items(
+        (
+            f"`kafka.{name}`, {'only ' + ' or '.join(f'`{one}`' for one in values) if values else 'not at all'}",
+            f"{why}.",
+        )
+        for name, (values, why) in FIXED_SETTINGS.items()
+    )
     yield "## Refused, because the job would write otherwise than it did"
     yield _items((f"`kafka.{name}`", _sentence(why)) for name, why in REFUSED_SINK_CLIENT_NAMES.items())
     yield "## Accepted with one warning"
@@ -276,6 +287,11 @@ def command_line() -> Iterator[str]:
     codes = " ".join(inspect.getdoc(module).partition("\n\n")[2].split())  # type: ignore[union-attr]
     yield "Exit codes:"
     yield _items(("", code) for code in codes.split(" · "))
+    root = module.app.registered_callback
+    assert root is not None
+    assert root.callback is not None
+    yield "Without a command:"
+    yield _items(_parameters(root.callback))
     for command in module.app.registered_commands:
         assert command.callback is not None
         name = command.name or command.callback.__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -11,14 +12,18 @@ import pytest
 import directkafka
 import directkafka.cli.commands
 import directkafka.cli.replay
+from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.cli import app as cli
 from directkafka.options import option_table
+from directkafka.options.ledger_topics import NAME_PREFIX, ledger_topic
 from directkafka.options.sink import sink_specs
+from directkafka.pipeline import spec
 from directkafka.pipeline.sink_sections import SINK_SECTIONS
 from directkafka.sources.structured import DirectKafkaDataSource
 
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "DESIGN.md").read_text()
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
 OPERATIONS = (ROOT / "docs" / "guide" / "operations.md").read_text()
 PAGES = [
     ROOT / "README.md",
@@ -110,13 +115,79 @@ def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:
     assert settling == set(re.findall(r"`(stores/\w+\.py)`", section.partition("\n|")[0]))
 
 
-def test_the_design_names_every_module_that_may_import_kafka_python() -> None:
+def test_the_design_and_contributors_know_every_module_that_may_import_kafka_python() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     allowed = next(one for one in contracts if one.get("forbidden_modules") == ["kafka"])["ignore_imports"]
     files = [one.partition(" ->")[0].removeprefix("directkafka.").replace(".", "/") + ".py" for one in allowed]
     sentence = re.search(r"kafka-python\s+is imported by (.*?) alone", DESIGN, re.DOTALL)
     assert sentence is not None
     assert sorted(re.findall(r"`([\w/.]+)`", sentence[1])) == sorted(files)
+    told = re.search(r"kafka-python is touched by three files of `kafka/`:(.*?)\.\n", CONTRIBUTING, re.DOTALL)
+    assert told is not None
+    assert sorted(f"kafka/{name}" for name in re.findall(r"`([\w.]+)`", told[1])) == sorted(files)
+
+
+def test_operations_says_what_to_do_on_every_error() -> None:
+    section = OPERATIONS.partition("\n## What to do on each error\n")[2].partition("\n## ")[0]
+    cells = " ".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))
+    bases = {"DirectKafkaError", "KafkaError", "StoreError"}
+    names = {*errors.__all__, *producer_errors.__all__, *stream_errors.__all__} - bases
+    assert set(re.findall(r"`(\w+)`", cells)) == names
+    # What has a name of Spark's is one of them.
+    conditions = [getattr(spark_conditions, one) for one in spark_conditions.__all__]
+    types = [one for one in conditions if isinstance(one, type) and issubclass(one, Exception)]
+    assert len(types) > 10
+    assert [one for one in types if not {base.__name__ for base in one.__mro__} & names] == []
+
+
+def test_an_image_is_told_to_import_modules_that_bring_every_kernel() -> None:
+    [sentence] = re.findall(r"An image may bring them: import\s+(.*?)\s+once", OPERATIONS, re.DOTALL)
+    brought = imported_with(re.findall(r"`directkafka\.([\w.]+)`", sentence))
+    package = ROOT / "src" / "directkafka"
+    with_kernels = [path for path in package.rglob("*.py") if re.search(r"^@kernel\(", path.read_text(), re.MULTILINE)]
+    assert len(with_kernels) > 5
+    assert [path for path in with_kernels if module_of(path) not in brought] == []
+
+
+def imported_with(modules: list[str]) -> set[str]:
+    """What is imported with modules, by the imports at the top of each; names without ``directkafka.``."""
+    waiting, found = list(modules), set[str]()
+    while waiting:
+        name = waiting.pop()
+        path = ROOT / "src" / "directkafka" / (name.replace(".", "/") + ".py")
+        if name in found or not path.exists():
+            continue
+        found.add(name)
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("directkafka"):
+                module = (node.module or "").partition(".")[2]
+                waiting += [module, *(f"{module}.{one.name}" for one in node.names)]
+    return found
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT / "src" / "directkafka").with_suffix("").parts)
+
+
+def test_the_kafka_sink_s_guide_has_the_figures_of_the_design() -> None:
+    guide = (ROOT / "docs" / "guide" / "kafka-sink.md").read_text()
+    [row] = re.findall(r"^\| a Kafka transaction's fixed cost.*? \| (.*?) \|", DESIGN, re.MULTILINE)
+    transaction, whole = re.findall(r"(\d+ ms)", row)
+    assert f"the transaction takes {transaction}, the whole batch {whole}" in guide
+
+
+def test_the_guides_name_the_ledger_of_replays() -> None:
+    suffix = spec.replay_name("")
+    assert f"`<pipeline>{suffix}`" in OPERATIONS
+    rights = (ROOT / "docs" / "guide" / "kafka-sink.md").read_text().partition("\n## Rights (ACLs)\n")[2]
+    for name in ("<pipeline>", f"<pipeline>{suffix}"):
+        assert f"`{NAME_PREFIX}.{name}`" in rights
+        assert f"`{ledger_topic(name)}`" in rights
+
+
+def test_how_many_files_of_tests_go_side_by_side_is_left_to_the_makefile() -> None:
+    pages = [CONTRIBUTING, *(path.read_text() for path in (ROOT / "docs" / "adr").glob("*.md"))]
+    assert [text for text in pages if re.search(r"\b(two|three|four|\d+) files (at a time|at work)", text)] == []
 
 
 def test_the_examples_page_has_a_row_for_each_example() -> None:

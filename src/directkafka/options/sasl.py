@@ -40,7 +40,8 @@ JAAS_CONFIG: Final = OptionSpec(
     name="sasl.jaas.config",
     kind="secret",
     doc='The login as Java writes it, \'MODULE required username="..." password="...";\', where MODULE is '
-    "Java's PlainLoginModule or ScramLoginModule with its package. With OAUTHBEARER nothing is read from it.",
+    "Java's PlainLoginModule or ScramLoginModule with its package. With OAUTHBEARER it may name OAuthBearerLoginModule "
+    "and nothing else: any setting in it is an error.",
 )
 SASL_USERNAME: Final = OptionSpec(
     name="sasl.username", kind="text", doc="The login's name (librdkafka's way, without JAAS)."
@@ -55,8 +56,8 @@ TOKEN_CALLBACK: Final = OptionSpec(
     name="sasl.oauthbearer.token.callback",
     kind="text",
     doc="The function module:function that gives the token of OAUTHBEARER, called without arguments wherever a "
-    "connection is made: it returns the token, or a pair of it and the time it ends (seconds since 1970), until "
-    "shortly before which it is used again. Executors import the module too. This library's own name.",
+    "connection is made: it returns the token, or a pair of it and the time it ends (seconds since 1970). Such a pair "
+    "is used again until 80 % of its time is over. Executors import the module too. This library's own name.",
 )
 
 SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, TOKEN_CALLBACK)

@@ -11,10 +11,10 @@ from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_
 from directkafka.options.producer import ProducerOptions
 from directkafka.options.spec import INT_MAX, Given, option, specs_of
 
-__all__ = ["TransactionOptions"]
+__all__ = ["FIXED_SETTINGS", "TransactionOptions"]
 
 #: What a Java producer may set, and what it must be here.
-_FIXED: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+FIXED_SETTINGS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "acks": (("all", "-1"), "rows count as written when all in-sync replicas have them: leave it out, or write all"),
     "enable.idempotence": (("true",), "a transaction needs it: leave it out, or write true"),
     "transactional.id": ((), "it is made of the pipeline's name, and so fences its older driver; see name_prefix"),
@@ -59,11 +59,11 @@ class TransactionOptions:
             OptionError: a name that nobody knows, or a value that is out of bounds or can only be another one.
         """
         given = Given.read(params, where=where, prefix=prefix)
-        for name, (allowed, reason) in _FIXED.items():
+        for name, (allowed, reason) in FIXED_SETTINGS.items():
             if name in given.texts and given.texts[name].strip().lower() not in allowed:
                 raise given.error(name, reason)
         for name, reason in REFUSED_SINK_CLIENT_NAMES.items():
-            if name in given.texts and name not in _FIXED:
+            if name in given.texts and name not in FIXED_SETTINGS:
                 raise given.error(name, reason)
         producer_specs, own_specs = specs_of(ProducerOptions), specs_of(cls)
         names = [spec.name for spec in (*producer_specs.values(), *own_specs.values())]
@@ -72,7 +72,7 @@ class TransactionOptions:
                 params,
                 where=where,
                 prefix=prefix,
-                used_elsewhere=[*names, *_FIXED],
+                used_elsewhere=[*names, *FIXED_SETTINGS],
                 ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
             ),
             producer=ProducerOptions(**given.values(producer_specs)),
