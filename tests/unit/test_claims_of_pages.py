@@ -6,6 +6,7 @@ import ast
 import re
 import tomllib
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -24,6 +25,7 @@ from directkafka.sources.structured import DirectKafkaDataSource
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "DESIGN.md").read_text()
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text()
+README = (ROOT / "README.md").read_text()
 OPERATIONS = (ROOT / "docs" / "guide" / "operations.md").read_text()
 PAGES = [
     ROOT / "README.md",
@@ -174,6 +176,53 @@ def test_the_kafka_sink_s_guide_has_the_figures_of_the_design() -> None:
     [row] = re.findall(r"^\| a Kafka transaction's fixed cost.*? \| (.*?) \|", DESIGN, re.MULTILINE)
     transaction, whole = re.findall(r"(\d+ ms)", row)
     assert f"the transaction takes {transaction}, the whole batch {whole}" in guide
+
+
+#: A row of README's table, and the row of the design that holds its figures.
+MEASURED = {
+    "reads of 87-byte records, uncompressed": "batch read beside the JVM connector, noop / count, uncompressed",
+    "reads of 1 KB records, lz4": "1 KB, lz4, noop / count",
+    "`foreachBatch` with JDBC": "Kafka to Postgres: exactly once, beside `foreachBatch`",
+    "Kafka to Parquet files": "Kafka to Parquet files",
+    "Kafka to Kafka": "Kafka to Kafka, 1 M records of 87 bytes, as it is set",
+    "quixstreams": "the same with 500,000 records",
+    "a loop of confluent-kafka and COPY": "the same with 500,000 records",
+}
+#: There the design has a part of the other one's time, and README how many times as fast.
+MEASURED_AS_TIME = {
+    "micro-batches of 2,000 records": "a micro-batch of 2,000",
+    "the first batch of a process": "first batch of a cold process",
+}
+
+
+def test_the_readme_has_no_figure_that_the_design_has_not() -> None:
+    rows = dict(re.findall(r"^\| (.*?) \| ([\d.]+(?: to [\d.]+)?) \|$", README, re.MULTILINE))
+    design = dict(re.findall(r"^\| (.*?) \| (.*?) \|", DESIGN, re.MULTILINE))
+    for part, named in (MEASURED | MEASURED_AS_TIME).items():
+        [shown] = [rows.pop(row) for row in list(rows) if part in row]
+        [held] = [figures for row, figures in design.items() if row.startswith(named)]
+        if part in MEASURED_AS_TIME:
+            assert float(shown) == round(1 / float(held.partition(" /")[0]), 1)
+        else:
+            assert [
+                one for one in shown.split(" to ") if not re.search(rf"(?<![\d.]){re.escape(one)}(?![\d.])", held)
+            ] == []
+    assert rows == {}
+
+
+def test_the_readme_names_every_mode_every_command_and_every_way_to_read_and_write() -> None:
+    modes = get_args(SINK_SECTIONS["postgres"].model_fields["mode"].annotation)
+    ways = (
+        "dk.Pipeline",
+        "dk.write_stream",
+        "dk.foreach_batch",
+        "dk.create_rdd",
+        "dk.create_direct_stream",
+        "df.writeStream",
+    )
+    assert len(modes) == 5
+    assert [one for one in (*modes, *COMMANDS - {"run"}, *ways) if f"`{one}`" not in README] == []
+    assert 'df.write.format("directkafka")' in README
 
 
 def test_the_guides_name_the_ledger_of_replays() -> None:
