@@ -508,7 +508,7 @@ def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
 
 
 def _parameter(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = "*" * (one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD)) + "*" * (one.kind is one.VAR_KEYWORD)
     # A named tuple's annotations are wrapped.
     shown = f"{stars}{one.name}: {getattr(one.annotation, '__forward_arg__', one.annotation)}"
     if one.default is inspect.Parameter.empty:

@@ -101,12 +101,12 @@ def test_every_public_name_is_documented() -> None:
 
 
 def test_a_signature_has_python_s_own_marks() -> None:
-    def one(a: int, /, b: int, *, c: int = 1, **others: int) -> int: ...
-    def two(*many: int, c: str = "x") -> int: ...
+    def one(a: int, /, b: int, *, c: int = 1, **others: int) -> None: ...
+    def two(*many: int, c: str = "x") -> None: ...
 
     tool = load_tool()
-    assert tool._signature("one", one) == "```python\none(a: int, /, b: int, *, c: int = 1, **others: int) -> int\n```"
-    assert tool._signature("two", two) == '```python\ntwo(*many: int, c: str = "x") -> int\n```'
+    assert tool._signature("one", one) == "```python\none(a: int, /, b: int, *, c: int = 1, **others: int) -> None\n```"
+    assert tool._signature("two", two) == '```python\ntwo(*many: int, c: str = "x") -> None\n```'
 
 
 def test_what_the_page_of_public_names_says_to_see_is_on_it() -> None:
