@@ -16,7 +16,7 @@ import pytest
 from tests.chaos.kafka_driver import running
 from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS
-from tests.real.kafka.logs import create_topic_again, options
+from tests.real.kafka.logs import options
 
 from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.encode import ProducerIdentity
@@ -68,8 +68,9 @@ def owner(client: KafkaClient, transactional_id: str) -> tuple[int, int]:
 def test_a_driver_killed_at_the_last_epoch_loses_and_doubles_nothing(
     world: World, client: KafkaClient, point: str, epochs_used: int
 ) -> None:
-    # An id that was used is one with a ledger.
-    create_topic_again(world.servers, world.ledger, config={"cleanup.policy": "compact"})
+    # An id that was used is one whose ledger has a record.
+    with running(world.driver("fence.done=kill")) as driver:
+        assert driver.wait() == -signal.SIGKILL, driver.messages()
     coordinator = Coordinator(client, world.transactional_id, transaction_timeout_ms=60_000)
     old = used_up_to(coordinator, LAST - epochs_used)
     with running(world.driver(f"{point}=kill")) as driver:
