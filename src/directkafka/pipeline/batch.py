@@ -187,12 +187,13 @@ class BatchWriter:
         self._proofs.value = {}
         wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
         with ExitStack() as kept:
+            keeper = Keeper(kept)
             try:
-                parts = self._write_all(name, tasks, wanted, Keeper(kept))
+                parts = self._write_all(name, tasks, wanted, keeper)
                 record_count = self._prove_read(name, tasks)
             except Exception as error:
                 raise from_executor(error) from error
-            early = self._finish_all(parts, name)
+            early = self._finish_all(parts, name, keeper)
         reports = tuple((part.sink, part.reports) for part in parts)
         return Written(name=name, reports=reports, record_count=record_count, early=early)
 
@@ -233,8 +234,11 @@ class BatchWriter:
         (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
         return is_large and not keeper.holds(part.output)
 
-    def _finish_all(self, parts: Sequence[_Part], name: BatchName) -> tuple[EarlyStore, ...]:
-        """The second phases of all sinks that need one; the stores whose transactions are open now."""
+    def _finish_all(self, parts: Sequence[_Part], name: BatchName, keeper: Keeper) -> tuple[EarlyStore, ...]:
+        """The second phases of all sinks that need one; the stores whose transactions are open now.
+
+        With them all that is kept has been read for the last time.
+        """
         early: list[EarlyStore] = []
         with ExitStack() as begun:
             for part in parts:
@@ -244,6 +248,7 @@ class BatchWriter:
                     begun.callback(store.abandon, name)
                     self._finish(part, sink, store, name)
                     early.append(store)
+            _check_kept(keeper)
             begun.pop_all()
         return tuple(early)
 
@@ -301,6 +306,13 @@ class BatchWriter:
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
         """What the transform is given; the structured engine has it from Spark instead."""
         return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+
+
+def _check_kept(keeper: Keeper) -> None:
+    try:
+        keeper.check()
+    except Exception as error:
+        raise from_executor(error) from error
 
 
 def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:

@@ -1,22 +1,26 @@
 """What was computed once stays what it was, also when Spark loses its blocks between two jobs of a batch.
 
 The transform gives something else whenever it is computed. In tests/chaos/test_lost_executors.py the same is done by
-executors that are killed.
+executors that are killed, and in test_two_attempts.py a block has two versions.
 """
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.structured_world import Streams
 
 from directkafka import PostgresSink
+from directkafka.errors import WorkerLostError
 from directkafka.pipeline.kept import Keeper
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
 from directkafka.stores.base import BatchName
@@ -94,17 +98,81 @@ def test_two_sinks_of_a_stream_get_the_same_rows_when_blocks_are_lost_between_th
     assert one == other
 
 
-def test_what_is_kept_is_freed_at_the_end_and_not_found_by_who_clears_the_cache(world: World, spark: Any) -> None:
-    from contextlib import ExitStack
+def blocks(spark: Any) -> set[int]:
+    return {int(number) for number in spark.sparkContext._jsc.getPersistentRDDs()}
 
-    def blocks() -> set[int]:
-        return {int(one) for one in spark.sparkContext._jsc.getPersistentRDDs()}
 
-    before = blocks()
+def test_what_is_kept_is_freed_at_the_end_and_not_found_by_who_clears_the_cache(spark: Any) -> None:
+    before = blocks(spark)
     with ExitStack() as until:
         kept = Keeper(until).keep(spark.range(100).select(f.expr(CHANCE).alias("chance")))
         first = kept.collect()
         spark.catalog.clearCache()
         assert kept.collect() == first
-        assert blocks() - before
-    assert blocks() == before
+        assert blocks(spark) - before
+    assert blocks(spark) == before
+
+
+def test_what_a_failed_job_has_made_so_far_is_freed(spark: Any) -> None:
+    before = blocks(spark)
+    failing = spark.range(100).select(f.when(f.col("id") == 99, f.raise_error(f.lit("the last row"))).alias("failing"))
+    with ExitStack() as until:
+        keeper = Keeper(until)
+        with pytest.raises(PySparkException, match="the last row"):
+            keeper.keep(failing)
+    assert blocks(spark) == before
+
+
+def test_blocks_that_are_where_they_were_are_what_all_have_read(spark: Any) -> None:
+    with ExitStack() as until:
+        keeper = Keeper(until)
+        for frame in (
+            spark.range(100, numPartitions=7),
+            spark.range(0).where("id = 1"),
+            spark.createDataFrame([], "a int"),
+        ):
+            keeper.keep(frame)
+        began = time.monotonic()
+        keeper.check()
+        print(f"a look at 3 frames took {1000 * (time.monotonic() - began):.1f} ms")
+
+
+def test_a_block_that_is_lost_is_seen_before_the_commit(spark: Any) -> None:
+    with ExitStack() as until:
+        keeper = Keeper(until)
+        keeper.keep(spark.range(100))
+        keeper.check()
+        lose_blocks()
+        with pytest.raises(WorkerLostError, match=r"2 of 2 blocks .* are lost"):
+            keeper.check()
+
+
+@pytest.mark.parametrize(
+    ("locations", "said"),
+    [
+        ("executor_h_1, executor_h_2", "1 of 2 .* two attempts"),
+        ("", "1 of 2 .* lost"),
+        ("executor_h_9", "other executors"),
+    ],
+)
+def test_a_block_that_is_elsewhere_is_seen_before_the_commit(
+    spark: Any, monkeypatch: pytest.MonkeyPatch, locations: str, said: str
+) -> None:
+    with ExitStack() as until:
+        keeper = Keeper(until)
+        keeper.keep(spark.range(100))
+        told = keeper._kept[0].executors
+        name = next(iter(told))
+        monkeypatch.setattr(
+            "directkafka.pipeline.kept._executors",
+            lambda *_: {**told, name: frozenset(locations.split(", ") if locations else ())},
+        )
+        with pytest.raises(WorkerLostError, match=said):
+            keeper.check()
+
+
+def test_an_attempt_that_does_not_end_is_not_waited_for_for_ever(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("directkafka.pipeline.kept._has_attempts", lambda *_: True)
+    monkeypatch.setattr("directkafka.pipeline.kept._STOP_S", 0.1)
+    with ExitStack() as until, pytest.raises(WorkerLostError, match="runs on"):
+        Keeper(until).keep(spark.range(100))
