@@ -178,3 +178,11 @@ def test_the_process_ends_with_its_driver_though_a_forked_child_of_that_lives_on
             assert time.monotonic() < deadline
     with closing(sqlite3.connect(tmp_path / "air.other")) as connection:
         assert connection.execute("SELECT count(*) FROM flights").fetchall() == [(0,)]
+
+
+def test_it_starts_whatever_else_stands_on_the_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_client, "_process", file_client._FileProcess())
+    monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, b"bytes", None])
+    with closing(DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0).connect()) as connection:
+        assert connection.rows("SELECT 1") == [(1,)]
+    file_client._process.end()

@@ -86,6 +86,8 @@ def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
     ours, theirs = socket.socketpair()
     with theirs:
         command = [sys.executable, "-P", "-m", FILE_PROCESS, str(theirs.fileno()), str(os.getpid())]
+        # A program may put a Path there, or anything; Python's own import passes over what is no text.
+        folders = os.pathsep.join(one for one in sys.path if isinstance(one, str) and one)
         try:
             process = subprocess.Popen(
                 command,
@@ -93,7 +95,7 @@ def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
                 stdout=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
                 process_group=0,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+                env={**os.environ, "PYTHONPATH": folders},
             )
         except BaseException:
             ours.close()
