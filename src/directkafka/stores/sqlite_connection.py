@@ -104,8 +104,10 @@ class SQLiteConnection:
 
     def close(self) -> None:
         """SQLite undoes what is open."""
-        self._connection.close()
-        self._database.close()
+        try:
+            self._connection.close()
+        finally:
+            self._database.close()
 
     def _total_changes(self) -> int:
         return int(self.rows("SELECT total_changes()")[0][0])
@@ -120,9 +122,13 @@ def opened(path: str, *, lock_timeout_s: float, durable: bool) -> SQLiteConnecti
         durable: commits survive a crash of the machine.
     """
     connection = SQLiteConnection(path)
-    connection.rows(f"PRAGMA busy_timeout = {round(lock_timeout_s * 1000)}")
-    if durable:
-        connection.rows("PRAGMA synchronous = FULL")
+    try:
+        connection.rows(f"PRAGMA busy_timeout = {round(lock_timeout_s * 1000)}")
+        if durable:
+            connection.rows("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
