@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -186,3 +188,46 @@ def test_it_starts_whatever_else_stands_on_the_import_path(tmp_path: Path, monke
     with closing(DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0).connect()) as connection:
         assert connection.rows("SELECT 1") == [(1,)]
     file_client._process.end()
+
+
+def test_a_killed_process_is_noticed_though_a_forked_child_keeps_its_end_of_the_socket(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child that another thread forks while the socket is handed over has a copy, and no end of it is ever seen."""
+    copies: list[int] = []
+    hand_over = file_client._FileProcess._hand_over
+
+    def copied(process: file_client._FileProcess, theirs: socket.socket) -> Any:
+        copies.append(os.dup(theirs.fileno()))
+        return hand_over(process, theirs)
+
+    monkeypatch.setattr(file_client._FileProcess, "_hand_over", copied)
+    monkeypatch.setattr(file_client, "_LOOK_S", 0.1)
+    file = DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0)
+    with ThreadPoolExecutor() as pool:
+        connection = file.connect()
+        endless = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+        answer = pool.submit(connection.rows, endless)
+        file_process(os.getpid()).kill()
+        try:
+            with pytest.raises(DatabaseSaidError, match=r"process \d+, .* has ended"):
+                answer.result(PATIENCE_S)
+        finally:
+            for one in copies:
+                os.close(one)
+    with closing(file.connect()) as again:
+        assert again.rows("SELECT 1") == [(1,)]
+
+
+def test_a_file_that_is_closed_is_let_go_though_a_forked_child_keeps_the_driver_s_end_of_the_socket(
+    tmp_path: Path,
+) -> None:
+    connection = DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=600.0).connect()
+    assert isinstance(connection, RemoteConnection)
+    connection.begin()
+    connection.rows("CREATE TABLE flights (id BIGINT)")
+    copy = os.dup(connection._channel._end.fileno())
+    connection._channel.close()
+    with closing(sqlite3.connect(tmp_path / "air", timeout=10.0)) as application:
+        application.execute("CREATE TABLE flights (id BIGINT)")
+    os.close(copy)

@@ -12,6 +12,7 @@ import select
 import socket
 import struct
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
@@ -26,7 +27,7 @@ class Channel:
     Args:
         end: the socket; the channel closes it.
         timeout_s: how long the other end may let this one wait within a message.
-        on_timeout: called then, and the wait goes on; without it the wait ends with an error.
+        on_timeout: called then; the wait goes on unless it raises. Without it the wait ends with an error.
     """
 
     def __init__(self, end: socket.socket, *, timeout_s: float, on_timeout: Callable[[], None] | None = None) -> None:
@@ -48,7 +49,9 @@ class Channel:
         return self._end.fileno() < 0
 
     def close(self) -> None:
-        """The other end gets an EOFError."""
+        """The other end gets an EOFError, also while a child that this process has forked has a copy of this end."""
+        with suppress(OSError):  # closed by now, on either side
+            self._end.shutdown(socket.SHUT_RDWR)
         self._end.close()
 
     def send(self, value: Any) -> None:

@@ -187,7 +187,14 @@ class RemoteConnection:
         return answer
 
     def _look_after(self) -> None:
-        """Nobody but us has a reason to stop that process; one that somebody stopped would never answer."""
+        """Nobody but us has a reason to stop that process; one that somebody stopped would never answer.
+
+        Raises:
+            EOFError: it has ended. Its socket does not tell while a child, forked by another thread in the moment in
+                which the socket was handed over, has a copy of that end.
+        """
+        if self._process.poll() is not None:
+            raise EOFError
         with suppress(ChildProcessError, OSError, AttributeError):
             options = os.WSTOPPED | os.WNOHANG | os.WNOWAIT
             if os.waitid(os.P_PID, self._process.pid, options) is not None:
