@@ -231,3 +231,17 @@ def test_a_file_that_is_closed_is_let_go_though_a_forked_child_keeps_the_driver_
     with closing(sqlite3.connect(tmp_path / "air", timeout=10.0)) as application:
         application.execute("CREATE TABLE flights (id BIGINT)")
     os.close(copy)
+
+
+def test_a_driver_that_falls_silent_within_a_request_is_told_that_the_other_side_hung_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_file, "_SILENCE_S_MIN", 0.5)
+    connection = DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=0.1).connect()
+    assert isinstance(connection, RemoteConnection)
+    connection._channel._end.send(b"\0")
+    assert connection._channel.wait(PATIENCE_S)
+    told = r"process \d+, which had the file open for this one, has closed the connection.* for 0.5 s"
+    with pytest.raises(DatabaseSaidError, match=told):
+        connection.rows("SELECT 1")
+    assert file_process(os.getpid()).is_running()

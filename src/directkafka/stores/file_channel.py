@@ -59,6 +59,7 @@ class Channel:
 
         Raises:
             OSError: the other end is closed, or does not take it in time.
+            Exception: what pickling raises; nothing is sent then.
         """
         buffers: list[pickle.PickleBuffer] = []
         head = io.BytesIO()

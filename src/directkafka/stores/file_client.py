@@ -21,6 +21,8 @@ __all__ = ["RemoteConnection", "connect"]
 
 #: How often a statement that takes long is looked after.
 _LOOK_S: Final = 5.0
+#: How long a process that has let its socket go may take to end.
+_END_S_MAX: Final = 2.0
 
 
 class _FileProcess:
@@ -114,7 +116,7 @@ def connect(opening: Opening) -> RemoteConnection:
     except OSError as error:
         said = f"the process that opens database files cannot be started: {error}"
         raise DatabaseSaidError("unavailable", said) from error
-    connection = RemoteConnection(end, process)
+    connection = RemoteConnection(end, process, silence_s_max=opening.silence_s_max)
     connection.open(opening)
     return connection
 
@@ -122,7 +124,8 @@ def connect(opening: Opening) -> RemoteConnection:
 class RemoteConnection:
     """An open file; see :class:`~directkafka.stores.embedded_file.FileConnection`."""
 
-    def __init__(self, end: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, end: socket.socket, process: subprocess.Popen[bytes], *, silence_s_max: float) -> None:
+        self._silence_s_max = silence_s_max
         self._channel = Channel(end, timeout_s=_LOOK_S, on_timeout=self._look_after)
         self._process = process
 
@@ -176,8 +179,7 @@ class RemoteConnection:
             is_done, answer = self._channel.receive()
             is_answered = True
         except (EOFError, OSError) as error:
-            said = f"process {self._process.pid}, which had the file open for this one, has ended"
-            raise DatabaseSaidError("unavailable", said) from error
+            raise DatabaseSaidError("unavailable", self._why_no_answer()) from error
         finally:
             # Interrupted in between, the next request would be taken for answered by this one's answer.
             if not is_answered:
@@ -185,6 +187,19 @@ class RemoteConnection:
         if not is_done:
             raise answer
         return answer
+
+    def _why_no_answer(self) -> str:
+        """Whether the process has ended, or has only hung up."""
+        process = f"process {self._process.pid}, which had the file open for this one,"
+        try:
+            # One that is killed closes its sockets a moment before it has ended.
+            self._process.wait(_END_S_MAX)
+        except subprocess.TimeoutExpired:
+            return (
+                f"{process} has closed the connection, as it does when a request does not go on for "
+                f"{self._silence_s_max:g} s; what was begun is undone"
+            )
+        return f"{process} has ended"
 
     def _look_after(self) -> None:
         """Nobody but us has a reason to stop that process; one that somebody stopped would never answer.

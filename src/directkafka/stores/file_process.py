@@ -33,7 +33,7 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from directkafka.errors import DirectKafkaError
 from directkafka.stores.embedded_file import DatabaseSaidError, FileConnection
@@ -131,7 +131,8 @@ def _answer_all(channel: Channel, file: FileConnection, opening: Opening) -> Non
     name = ""
     while name != "close":
         if not channel.wait(opening.silence_s_max):
-            file.close()
+            with suppress(Exception):  # it is let go; what counts for the driver is that its transaction is undone
+                file.close()
             _tell_silence(channel, opening)
             return
         try:
@@ -145,7 +146,16 @@ def _answer_all(channel: Channel, file: FileConnection, opening: Opening) -> Non
             answer = (True, getattr(file, name)(*arguments, **keywords))
         except Exception as error:  # noqa: BLE001 - it is told
             answer = (False, _told(error, opening.kind))
+        _send(channel, answer, opening)
+
+
+def _send(channel: Channel, answer: tuple[bool, Any], opening: Opening) -> None:
+    try:
         channel.send(answer)
+    except OSError:
+        raise
+    except Exception as error:  # noqa: BLE001 - it is told: the answer cannot be pickled, and nothing of it was sent
+        channel.send((False, _told(error, opening.kind)))
 
 
 def _tell_silence(channel: Channel, opening: Opening) -> None:
