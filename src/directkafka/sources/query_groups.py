@@ -17,6 +17,10 @@ The order of a run:
 
 After a kill between 2 and the commit the group is behind, until the query is started again: a source commits where
 it goes on.
+
+A query that is started again, with its checkpoint, is a new run of the same query. A commit of the run before may be on
+its way then, or be tried again; so that it cannot set the group back, the new run's thread waits for the old one, which
+begins nothing more.
 """
 
 from __future__ import annotations
@@ -55,6 +59,8 @@ _EXIT_S: Final = 10.0
 #: The listeners of this process, one for each session in which the format is registered, as long as Spark has them.
 _listeners: weakref.WeakSet[QueryGroups] = weakref.WeakSet()
 _lock = threading.Lock()
+#: The last run of each query by the query's id, whatever session it was started in, as long as its thread runs.
+_last_runs: weakref.WeakValueDictionary[str, _FollowedQuery] = weakref.WeakValueDictionary()
 
 
 def follow_queries(spark: SparkSession) -> bool:
@@ -116,8 +122,9 @@ class QueryGroups:
             java_session: Any = self._spark._jsparkSession
             query = java_session.streams().get(event.id()).streamingQuery()
             if any(_has_group(leaf.extraOptions()) for leaf in _leaves(query.analyzedPlan(), "StreamingRelationV2")):
+                followed = _follow(str(event.id()), query)
                 with self._changed:
-                    self._queries[str(event.runId())] = _FollowedQuery(query)
+                    self._queries[str(event.runId())] = followed
         except Exception as error:  # noqa: BLE001 - as above, also below
             log.warning("the query %s goes on; its offsets go to no group: %s", event.id(), error)
 
@@ -172,18 +179,31 @@ class QueryGroups:
         implements = ["org.apache.spark.sql.streaming.PythonStreamingQueryListener"]  # noqa: RUF012 - as py4j has it
 
 
+def _follow(query_id: str, query: Any) -> _FollowedQuery:
+    """Follow a run of a query; the run before says nothing more."""
+    with _lock:
+        before = _last_runs.get(query_id)
+        if before is not None:
+            before.silence()
+        followed = _last_runs[query_id] = _FollowedQuery(query, before)
+    return followed
+
+
 class _FollowedQuery:
     """One run of a query: its sources' groups, and the thread that commits to them.
 
     Args:
         query: the JVM's execution of it.
+        before: the query's run before this one, which is waited for.
     """
 
-    def __init__(self, query: Any) -> None:
+    def __init__(self, query: Any, before: _FollowedQuery | None) -> None:
         self._query = query
+        self._before = before
         self._sources: dict[str, SourceCluster] | None = None
         self._told: dict[SourceCluster, Mapping[TopicPartition, int]] = {}
         self._is_over = False
+        self._is_silent = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="directkafka query groups", daemon=True)
         self._thread.start()
@@ -199,7 +219,8 @@ class _FollowedQuery:
             if source["description"] in self._sources and source["endOffset"]
         }
         with self._changed:
-            self._told |= ends
+            if not self._is_silent:
+                self._told |= ends
             self._changed.notify_all()
 
     def end(self) -> None:
@@ -208,11 +229,21 @@ class _FollowedQuery:
             self._is_over = True
             self._changed.notify_all()
 
-    def join(self, timeout_s: float) -> None:
+    def silence(self) -> None:
+        """A newer run goes on: the thread commits nothing more than what is on its way, and ends."""
+        with self._changed:
+            self._is_over = self._is_silent = True
+            self._told = {}
+            self._changed.notify_all()
+
+    def join(self, timeout_s: float | None) -> None:
         """Wait until the thread has ended."""
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
+        if self._before is not None:
+            self._before.join(None)
+            self._before = None
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._told or self._is_over)
@@ -220,6 +251,8 @@ class _FollowedQuery:
             if not told:
                 break
             for cluster, ends in told.items():
+                if self._is_silent:
+                    break
                 try:
                     cluster.tell_group(ends)
                 except Exception as error:  # noqa: BLE001
