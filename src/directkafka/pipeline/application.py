@@ -12,20 +12,16 @@ The JVM is started as PySpark starts it, with four differences:
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 import re
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -35,6 +31,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
+from directkafka.pipeline.private_folder import private_folder
 from directkafka.pipeline.spark_log import SparkLog
 from directkafka.sources import worker_daemon
 
@@ -143,7 +140,7 @@ def _is_submitted() -> bool:
 
 def _local(master: str) -> dict[str, str]:
     """Settings of a machine by itself; what ``spark-submit`` starts stays as ``spark-submit`` would have it."""
-    ours = {**_worker_sockets(master, _private_folder()), **_worker_daemon(master)}
+    ours = {**_worker_sockets(master, private_folder()), **_worker_daemon(master)}
     return ours if _is_submitted() or not _is_local(master) else {**ours, **_LOCAL_SETTINGS}
 
 
@@ -171,14 +168,6 @@ def _worker_daemon(master: str) -> dict[str, str]:
     if not (master.startswith("local") and sys.platform == "linux" and is_ours):
         return {}
     return {"spark.python.daemon.module": worker_daemon.MODULE}
-
-
-@cache
-def _private_folder() -> Path:
-    """A folder of this process's user alone, which goes when the process ends."""
-    folder = Path(tempfile.mkdtemp(prefix="dk-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return folder
 
 
 def _launch(settings: Mapping[str, str]) -> None:
@@ -217,7 +206,7 @@ def _settings_file(settings: Mapping[str, str]) -> Iterator[bool]:
     if "--properties-file" in (given or ""):
         yield False
         return
-    path = _private_folder() / "settings"
+    path = private_folder() / "settings"
     # Its folder is the user's alone, so nobody else can have put a file or a link there.
     with path.open("w", encoding="utf-8") as file:
         path.chmod(0o600)

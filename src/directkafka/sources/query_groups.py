@@ -28,6 +28,7 @@ from __future__ import annotations
 import atexit
 import json
 import logging
+import os
 import threading
 import time
 import weakref
@@ -84,7 +85,7 @@ def follow_queries(spark: SparkSession) -> bool:
         return False
     with _lock:
         atexit.unregister(_end_all)
-        atexit.register(_end_all)
+        atexit.register(_end_all, os.getpid())
         over = [one for one in _listeners if one.is_over()]
         _listeners.difference_update(over)
         _listeners.add(listener)
@@ -93,7 +94,10 @@ def follow_queries(spark: SparkSession) -> bool:
     return True
 
 
-def _end_all() -> None:
+def _end_all(owner: int) -> None:
+    if os.getpid() != owner:
+        # A child that the program has forked, and that ends: queries and the JVM's connections are the parent's.
+        return
     with _lock:
         left = list(_listeners)
     until_s = time.monotonic() + _EXIT_S
@@ -151,7 +155,10 @@ class QueryGroups:
 
     def is_over(self) -> bool:
         """Whether the session's Spark application has been stopped: its queries have ended, told or not."""
-        return self._spark.sparkContext._jsc is None or bool(self._spark.sparkContext._jsc.sc().isStopped())
+        try:
+            return self._spark.sparkContext._jsc is None or bool(self._spark.sparkContext._jsc.sc().isStopped())
+        except (Py4JError, OSError, AttributeError):  # its JVM is gone, or goes this moment
+            return True
 
     def close(self, timeout_s: float) -> None:
         """Commit what is done, and forget all queries.

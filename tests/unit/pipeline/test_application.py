@@ -16,11 +16,11 @@ import pytest
 from directkafka.pipeline.application import (
     _escaped,
     _local,
-    _private_folder,
     _settings_file,
     _worker_daemon,
     _worker_sockets,
 )
+from directkafka.pipeline.private_folder import private_folder
 from directkafka.sources.worker_daemon import MODULE
 
 SOCKET_NAME = ".00000000-0000-0000-0000-000000000000.sock"
@@ -44,7 +44,7 @@ def short_root() -> Iterator[Path]:
 
 def test_workers_talk_over_unix_sockets_in_a_folder_of_the_user_alone(tmp_path: Path) -> None:
     assert _worker_sockets("local[2]", Path("/tmp/x")) == {ENABLED: "true", FOLDER: "/tmp/x"}
-    assert stat.S_IMODE(_private_folder().stat().st_mode) == 0o700
+    assert stat.S_IMODE(private_folder().stat().st_mode) == 0o700
 
 
 def test_the_longest_folder_that_is_taken_holds_a_socket_and_the_next_is_left_alone(short_root: Path) -> None:

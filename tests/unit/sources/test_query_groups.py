@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any, Self
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from directkafka.offsets import TopicPartition
 from directkafka.sources import query_groups
@@ -97,3 +99,28 @@ def test_a_run_tells_its_last_batch_behind_its_end(listener: QueryGroups, monkey
     group.may_answer.set()
     assert group.closed.wait(PATIENCE_S)
     assert told == [10, 15]
+
+
+def test_a_child_that_is_forked_and_ends_leaves_its_parent_s_queries_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Listener:
+        is_closed = False
+
+        def close(self, _timeout_s: float) -> None:
+            self.is_closed = True
+
+    listener: Any = Listener()
+    monkeypatch.setattr(query_groups, "_listeners", {listener})
+    query_groups._end_all(os.getpid() + 1)
+    assert not listener.is_closed
+    query_groups._end_all(os.getpid())
+    assert listener.is_closed
+
+
+def test_a_session_whose_jvm_is_gone_is_over() -> None:
+    class Gone:
+        @property
+        def sparkContext(self) -> Self:  # noqa: N802 - Spark's name
+            raise Py4JNetworkError("nobody answers")
+
+    spark: Any = Gone()
+    assert QueryGroups(spark).is_over()
