@@ -52,8 +52,8 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
         try:
             print_record(dataclasses.asdict(report), form, text="")
         except BrokenPipeError:
-            say("nobody reads stdout any more: stopping after this batch")
             pipeline.request_stop()
+            say("nobody reads stdout any more: stopping after this batch")
 
     pipeline = Pipeline.from_toml(file, report=tell)
     with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):

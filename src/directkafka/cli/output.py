@@ -26,8 +26,16 @@ class Format(StrEnum):
     JSON = "json"
 
 
+class _Messages(Console):
+    """A console that nobody has to read: rich's own ends the program when its pipe is closed, a signal handler too."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        self.quiet = True
+
+
 #: Where messages, progress and errors go; :func:`say` for what may hold words of others.
-messages = Console(stderr=True, highlight=False, markup=False, emoji=False)
+messages = _Messages(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 _PIPE_COLUMNS = 250

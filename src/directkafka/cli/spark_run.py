@@ -68,9 +68,9 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
     asked: list[str] = []
 
     def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        pipeline.request_stop()
         asked.append(signal.Signals(number).name)
         say(f"{asked[-1]}: stopping after the batch in flight")
-        pipeline.request_stop()
 
     previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:

@@ -83,7 +83,8 @@ class SparkLog:
         """
         self._is_over.set()
         self._follower.join()
-        self.tell_news()
+        with suppress(OSError):  # A full disk, for example: it must not take the place of what ended the run.
+            self.tell_news()
         if not is_kept or os.fstat(self._descriptor).st_size == 0:
             with suppress(OSError):
                 self.path.unlink()

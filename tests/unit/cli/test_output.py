@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -130,3 +133,14 @@ def test_commands_print_through_one_place() -> None:
     files = [path for path in folder.rglob("*.py") if path != Path(output.__file__)]
     prints = {path.name: re.findall(r"\bmessages\.print\b|\bsys\.std(?:out|err)\b", path.read_text()) for path in files}
     assert {name: found for name, found in prints.items() if found} == {}
+
+
+def test_a_message_that_nobody_reads_ends_nothing() -> None:
+    read, written = os.pipe()
+    os.close(read)
+    program = "from directkafka.cli.output import say; say('one'); say('two'); print('went on')"
+    found = subprocess.run(
+        [sys.executable, "-c", program], stderr=written, stdout=subprocess.PIPE, text=True, check=False
+    )
+    os.close(written)
+    assert (found.returncode, found.stdout) == (0, "went on\n")
