@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import warnings
 from collections.abc import Iterator
@@ -10,12 +11,22 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from directkafka.cli.output import say
-from directkafka.errors import DirectKafkaError, EnvironmentFaultError, FencedError, OptionError, WorkerLostError
+from directkafka.errors import (
+    DirectKafkaError,
+    EnvironmentFaultError,
+    FencedError,
+    OptionError,
+    TransformError,
+    WorkerLostError,
+)
+from directkafka.plain_text import one_line
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
 
 __all__ = ["spark_in_file", "stopped_by_signals"]
+
+log = logging.getLogger("directkafka.cli")
 
 
 @contextmanager
@@ -81,16 +92,42 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
     except Exception as error:
         if not (asked and _is_of_the_stop(error)):
             raise
-        say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has")
+        log.debug("what the end of Spark has broken", exc_info=True)
+        found = one_line(f"{type(error).__name__}: {error}")
+        say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
     finally:
         for number, handler in previous.items():
             signal.signal(number, handler)
 
 
 def _is_of_the_stop(error: Exception) -> bool:
-    """Whether an error is what a signal to all processes makes of the batch in flight."""
-    from directkafka.pipeline.application import is_gone
+    """Whether an error is what a Spark that was ended makes of the batch in flight.
 
-    if isinstance(error, FencedError | OptionError):
-        return False
-    return isinstance(error, EnvironmentFaultError | WorkerLostError) or is_gone()
+    All else is the pipeline's own failure, also if Spark has ended meanwhile: a commit whose outcome is unknown, records
+    that are lost, a row that is refused, a bug.
+    """
+    from py4j.protocol import Py4JError
+
+    from directkafka.pipeline.application import is_gone
+    from directkafka.pipeline.executor_errors import spark_is_gone
+    from directkafka.pipeline.retry import may_pass
+
+    if isinstance(error, EnvironmentFaultError | WorkerLostError):
+        return True
+    try:
+        if spark_is_gone(error):
+            return True
+    except Py4JError:  # Java would have told more of it, and does not answer
+        return is_gone()
+    return (may_pass(error) or _is_of_a_broken_call(error)) and is_gone()
+
+
+def _is_of_a_broken_call(error: Exception) -> bool:
+    """Whether a call into the JVM got no answer; a failure that the JVM has told is one, as Py4JJavaError is."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkRuntimeError
+
+    # What ends a job is told as the transform's.
+    cause = error.__cause__ if isinstance(error, TransformError) else error
+    broken = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
+    return isinstance(cause, broken) and not isinstance(cause, Py4JJavaError)

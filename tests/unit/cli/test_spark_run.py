@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
+from directkafka.cli import spark_run
 from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 from directkafka.errors import (
+    CommitUnknownError,
+    DataLossError,
     DirectKafkaError,
     EnvironmentFaultError,
     FencedError,
     OptionError,
+    RowRejectedError,
     StoreUnavailableError,
+    TransformError,
     WorkerLostError,
 )
 from directkafka.pipeline import application
@@ -28,6 +36,25 @@ LOST = WorkerLostError(cause="a worker died")
 GONE = EnvironmentFaultError(what="Spark was shut down", remedy="Run it again.")
 DOWN = StoreUnavailableError(store="s", cause="no answer")
 WRONG = OptionError(option="o", reason="wrong")
+UNKNOWN = CommitUnknownError(store="s", pipeline="p", batch_id=1, cause="no answer")
+REJECTED = RowRejectedError(store="s", sink="t", detail="too long")
+LOSS = DataLossError(condition="C", topic="t", partition=0, lost_from=1, lost_until=2, detail="gone")
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+class Answered(Py4JJavaError):
+    """A failure that Java has told, while there was a Java."""
+
+    def __init__(self) -> None:
+        Exception.__init__(self, "a job failed")
+        self.java_exception = None
+
+    def __str__(self) -> str:
+        return "a job failed"
 
 
 class Stopping:
@@ -46,7 +73,16 @@ def ask() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_gone"), [(LOST, False), (GONE, False), (DOWN, True), (ConnectionError("broken"), True)]
+    ("error", "is_gone"),
+    [
+        (LOST, False),
+        (GONE, False),
+        (DOWN, True),
+        (ConnectionError("broken"), True),
+        (Py4JError("An error occurred while calling o26.count"), True),
+        (Py4JNetworkError("Answer from Java side is empty"), False),
+        (caused(TransformError(source="on an executor", cause="a call"), Py4JError("a call")), True),
+    ],
 )
 def test_what_a_signal_to_all_processes_breaks_is_no_failure(
     error: Exception, is_gone: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -57,7 +93,9 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
         ask()
         raise error
     assert pipeline.is_asked
-    assert "SIGTERM ended Spark as well; the next start goes on from what the ledger has" in capsys.readouterr().err
+    said = " ".join(capsys.readouterr().err.split())
+    assert "SIGTERM ended Spark as well; the next start goes on from what the ledger has" in said
+    assert f"({type(error).__name__}: {error})" in said
 
 
 @pytest.mark.parametrize(
@@ -67,11 +105,17 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
         (FENCED, ask, True),
         (WRONG, ask, True),
         (DOWN, ask, False),
+        (UNKNOWN, ask, True),
+        (REJECTED, ask, True),
+        (LOSS, ask, True),
+        (caused(TransformError(source="f", cause="a bug"), ZeroDivisionError()), ask, True),
+        (Answered(), ask, True),
+        (KeyError("a bug"), ask, True),
     ],
-    ids=["nobody asked", "fenced", "wrong usage", "a failure of its own"],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
 )
 def test_any_other_failure_stays_one(
-    error: DirectKafkaError, ask: Callable[[], None], is_gone: bool, monkeypatch: pytest.MonkeyPatch
+    error: Exception, ask: Callable[[], None], is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(application, "is_gone", lambda: is_gone)
     pipeline: Any = Stopping()
@@ -105,3 +149,53 @@ def test_an_error_names_what_spark_printed_where_that_may_help(
     assert [f"What Spark printed: {path}"] * is_named == getattr(caught.value, "__notes__", [])
     assert path.exists() is is_named
     assert application._output is None
+
+
+STOPPED_UNHEARD = """
+import os, signal
+from directkafka.cli.spark_run import stopped_by_signals
+class Stopping:
+    is_asked = False
+    def session(self): ...
+    def request_stop(self): self.is_asked = True
+pipeline = Stopping()
+with stopped_by_signals(pipeline):
+    os.kill(os.getpid(), signal.SIGTERM)
+    print(pipeline.is_asked, flush=True)
+"""
+
+
+def test_a_stop_is_asked_for_though_nobody_reads_what_is_said_of_it() -> None:
+    """As in ``directkafka run f.toml 2>&1 | tee log``, where Ctrl-C ends tee as well."""
+    read, written = os.pipe()
+    os.close(read)
+    found = subprocess.run(
+        [sys.executable, "-c", STOPPED_UNHEARD], stderr=written, stdout=subprocess.PIPE, text=True, check=False
+    )
+    os.close(written)
+    assert (found.returncode, found.stdout) == (0, "True\n")
+
+
+def test_a_stop_is_asked_for_before_a_word_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    pipeline: Any = Stopping()
+    monkeypatch.setattr(spark_run, "say", lambda _: said.append(pipeline.is_asked))
+    with stopped_by_signals(pipeline):
+        ask()
+    assert said == [True]
+
+
+def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_log: SparkLog) -> None:
+        raise OSError("the disk is full")
+
+    def run() -> None:
+        with spark_in_file("flights", verbose=False):
+            raise DOWN
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(SparkLog, "tell_news", fail)
+    with pytest.raises(StoreUnavailableError):
+        run()
