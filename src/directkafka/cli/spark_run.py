@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -85,9 +85,22 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
 
     previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        pipeline.session()
-        for number in previous:
-            signal.signal(number, ask_to_stop)
+        # Where that fails through the stop, there is nothing to be done, and the pipeline does nothing.
+        with _spark_may_end(asked):
+            pipeline.session()
+            for number in previous:
+                signal.signal(number, ask_to_stop)
+        with _spark_may_end(asked):
+            yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _spark_may_end(asked: Sequence[str]) -> Iterator[None]:
+    """Say what the end of Spark has broken, and no more, if one of these signals has asked for a stop."""
+    try:
         yield
     except Exception as error:
         if not (asked and _is_of_the_stop(error)):
@@ -95,9 +108,6 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
         log.debug("what the end of Spark has broken", exc_info=True)
         found = one_line(f"{type(error).__name__}: {error}")
         say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
 
 
 def _is_of_the_stop(error: Exception) -> bool:

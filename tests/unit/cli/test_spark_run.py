@@ -199,3 +199,16 @@ def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run
     monkeypatch.setattr(SparkLog, "tell_news", fail)
     with pytest.raises(StoreUnavailableError):
         run()
+
+
+def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself() -> None:
+    class Starting(Stopping):
+        """A pipeline whose Spark is ended while it starts."""
+
+        def session(self) -> None:
+            ask()
+            raise GONE
+
+    pipeline: Any = Starting()
+    with stopped_by_signals(pipeline):
+        assert pipeline.is_asked
