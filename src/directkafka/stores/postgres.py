@@ -21,16 +21,16 @@ good: the recorded server process would not be the driver's own.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Jsonb
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from directkafka.errors import (
     CommitUnknownError,
@@ -58,6 +58,13 @@ Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 #: A wait that a limit or a stop has ended; the watch knows who was in the way.
 _WAIT_ENDED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+
+#: Pauses between two looks for what became of a COMMIT, in seconds.
+_PAUSE_S_MIN: Final = 0.1
+_PAUSE_S_MAX: Final = 2.0
+#: So long it is looked for at most once a stop was asked for.
+_STOPPED_RESOLVE_S_MAX: Final = 3.0
+_STOPPED_PAUSE_S_MAX: Final = 0.5
 
 _log = logging.getLogger("directkafka.stores.postgres")
 
@@ -312,7 +319,7 @@ class PostgresStore:
         """
         said = "; ".join(filter(None, (" ".join(str(cause).split()), watch.note)))
         try:
-            if watch.gave_up and self.stop is not None and self.stop.is_set():
+            if watch.gave_up and self._is_stopping():
                 raise StoreUnavailableError(store=self.address.label, cause="a stop was asked for")
             row = self._read_settled(entry.pipeline, entry.generation)
         except StoreError as error:
@@ -330,15 +337,31 @@ class PostgresStore:
         raise StoreUnavailableError(store=self.address.label, cause=said)
 
     def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
-        for attempt in Retrying(
-            retry=retry_if_exception_type(StoreUnavailableError),
-            wait=wait_exponential(multiplier=0.1, max=2.0),
-            stop=stop_after_delay(self._resolve_timeout_s),
-            reraise=True,
-        ):
-            with attempt, self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
-                return self._session.read_settled(pipeline, generation)
-        raise AssertionError("tenacity returns or raises")
+        """The row as it stays; tried again for so long, and once a stop is asked for only a few seconds more."""
+        until = time.monotonic() + self._resolve_timeout_s
+        pause_s = _PAUSE_S_MIN
+        while True:
+            try:
+                with self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
+                    return self._session.read_settled(pipeline, generation)
+            except StoreUnavailableError:
+                now = time.monotonic()
+                if self._is_stopping():
+                    until = min(until, now + _STOPPED_RESOLVE_S_MAX)
+                if now >= until:
+                    raise
+            self._pause(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    def _pause(self, seconds: float) -> None:
+        """Let time pass before another try; a stop that is asked for meanwhile ends it."""
+        if self.stop is None or self.stop.is_set():
+            time.sleep(min(seconds, _STOPPED_PAUSE_S_MAX))
+        else:
+            self.stop.wait(seconds)
+
+    def _is_stopping(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
 
     def _entry(self, row: DictRow | None) -> LedgerEntry | None:
         if row is None or row["batch_id"] < 0:
