@@ -135,6 +135,13 @@ class PostgresAddress:
     def __repr__(self) -> str:
         return f"PostgresAddress({self.label!r})"
 
+    @property
+    def login_s_max(self) -> int:
+        """How long a login may take, in seconds: the DSN's ``connect_timeout``, ours where it sets no bound."""
+        settings = _DEFAULTS | conninfo.conninfo_to_dict(self._dsn)
+        given = int(settings["connect_timeout"])
+        return given if given > 0 else int(_DEFAULTS["connect_timeout"])
+
     def connect(self, application_name: str, *, durable: bool = False) -> psycopg.Connection[Any]:
         """Open a session in autocommit mode; transactions are begun and ended by statements of ours.
 

@@ -12,7 +12,8 @@ would only end the wait for the copy. So cancels are refused before COMMIT is se
 to wait for, it waits for before that (``SET CONSTRAINTS ALL IMMEDIATE``).
 
 A server that answers nobody, neither the session nor a new connection, is given up after a while: the session's socket
-is shut down, which its statement takes for a lost connection.
+is shut down, which its statement takes for a lost connection. To refuse a connection is an answer, and a login may take
+as long as the DSN allows: a server that has much to do must not lose the sessions in which it does it.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ STOP_GRACE_S: Final = 1.0
 STOP_LOOK_AGAIN_S: Final = 0.5
 #: How long a server may answer nobody.
 SILENCE_S_MAX: Final = 60.0
+#: How many looks in a row it may leave without an answer once a stop is asked for.
+SILENT_LOOKS_MAX: Final = 3
 
 _TICK_S: Final = 0.25
-_LOOK_S_MAX: Final = 2
 _CANCEL_S_MAX: Final = 2.0
 
 _Session = psycopg.Connection[Any]
@@ -154,6 +156,7 @@ class SessionWatch:
         self._lock = threading.Lock()
         self._may_cancel = True
         self._silent_since: float | None = None
+        self._silent_looks = 0
         self.note = ""
         self.gave_up = False
 
@@ -196,12 +199,17 @@ class SessionWatch:
         session = self._session()
         if session is None or session.closed:
             return
+        looked_at = time.monotonic()
         try:
             wait = self._waits_for(session)
         except psycopg.errors.ConnectionTimeout:
-            self._heed_silence(session, is_stopping=is_stopping)
+            self._heed_silence(session, looked_at, is_stopping=is_stopping)
             return
-        self._silent_since = None
+        except psycopg.Error as error:
+            _log.debug("cannot see what %s waits for: %s", self._doing, error)
+            self._heed_answer()
+            return
+        self._heed_answer()
         if self._over.is_set():
             return
         if wait is None:
@@ -224,15 +232,22 @@ class SessionWatch:
                 with suppress(psycopg.Error):
                     session.cancel_safe(timeout=_CANCEL_S_MAX)
 
-    def _heed_silence(self, session: _Session, *, is_stopping: bool) -> None:
+    def _heed_answer(self) -> None:
+        if self._silent_looks:
+            self.note = ""
+        self._silent_since, self._silent_looks = None, 0
+
+    def _heed_silence(self, session: _Session, looked_at: float, *, is_stopping: bool) -> None:
         if self._over.is_set():
             return
         now = time.monotonic()
         if self._silent_since is None:
-            self._silent_since = now
-        self.note = f"the server has answered nobody since {now - self._silent_since + _LOOK_S_MAX:.0f} s"
+            self._silent_since = looked_at
+        self._silent_looks += 1
+        self.note = f"the server has answered nobody since {now - self._silent_since:.0f} s"
         _log.warning("%s has taken %.0f s, and the server answers nobody", self._doing, now - self._begun)
-        if is_stopping or now - self._silent_since >= SILENCE_S_MAX:
+        is_given_up = is_stopping and self._silent_looks >= SILENT_LOOKS_MAX
+        if is_given_up or now - self._silent_since >= SILENCE_S_MAX:
             self._give_up(session)
 
     def _give_up(self, session: _Session) -> None:
@@ -242,8 +257,9 @@ class SessionWatch:
                 shut_down(session)
 
     def _waits_for(self, session: _Session) -> Wait | None:
-        beside = self._address.connect_beside(session, timeout_s=_LOOK_S_MAX)
-        with beside, answered_within(beside, _LOOK_S_MAX), beside.cursor(row_factory=dict_row) as cursor:
+        limit_s = self._address.login_s_max
+        beside = self._address.connect_beside(session, timeout_s=limit_s)
+        with beside, answered_within(beside, limit_s), beside.cursor(row_factory=dict_row) as cursor:
             rows = cursor.execute(SQL["waiting_for"], {"pid": session.info.backend_pid}).fetchall()
         blockers = tuple(
             Blocker(
