@@ -86,7 +86,7 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
     previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         # Where that fails through the stop, there is nothing to be done, and the pipeline does nothing.
-        with _spark_may_end(asked):
+        with _spark_may_end(asked, is_starting=True):
             pipeline.session()
             for number in previous:
                 signal.signal(number, ask_to_stop)
@@ -98,25 +98,26 @@ def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
 
 
 @contextmanager
-def _spark_may_end(asked: Sequence[str]) -> Iterator[None]:
+def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterator[None]:
     """Say what the end of Spark has broken, and no more, if one of these signals has asked for a stop."""
     try:
         yield
     except Exception as error:
-        if not (asked and _is_of_the_stop(error)):
+        if not (asked and _is_of_the_stop(error, is_starting=is_starting)):
             raise
         log.debug("what the end of Spark has broken", exc_info=True)
         found = one_line(f"{type(error).__name__}: {error}")
         say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
 
 
-def _is_of_the_stop(error: Exception) -> bool:
-    """Whether an error is what a Spark that was ended makes of the batch in flight.
+def _is_of_the_stop(error: Exception, *, is_starting: bool) -> bool:
+    """Whether an error is what a Spark that was ended makes of its start or of the batch in flight.
 
-    All else is the pipeline's own failure, also if Spark has ended meanwhile: a commit whose outcome is unknown, records
-    that are lost, a row that is refused, a bug.
+    A JVM that ends while it starts has many words for it. Later all else is the pipeline's own failure, also if Spark
+    has ended meanwhile: a commit whose outcome is unknown, records that are lost, a row that is refused, a bug.
     """
     from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
 
     from directkafka.pipeline.application import is_gone
     from directkafka.pipeline.executor_errors import spark_is_gone
@@ -129,7 +130,8 @@ def _is_of_the_stop(error: Exception) -> bool:
             return True
     except Py4JError:  # Java would have told more of it, and does not answer
         return is_gone()
-    return (may_pass(error) or _is_of_a_broken_call(error)) and is_gone()
+    is_of_the_start = is_starting and isinstance(error, Py4JError | PySparkException)
+    return (is_of_the_start or may_pass(error) or _is_of_a_broken_call(error)) and is_gone()
 
 
 def _is_of_a_broken_call(error: Exception) -> bool:

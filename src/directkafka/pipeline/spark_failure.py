@@ -52,7 +52,11 @@ _TOO_MUCH: Final = re.compile(
     rf"{_ABORTED}?Total size of serialized results of \d+ tasks \([^()]*\) is bigger than spark\.driver\.maxResultSize"
 )
 _SHUT_DOWN: Final = re.compile(r"Job \d+ cancelled because SparkContext was shut down")
-_STOPPED: Final = "Cannot call methods on a stopped SparkContext"
+_STOPPED: Final = (
+    "Cannot call methods on a stopped SparkContext",
+    "LiveListenerBus is stopped",
+    "SparkContext has been shutdown",
+)
 
 #: PySpark's own stumbling over a context that is gone.
 _STUMBLED: Final = "'NoneType' object has no attribute 'sc'"

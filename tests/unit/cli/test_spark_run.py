@@ -201,13 +201,18 @@ def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run
         run()
 
 
-def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself() -> None:
+@pytest.mark.parametrize("error", [GONE, Answered()], ids=["ours", "of a JVM that ends"])
+def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "is_gone", lambda: True)
+
     class Starting(Stopping):
         """A pipeline whose Spark is ended while it starts."""
 
         def session(self) -> None:
             ask()
-            raise GONE
+            raise error
 
     pipeline: Any = Starting()
     with stopped_by_signals(pipeline):
