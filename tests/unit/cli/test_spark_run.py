@@ -46,7 +46,7 @@ def caused(error: Exception, cause: Exception) -> Exception:
     return error
 
 
-class Answered(Py4JJavaError):
+class ToldByJavaError(Py4JJavaError):
     """A failure that Java has told, while there was a Java."""
 
     def __init__(self) -> None:
@@ -109,7 +109,7 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
         (REJECTED, ask, True),
         (LOSS, ask, True),
         (caused(TransformError(source="f", cause="a bug"), ZeroDivisionError()), ask, True),
-        (Answered(), ask, True),
+        (ToldByJavaError(), ask, True),
         (KeyError("a bug"), ask, True),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else None,
@@ -201,7 +201,7 @@ def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run
         run()
 
 
-@pytest.mark.parametrize("error", [GONE, Answered()], ids=["ours", "of a JVM that ends"])
+@pytest.mark.parametrize("error", [GONE, ToldByJavaError()], ids=["ours", "of a JVM that ends"])
 def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:

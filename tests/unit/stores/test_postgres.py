@@ -16,9 +16,7 @@ STOP_S_MAX = 5.0
 
 
 @pytest.mark.parametrize("stopped_at", [1, 4], ids=["stopped before", "stopped while it is tried again"])
-def test_a_stop_bounds_the_search_for_what_became_of_a_commit(
-    stopped_at: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stop_bounds_the_search_for_what_became_of_a_commit(stopped_at: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """There are a few more tries: one of them may be answered, and the batch is known."""
     store = PostgresStore("postgresql://nobody@127.0.0.1:1/none", resolve_timeout_s=12.0)
     stop = threading.Event()

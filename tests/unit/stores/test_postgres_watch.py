@@ -94,9 +94,7 @@ def test_a_server_must_be_silent_three_times_before_a_stop_cuts_its_session(look
 
 
 @pytest.mark.parametrize(("setting", "waited_s"), [("", 10), ("?connect_timeout=3", 3), ("?connect_timeout=0", 10)])
-def test_a_look_may_take_as_long_as_a_login_may(
-    setting: str, waited_s: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_may_take_as_long_as_a_login_may(setting: str, waited_s: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server whose logins take 3 s is not silent."""
     given: list[Any] = []
 
