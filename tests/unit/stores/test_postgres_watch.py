@@ -32,7 +32,7 @@ class Looks:
         self.watch = watch
         self._now = 1000.0
         self._monkeypatch = monkeypatch
-        monkeypatch.setattr(postgres_watch.time, "monotonic", lambda: self._now)
+        monkeypatch.setattr("directkafka.stores.postgres_watch.time.monotonic", lambda: self._now)
         watch._begun = self._now
 
     def see(self, found: object, *, is_stopping: bool = False, took_s: float = 2.0) -> None:
