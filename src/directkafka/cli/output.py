@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TextIO
 
 from rich.console import Console
@@ -100,13 +101,23 @@ def _data() -> TextIO:
 
 def set_up_logging(*, verbose: bool) -> None:
     """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainFormatter())
-    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    logging.basicConfig(level=logging.WARNING, handlers=[_log_handler()])
     logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
     for name in ("kafka", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _log_handler() -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter())
+    handler.addFilter(lambda record: not _is_of_py4j(record))
+    return handler
+
+
+def _is_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether Py4J speaks by the root logger, as it does with a traceback when the JVM is gone."""
+    return record.name == "root" and Path(record.pathname).parent.name == "py4j"
 
 
 def _shown(value: Any) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import logging
 import os
@@ -10,7 +11,9 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
+import py4j.java_gateway
 import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
@@ -66,6 +69,18 @@ def test_our_own_log_is_told_more_than_others(verbose: bool, level: int, monkeyp
     finally:
         ours.setLevel(before[0])
         theirs.setLevel(before[1])
+
+
+def test_what_py4j_says_of_a_jvm_that_is_gone_is_not_shown() -> None:
+    """It says it with the root logger, which has no level of its own to be set."""
+
+    def is_shown(module: ModuleType) -> bool:
+        record = {"name": "root", "pathname": module.__file__, "msg": "Exception while sending command."}
+        return bool(output._log_handler().filter(logging.makeLogRecord(record)))
+
+    assert "logging.exception(" in inspect.getsource(py4j.java_gateway), "by now it has a logger for that"
+    assert not is_shown(py4j.java_gateway)
+    assert is_shown(output)
 
 
 @each_hostile_value
