@@ -5,18 +5,16 @@ with a file in its place: a test that runs as root may write wherever there is a
 """
 
 import importlib
-import multiprocessing
 import os
 import pkgutil
+import subprocess
 import sys
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
 import pytest
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic
-from tests.unit.kafka.kernel_program import import_and_say
 
 import directkafka.kafka
 from directkafka.kafka import kernel_cache
@@ -36,11 +34,6 @@ print(doubled(21), sum(doubled.stats.cache_misses.values()))
 """
 
 
-#: numba takes half a second to import, and no test here is about that.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload(["numba", "numba.extending"])
-
-
 class Install:
     """A folder with a kernel's file, and an environment whose folders are all below it."""
 
@@ -56,24 +49,19 @@ class Install:
             "PYTHONPATH": os.pathsep.join(paths),
             "HOME": str(self.home),
             "TMPDIR": str(self.temporary),
+            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
-    def start(self, **environment: str) -> Connection:
-        """Where a process says what the program printed, once it has."""
-        here, there = _PROCESSES.Pipe(duplex=False)
-        arguments = ("doubling", self.environment | environment, there)
-        with there:
-            _PROCESSES.Process(target=import_and_say, args=arguments, daemon=True).start()
-        return here
+    def start(self, **environment: str) -> "subprocess.Popen[str]":
+        command = [sys.executable, "-c", "import doubling"]
+        return subprocess.Popen(command, env=self.environment | environment, stdout=subprocess.PIPE, text=True)
 
     def run(self, **environment: str) -> str:
         """What the program printed: its result, and how many kernels were compiled."""
-        return self.answer(self.start(**environment))
-
-    def answer(self, process: Connection) -> str:
-        with process:
-            assert process.poll(120)
-            return str(process.recv())
+        process = self.start(**environment)
+        printed, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        return printed.strip()
 
     def entries(self, folder: Path) -> list[Path]:
         return sorted(folder.rglob("*.nb*")) if folder.is_dir() else []
@@ -196,7 +184,9 @@ def test_a_folder_of_one_s_own_choice_comes_first(install: Install, tmp_path: Pa
 
 def test_eight_processes_that_start_at_once_with_an_empty_cache_do_not_disturb_each_other(install: Install) -> None:
     processes = [install.start() for _ in range(8)]
-    assert all(install.answer(process).startswith("42 ") for process in processes)
+    printed = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0] * 8
+    assert all(line.startswith("42 ") for line in printed)
     assert len(install.entries(install.pycache)) == 2, "no temporary file is left"
     assert install.run() == "42 0"
 
