@@ -22,6 +22,8 @@ README = ROOT / "README.md"
 FIRST_STEPS = ROOT / "docs" / "guide" / "getting-started.md"
 GUIDES = [ROOT / "docs" / "guide" / name for name in ("pipelines.md", "source.md")]
 PATIENCE_S = 300
+#: As after ``. venv/bin/activate``: Spark's workers are the ``python3`` of PATH.
+AFTER_ACTIVATE = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}
 
 #: What a reader does with a page: paste its Python, piece by piece, into one program; then run its commands.
 READER = """
@@ -69,7 +71,7 @@ def read_along(folder: Path, programs: list[str], commands: str, broker: KafkaBr
     done = subprocess.run(
         [sys.executable, "-c", READER],
         cwd=folder,
-        env={**os.environ, "KAFKA": broker.bootstrap_servers, "DSN": database, "TMPDIR": str(folder)},
+        env={**AFTER_ACTIVATE, "KAFKA": broker.bootstrap_servers, "DSN": database, "TMPDIR": str(folder)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
