@@ -10,19 +10,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections import Counter
 from typing import Any
 
 import psutil
 from pyspark.sql import SparkSession
+from tests.chaos.local_cluster import EXECUTORS, local_cluster, wait_for_executors
 
 import directkafka as dk
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
 from directkafka.stores.base import BatchName
 
-EXECUTORS = 2
-WAIT_S = 60
 
 #: Another reason whenever it is computed.
 QUERY = (
@@ -43,18 +41,6 @@ def cmdline(process: psutil.Process) -> list[str]:
         return []
 
 
-def registered(spark: SparkSession) -> int:
-    context: Any = spark.sparkContext._jsc.sc()
-    return int(context.getExecutorMemoryStatus().size()) - 1  # the driver is one of them
-
-
-def wait_for_executors(spark: SparkSession) -> None:
-    until_s = time.monotonic() + WAIT_S
-    while registered(spark) < EXECUTORS:
-        assert time.monotonic() < until_s, "the executors did not come"
-        time.sleep(0.05)
-
-
 class KillsOne(dk.PostgresSink):
     """Kills an executor before the first try of each batch.
 
@@ -73,23 +59,8 @@ class KillsOne(dk.PostgresSink):
 
 
 def main(servers: str, dsn: str, topic: str, batch: str) -> None:
-    folder = os.environ["TMPDIR"]
-    spark = (
-        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.local.dir", folder)
-        .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-        .config("spark.executor.extraJavaOptions", f"-XX:-UsePerfData -Djava.io.tmpdir={folder}")
-        .config("spark.sql.shuffle.partitions", "2")
-        .config("spark.deploy.maxExecutorRetries", "-1")
-        # A task waits for no executor that it would prefer.
-        .config("spark.locality.wait", "0s")
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    wait_for_executors(spark)
+    conf = {"spark__sql__shuffle__partitions": "2", "spark__deploy__maxExecutorRetries": "-1"}
+    spark = local_cluster(os.environ["TMPDIR"], **conf)
     letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
     letters.tries, letters.spark = Counter(), spark
     dk.Pipeline(

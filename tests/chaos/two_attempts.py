@@ -23,12 +23,12 @@ from typing import Any
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
+from tests.chaos.local_cluster import local_cluster
 
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.kept import Keeper
 from directkafka.sources.arrow_map import map_in_arrow
 
-EXECUTORS = 2
 WAIT_S = 60
 READS = 10
 
@@ -151,28 +151,14 @@ def keep(spark: SparkSession, folder: Path, *, is_late: bool) -> dict[str, Any]:
         (files / "straggler-may-end").touch()
         until(lambda: running(spark) == 0, "an attempt does not end")
         found = {"left": left, "versions": versions(kept)}
-        if hasattr(keeper, "check"):
-            keeper.check()
+        keeper.check()
         return found
 
 
 def main(folder: str) -> None:
-    spark = (
-        SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.local.dir", folder)
-        .config("spark.sql.warehouse.dir", f"{folder}/warehouse")
-        .config("spark.executor.extraJavaOptions", f"-XX:-UsePerfData -Djava.io.tmpdir={folder}")
-        .config("spark.locality.wait", "0s")
-        # Spark's own guard, which 4.2 does not have.
-        .config("spark.checkpoint.local.verifyChecksum.enabled", os.environ.get("GUARD", "false"))
-        .getOrCreate()
-    )
-    spark.sparkContext.setLogLevel("OFF")
-    context: Any = spark.sparkContext._jsc.sc()
-    until(lambda: int(context.getExecutorMemoryStatus().size()) == 1 + EXECUTORS, "the executors did not come")
+    # Spark's own guard, which 4.2 does not have.
+    guard = os.environ.get("GUARD", "false")
+    spark = local_cluster(folder, spark__checkpoint__local__verifyChecksum__enabled=guard)
     found = {name: keep(spark, Path(folder), is_late=name == "late") for name in ("both", "late")}
     print(json.dumps(found), flush=True)
     spark.stop()

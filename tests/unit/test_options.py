@@ -354,7 +354,7 @@ EVERY_SPEC = (
 def test_a_default_that_is_written_out_is_taken(spec: OptionSpec) -> None:
     # Where reads differ, the page says both: "latest (streaming), earliest (batch)".
     for text in (part.partition(" (")[0] for part in spec.default.split("), ")):
-        Given.read({spec.name: text}).value(spec)
+        assert Given.read({spec.name: text}).value(spec) is not None
 
 
 OWN_DOTTED = {

@@ -1,4 +1,4 @@
-"""How commands speak: data to stdout as text or JSON, messages to stderr."""
+"""The output of commands: data to stdout as text or JSON, messages to stderr."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an option is: its name, its kind, its bounds, its default; and how its text becomes a value.
+"""The description of an option: its name, kind, bounds and default; and how its text becomes a value.
 
 The fields of :class:`~directkafka.options.ClientOptions` and
 :class:`~directkafka.options.SourceOptions` carry their :class:`OptionSpec` as dataclass metadata,

@@ -1,4 +1,4 @@
-"""What a transactional writer to Kafka needs, parsed from Kafka's own dotted names."""
+"""The settings of a transactional writer to Kafka, parsed from Kafka's own dotted names."""
 
 from __future__ import annotations
 
