@@ -21,7 +21,6 @@ import directkafka as dk
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
 from directkafka.stores.base import BatchName
 
-
 #: Another reason whenever it is computed.
 QUERY = (
     "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number, "
