@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from pyspark.sql import SparkSession
 
+from directkafka.testing.java import use_java
+
 EXECUTORS = 2
 _WAIT_S = 120
+_RUN_TIMEOUT_S = 900
+
+
+def run_program(program: ModuleType, *arguments: str, folder: Path) -> Any:
+    """Run ``program`` as a process of its own, since a process has one SparkContext; what its last line says, as JSON.
+
+    Args:
+        program: a module.
+        folder: for temporary files.
+    """
+    use_java()
+    path = os.pathsep.join(filter(None, sys.path))
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path, "TMPDIR": str(folder)}
+    command = [sys.executable, "-W", "ignore", "-m", program.__name__, *arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
+    assert done.returncode == 0, done.stderr[-4_000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def local_cluster(folder: str, **conf: str) -> SparkSession:

@@ -6,26 +6,23 @@ lose what it keeps.
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.chaos import lost_executors
+from tests.chaos.local_cluster import run_program
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 
 from directkafka.testing import KafkaBroker
-from directkafka.testing.java import use_java
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
-PROGRAM = Path(__file__).parent / "lost_executors.py"
 ROUNDS = 20
-BATCH = 200
+#: The same number from each partition, so that there is one batch for each round.
+BATCH = 67 * PARTITIONS
 
 
 def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_two(
@@ -33,12 +30,8 @@ def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_
 ) -> None:
     topic = create_topic(partitions=PARTITIONS)
     produce_numbers(kafka_broker.bootstrap_servers, topic, ROUNDS * BATCH)
-    use_java()
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, str(PROGRAM), kafka_broker.bootstrap_servers, database, topic, str(BATCH)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900, check=False)
-    assert done.returncode == 0, done.stderr[-4_000:]
-    counts = json.loads(done.stdout.splitlines()[-1])
+    servers = kafka_broker.bootstrap_servers
+    counts = run_program(lost_executors, servers, database, topic, str(BATCH), folder=tmp_path)
     assert counts["killed"] == ROUNDS
     assert counts["redone"] > ROUNDS // 2, "few lost what they kept, so this proved little"
     with psycopg.connect(database) as connection:

@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from directkafka.testing.java import use_java
+from tests.chaos import two_attempts
+from tests.chaos.local_cluster import run_program
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
-
-PROGRAM = Path(__file__).parent / "two_attempts.py"
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the program saw, without Spark's own guard."""
-    folder = str(tmp_path_factory.mktemp("two_attempts"))
-    use_java()
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "TMPDIR": folder}
-    command = [sys.executable, "-W", "ignore", str(PROGRAM), folder]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-4_000:]
-    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    folder = tmp_path_factory.mktemp("two_attempts")
+    answer: dict[str, Any] = run_program(two_attempts, str(folder), folder=folder)
     return answer
 
 
