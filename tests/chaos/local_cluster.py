@@ -43,6 +43,8 @@ def local_cluster(folder: str, **conf: str) -> SparkSession:
         folder: for all that it writes.
         conf: more of Spark's settings, with ``__`` for each dot.
     """
+    # Executors start as quickly as the driver does: tests/quick_start.py.
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     builder = SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
     for name, value in {
         "spark.ui.enabled": "false",
@@ -50,7 +52,7 @@ def local_cluster(folder: str, **conf: str) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": folder,
         "spark.sql.warehouse.dir": f"{folder}/warehouse",
-        "spark.executor.extraJavaOptions": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
+        "spark.executor.extraJavaOptions": f"{options} -XX:-UsePerfData -Djava.io.tmpdir={folder}",
         # A task waits for no executor that it would prefer.
         "spark.locality.wait": "0s",
         **{name.replace("__", "."): value for name, value in conf.items()},

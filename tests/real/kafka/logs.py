@@ -85,6 +85,13 @@ def transactional(servers: str, transactional_id: str) -> Producer:
     return producer
 
 
+def end_transaction(servers: str, topic: str, end: Callable[[], Any], partition: int = 0) -> None:
+    """Call ``commit_transaction`` or ``abort_transaction``, and wait for the marker, which comes after the answer."""
+    before = end_offset(servers, topic, partition)
+    end()
+    until(lambda: end_offset(servers, topic, partition) > before, "no marker")
+
+
 def consume(servers: str, topic: str, *, isolation_level: str = "read_uncommitted", partition: int = 0) -> list[Row]:
     """All records of a partition, as confluent-kafka reads them."""
     consumer = Consumer(

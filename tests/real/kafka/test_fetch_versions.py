@@ -12,6 +12,7 @@ from tests.real.kafka.logs import (
     consume,
     create_topic_again,
     delete_records,
+    end_transaction,
     options,
     produce,
     read,
@@ -40,7 +41,7 @@ def eventful(kafka_broker: KafkaBroker) -> str:
         producer.begin_transaction()
         producer.produce(topic, value=b"in a transaction")
         producer.flush()
-        end()
+        end_transaction(servers, topic, end)
     delete_records(servers, topic, 10)
     return topic
 

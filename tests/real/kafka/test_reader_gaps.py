@@ -17,6 +17,7 @@ from tests.real.kafka.logs import (
     delete_records,
     delete_topic,
     end_offset,
+    end_transaction,
     offsets_of,
     options,
     produce,
@@ -54,8 +55,8 @@ def transactions(servers: str, create_topic: CreateTopic) -> Iterator[str]:
                 producers[name].produce(topic, value=f"{name} {round_number}.{number}".encode())
             producers[name].flush()
         produce(servers, topic, [b"plain %d" % round_number])
-        producers["commits"].commit_transaction()
-        producers["aborts"].abort_transaction()
+        end_transaction(servers, topic, producers["commits"].commit_transaction)
+        end_transaction(servers, topic, producers["aborts"].abort_transaction)
     producers["open"].begin_transaction()
     producers["open"].produce(topic, value=b"open")
     producers["open"].flush()
@@ -117,7 +118,7 @@ def test_a_range_that_ends_with_markers_is_read_to_its_end(
         producer.begin_transaction()
         producer.produce(topic, value=b"aborted")
         producer.flush()
-        producer.abort_transaction()
+        end_transaction(servers, topic, producer.abort_transaction)
     client = options(servers, isolation_level="read_committed")
     end = end_offset(servers, topic)
     assert end == 6

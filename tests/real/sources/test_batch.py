@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
-from tests.real.kafka.logs import consume, delete_records, produce, transactional
+from tests.real.kafka.logs import consume, delete_records, end_transaction, produce, transactional
 
 pytestmark = pytest.mark.real
 
@@ -126,7 +126,7 @@ def test_transactions_that_were_aborted_are_left_out_when_it_is_asked_for(
         producer.begin_transaction()
         producer.produce(topic, value=end.__name__.encode())
         producer.flush()
-        end()
+        end_transaction(servers, topic, end)
     assert reading(subscribe=topic).load().count() == 2
     committed = reading(subscribe=topic, kafka__isolation__level="read_committed").load().collect()
     assert [bytes(row.value) for row in committed] == [b"commit_transaction"]

@@ -16,7 +16,7 @@ from confluent_kafka.admin import NewTopic
 from py4j.protocol import Py4JJavaError
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
-from tests.real.kafka.logs import WAIT_S, add_partitions, admin, produce, transactional, until
+from tests.real.kafka.logs import WAIT_S, add_partitions, admin, end_transaction, produce, transactional, until
 from tests.real.sources.dstreams import INTERVAL_S, Collected, Place, place, places, running
 from tests.real.sources.test_starts import commit
 
@@ -272,7 +272,7 @@ def test_the_records_of_ranges_with_gaps_are_counted_in_an_output(
     for number in range(3):
         producer.begin_transaction()
         produce_in(producer, topic, number + 1)
-        producer.commit_transaction(30)
+        end_transaction(servers, topic, producer.commit_transaction)
     stream = dk.create_direct_stream(context, dk.Subscribe(topic, params))
     counted: list[tuple[int, tuple[int, ...]]] = []
     stream.map(place).foreachRDD(lambda rdd: counted.append((rdd.count(), dk.record_counts(rdd))))
