@@ -29,7 +29,13 @@ def run_program(program: ModuleType, *arguments: str, folder: Path) -> Any:
     """
     use_java()
     path = os.pathsep.join(filter(None, sys.path))
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": path, "TMPDIR": str(folder)}
+    environment = {
+        **os.environ,
+        "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": path,
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "TMPDIR": str(folder),
+    }
     command = [sys.executable, "-W", "ignore", "-m", program.__name__, *arguments]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_RUN_TIMEOUT_S, check=False)
     assert done.returncode == 0, done.stderr[-4_000:]

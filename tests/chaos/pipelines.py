@@ -143,7 +143,8 @@ class Job:
 
     def start(self, *, faults: str = "", **environment: str) -> PipelineProcess:
         """Run it as ``directkafka run`` in a process of its own."""
-        world = {**os.environ, "KAFKA": self.kafka, "DSN": self.dsn, **self.environment, **environment}
+        world = {**os.environ, "SPARK_WORKER_DIR": str(self.folder / "work"), "KAFKA": self.kafka, "DSN": self.dsn}
+        world |= {**self.environment, **environment}
         if faults:
             world["DIRECTKAFKA_FAULTS"] = faults
             world["DIRECTKAFKA_FAULTS_ONCE"] = str(self.folder / f"fired-{len(list(self.folder.iterdir()))}")

@@ -79,8 +79,9 @@ def _must_succeed(error: confluent_kafka.KafkaError | None, _: confluent_kafka.M
 
 
 def transactional(servers: str, transactional_id: str) -> Producer:
-    """A producer that is ready to begin a transaction."""
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": transactional_id, "linger.ms": 5})
+    """A producer that is ready to begin a transaction, which may be left open for as long as the broker allows."""
+    params = {"bootstrap.servers": servers, "transactional.id": transactional_id, "transaction.timeout.ms": 900_000}
+    producer = Producer({**params, "linger.ms": 5})
     producer.init_transactions(WAIT_S)
     return producer
 
@@ -101,8 +102,11 @@ def consume(servers: str, topic: str, *, isolation_level: str = "read_uncommitte
             "enable.auto.commit": False,
             "isolation.level": isolation_level,
             "enable.partition.eof": True,
+            # The end is told by an answer without records, which is there at once.
+            "fetch.wait.max.ms": 0,
         }
     )
+    consumer.list_topics(topic, WAIT_S)  # or it waits half a second before it looks for the leader
     consumer.assign([Place(topic, partition, confluent_kafka.OFFSET_BEGINNING)])
     rows: list[Row] = []
     while True:

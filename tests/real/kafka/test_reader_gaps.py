@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -43,10 +44,11 @@ CreateTopic = Callable[..., str]
 # Transactions and gaps.
 
 
-@pytest.fixture
-def transactions(servers: str, create_topic: CreateTopic) -> Iterator[str]:
+@pytest.fixture(scope="module")
+def transactions(kafka_broker: KafkaBroker) -> Iterator[str]:
     """Committed, aborted and plain records between each other, and a transaction that is still open."""
-    topic = create_topic()
+    servers, topic = kafka_broker.bootstrap_servers, f"transactions-{uuid.uuid4().hex}"
+    create_topic_again(servers, topic)
     producers = {name: transactional(servers, f"{topic}-{name}") for name in ("commits", "aborts", "open")}
     for round_number in range(3):
         for name in ("commits", "aborts"):

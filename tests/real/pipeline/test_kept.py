@@ -60,6 +60,7 @@ def places(world: World, table: str) -> list[tuple[Any, ...]]:
     return world.query(f'SELECT topic, partition, "offset" FROM {table}')
 
 
+@pytest.mark.slow  # tests/chaos/test_lost_executors.py shows it in every run, with an executor that is killed
 def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(world: World) -> None:
     letters = LosesBlocks(world.dsn, "rejected", inline_bytes_max=0)
     world.pipeline(QUERY, dead_letters=letters, retry_ms_max=20_000).run()
