@@ -1,7 +1,7 @@
 """Executors that die between two jobs of a batch, under a transform that gives something else whenever it runs.
 
-What they kept is lost with them. tests/real/pipeline/test_kept.py has more of it, in one process, where Spark is made to
-lose what it keeps.
+What they kept is lost with them. tests/real/pipeline/test_kept.py has more of it, in one process, where Spark is made
+to lose what it keeps.
 """
 
 from __future__ import annotations
