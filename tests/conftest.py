@@ -51,20 +51,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where files go side by side, those that take long go first, so that no worker is left alone with one at the end.
-
-    It sorts what pytest-randomly has shuffled, so the order within each of the three groups stays random.
-    """
+    """Sort what pytest-randomly has shuffled, in the workers of pytest-xdist."""
     if _addresses(config):
-        items.sort(key=_rank)
+        from tests.side_by_side import sort_by_file
+
+        sort_by_file(items, tests=str(_ROOT / "tests"))
 
 
-def _rank(item: pytest.Item) -> int:
-    """0 for a file that needs Spark, 1 for one that needs another server, 2 for the rest; by its folder."""
-    folder = item.path.relative_to(_ROOT / "tests").parts[:2]
-    if folder in {("real", "sources"), ("real", "pipeline")} or folder[0] == "chaos":
-        return 0
-    return 1 if folder[0] in {"real", "contract"} else 2
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Deal files out as ``tests.side_by_side`` says."""
+    from tests.side_by_side import FromBothEnds
+
+    return FromBothEnds(config, log)
 
 
 def _addresses(config: pytest.Config) -> dict[str, str]:

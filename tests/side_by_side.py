@@ -1,0 +1,49 @@
+"""How files are dealt out where several go side by side.
+
+Two thirds of a run are tests that use Spark, and each worker of pytest-xdist that meets one starts a Spark of its own,
+which takes 15 s of processor time before it is quick. So all workers but one begin with these, and the last one begins
+with those that use other servers. They meet at the short ones, so that no worker is left alone with a long file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from xdist.scheduler import LoadFileScheduling
+
+if TYPE_CHECKING:
+    import pytest
+    from xdist.workermanage import WorkerController
+
+_SHORT = {"unit", "properties"}
+
+
+def sort_by_file(items: list[pytest.Item], *, tests: str) -> None:
+    """Put files that use this process's Spark first, then short ones, then the rest; in each the order stays.
+
+    Args:
+        items: what was collected, sorted in place.
+        tests: the folder below which folders are looked at.
+    """
+    with_spark = {item.path for item in items if "spark" in _fixtures(item)}
+
+    def rank(item: pytest.Item) -> int:
+        if item.path in with_spark:
+            return 0
+        return 1 if item.path.relative_to(tests).parts[0] in _SHORT else 2
+
+    items.sort(key=rank)
+
+
+def _fixtures(item: pytest.Item) -> Iterable[str]:
+    return getattr(item, "fixturenames", ())
+
+
+class FromBothEnds(LoadFileScheduling):
+    """The last worker takes files from the end, the others from the beginning."""
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        if len(self.nodes) > 1 and node is self.nodes[-1]:
+            self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
+        super()._assign_work_unit(node)
