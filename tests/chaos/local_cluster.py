@@ -15,7 +15,6 @@ from pyspark.sql import SparkSession
 
 from directkafka.testing.java import use_java
 
-EXECUTORS = 2
 _WAIT_S = 120
 _RUN_TIMEOUT_S = 900
 
@@ -42,16 +41,17 @@ def run_program(program: ModuleType, *arguments: str, folder: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def local_cluster(folder: str, **conf: str) -> SparkSession:
-    """A session with ``EXECUTORS`` executors, all there.
+def local_cluster(folder: str, *, executors: int = 2, **conf: str) -> SparkSession:
+    """A session with executors of one core each, all there.
 
     Args:
         folder: for all that it writes.
+        executors: how many.
         conf: more of Spark's settings, with ``__`` for each dot.
     """
     # Executors start as quickly as the driver does: tests/quick_start.py.
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
-    builder = SparkSession.builder.master(f"local-cluster[{EXECUTORS},1,1024]")
+    builder = SparkSession.builder.master(f"local-cluster[{executors},1,1024]")
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.host": "127.0.0.1",
@@ -66,13 +66,13 @@ def local_cluster(folder: str, **conf: str) -> SparkSession:
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    wait_for_executors(spark)
+    wait_for_executors(spark, executors)
     return spark
 
 
-def wait_for_executors(spark: SparkSession) -> None:
+def wait_for_executors(spark: SparkSession, count: int) -> None:
     until_s = time.monotonic() + _WAIT_S
-    while registered(spark) < EXECUTORS:
+    while registered(spark) < count:
         assert time.monotonic() < until_s, "the executors did not come"
         time.sleep(0.05)
 

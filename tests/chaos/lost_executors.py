@@ -1,8 +1,8 @@
 """A pipeline whose executors are killed, run by test_lost_executors.py, since a process has one SparkContext.
 
-Arguments: the brokers' addresses, the database, a topic, and the number of records of a batch. Right before the rows
-of the sink ``rejected`` are computed, when those of the other sink are written, one of the two executors is killed;
-once for each batch. Prints how many were killed, and how many batches were redone.
+Arguments: the brokers' addresses, the database, a topic, the number of records of a batch, and that of the executors.
+Right before the rows of the sink ``rejected`` are computed, when those of the other sink are written, one of the
+executors is killed; once for each batch. Prints how many were killed, and how many batches were redone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 from pyspark.sql import SparkSession
-from tests.chaos.local_cluster import EXECUTORS, local_cluster, wait_for_executors
+from tests.chaos.local_cluster import local_cluster, wait_for_executors
 
 import directkafka as dk
 from directkafka.sinks.postgres_writer import PostgresTaskWriter
@@ -48,20 +48,21 @@ class KillsOne(dk.PostgresSink):
 
     tries: Counter[int]
     spark: SparkSession
+    executors: int
 
     def task_writer(self, batch: BatchName, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
         self.tries[batch.batch_id] += 1
         if self.tries[batch.batch_id] == 1:
-            executors()[batch.batch_id % EXECUTORS].kill()
-        wait_for_executors(self.spark)
+            executors()[batch.batch_id % self.executors].kill()
+        wait_for_executors(self.spark, self.executors)
         return super().task_writer(batch, schema, task_count=task_count)
 
 
-def main(servers: str, dsn: str, topic: str, batch: str) -> None:
+def main(servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
     conf = {"spark__sql__shuffle__partitions": "2", "spark__deploy__maxExecutorRetries": "-1"}
-    spark = local_cluster(os.environ["TMPDIR"], **conf)
+    spark = local_cluster(os.environ["TMPDIR"], executors=int(count), **conf)
     letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
-    letters.tries, letters.spark = Counter(), spark
+    letters.tries, letters.spark, letters.executors = Counter(), spark, int(count)
     dk.Pipeline(
         "numbers",
         source={
