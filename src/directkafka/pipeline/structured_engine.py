@@ -138,17 +138,27 @@ class StructuredEngine:
     def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
         try:
             self._wait(query, function)
+            # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs. It may fail
+            # as well, and after a stop nobody asks the query.
+            function.end()
+            if function.failure is not None:
+                raise function.failure
         except StopAsked as asked:
-            log.info("%s stops between two batches: %s", self._name, asked)
+            self._tell_of_stop(asked, function)
         except StreamingQueryException as error:
             failure = function.failure or _failure_of(error)
             if not isinstance(failure, StopAsked):
                 raise failure from None
-            log.info("%s stops; what was being tried is rolled back: %s", self._name, failure)
+            self._tell_of_stop(failure, function)
         finally:
-            # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs.
             function.end()
             query.stop()
+
+    def _tell_of_stop(self, asked: StopAsked, function: BatchFunction) -> None:
+        if asked is function.failure:
+            log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
+        else:
+            log.info("%s stops between two batches: %s", self._name, asked)
 
     def _wait(self, query: StreamingQuery, function: BatchFunction) -> None:
         looked_s = time.monotonic()

@@ -273,6 +273,59 @@ def test_a_pipeline_runs_as_a_query_and_stops_between_two_batches(world: World, 
     assert world.numbers() == list(range(COUNT))
 
 
+@pytest.fixture
+def failing_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[Exception], threading.Event]:
+    """``failing_after_the_stop(error)``: commits wait until the engine waits for the batch in flight, and fail.
+
+    The event says that one has begun.
+    """
+
+    def arm(error: Exception) -> threading.Event:
+        has_begun, is_waited_for, end = threading.Event(), threading.Event(), BatchFunction.end
+
+        def tell_and_end(function: BatchFunction) -> None:
+            is_waited_for.set()
+            end(function)
+
+        def fail(*_: Any, **_named: Any) -> Any:
+            has_begun.set()
+            assert is_waited_for.wait(WAIT_S)
+            raise error
+
+        monkeypatch.setattr(BatchFunction, "end", tell_and_end)
+        monkeypatch.setattr(PostgresStore, "commit", fail)
+        return has_begun
+
+    return arm
+
+
+def test_a_batch_that_fails_while_a_stop_waits_for_it_is_a_failure(
+    world: World, streams: Streams, failing_after_the_stop: Callable[[Exception], threading.Event]
+) -> None:
+    has_begun = failing_after_the_stop(FencedError(store="db", pipeline="numbers", held=1, found=2))
+    running = pipeline(world, streams, trigger="0ms")
+    running.start()
+    assert has_begun.wait(WAIT_S)
+    with pytest.raises(FencedError):
+        running.stop()
+
+
+def test_a_batch_that_a_stop_gave_up_is_told(
+    world: World,
+    streams: Streams,
+    failing_after_the_stop: Callable[[Exception], threading.Event],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    has_begun = failing_after_the_stop(StoreUnavailableError(store="db", cause="it waited for a lock"))
+    running = pipeline(world, streams, trigger="0ms")
+    running.start()
+    assert has_begun.wait(WAIT_S)
+    with caplog.at_level("INFO", "directkafka.pipeline"):
+        running.stop()
+    (told,) = [one.getMessage() for one in caplog.records if "is rolled back" in one.getMessage()]
+    assert "it waited for a lock" in told
+
+
 @slow
 def test_an_idle_pipeline_finds_out_that_a_newer_driver_has_it(world: World, streams: Streams) -> None:
     reports: list[int] = []
