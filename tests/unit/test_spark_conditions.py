@@ -10,7 +10,7 @@ from directkafka import spark_conditions
 from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError, DirectKafkaError, OptionError
 from directkafka.planning.loss import Condition
-from directkafka.spark_conditions import data_loss
+from directkafka.spark_conditions import data_loss, loss_of_available_now
 
 #: The conditions of Spark's connector, the sub-classes of ``KAFKA_DATA_LOSS`` without their prefix.
 SPARK_S: list[str] = json.loads(Path(__file__).with_name("spark_connector.json").read_text())["conditions"]
@@ -76,3 +76,31 @@ def test_there_is_a_type_for_each_condition_of_spark_s_connector_and_for_none_be
 
 def test_each_loss_that_a_plan_can_find_has_a_type() -> None:
     assert {condition.value for condition in Condition} <= types_of_conditions().keys()
+
+
+@pytest.mark.parametrize(
+    ("found", "run_end", "named"),
+    [
+        (Condition.PARTITION_DELETED, None, "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_END_OFFSET_AND_PREFETCHED"),
+        (Condition.PARTITION_DELETED, 9, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"),
+        (Condition.PARTITION_DELETED_WITH_GROUP, 9, "LOST_TOPIC_PARTITIONS_IN_END_OFFSET_WITH_TRIGGER_AVAILABLENOW"),
+        (Condition.OFFSET_CHANGED, None, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED"),
+        (Condition.OFFSET_CHANGED, 8, "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_PREFETCHED"),
+        (
+            Condition.OFFSET_CHANGED,
+            9,
+            "END_OFFSET_HAS_GREATER_OFFSET_FOR_TOPIC_PARTITION_THAN_LATEST_WITH_TRIGGER_AVAILABLENOW",
+        ),
+    ],
+)
+def test_a_loss_in_an_available_now_run_has_the_name_that_spark_gives_it_there(
+    found: Condition, run_end: int | None, named: str
+) -> None:
+    error = loss_of_available_now(loss(found), run_end)
+    assert type(error).__name__ == type_name(named)
+    assert str(error).startswith(f"[{named}] topic t, partition 3, offsets [5, 9): gone.")
+
+
+def test_other_losses_in_an_available_now_run_keep_their_names() -> None:
+    error = loss(Condition.RANGE_AGED_OUT)
+    assert loss_of_available_now(error, 9) is error
