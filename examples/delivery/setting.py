@@ -1,8 +1,8 @@
 """What the delivery examples share: a context, Kafka's settings, a table, and a crash at a chosen moment.
 
 Environment: ``KAFKA`` (brokers), ``TOPIC`` (input), ``DSN`` (Postgres), ``FOLDER`` (checkpoints and files), and
-``CRASH`` (where this run is to die, if it is; with `` in a task`` behind it, where a task is to fail). ``MASTER`` is
-Spark's, ``local[1]`` by default.
+``CRASH`` (where this run is to die, if it is; with `` in a task`` behind it, where a task is to fail, and with
+`` standing still``, where one is to stop for good). ``MASTER`` is Spark's, ``local[1]`` by default.
 """
 
 from __future__ import annotations
@@ -72,9 +72,20 @@ def insert(connection: psycopg.Connection, records: Iterable[dk.ConsumerRecord],
 
 
 def crash_if_asked(where: str) -> None:
-    """Here and now, the whole application is gone: the driver, and the process that runs this line."""
+    """Here and now, the whole application is gone: the driver, and the process that runs this line.
+
+    Or a task fails, or stands still, see above.
+    """
     if os.environ.get("CRASH") == f"{where} in a task":
         raise RuntimeError(f"this task fails {where}")
+    if os.environ.get("CRASH") == f"{where} standing still":
+        try:
+            # One task alone, whose process is told there.
+            with (FOLDER / "standing-still").open("x") as file:
+                file.write(f"{os.getpid()}\n")
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGSTOP)
     if os.environ.get("CRASH") == where:
         for process in (int(os.environ["DRIVER_PID"]), os.getpid()):
             os.kill(process, signal.SIGKILL)

@@ -9,14 +9,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import psycopg
 import pytest
 from tests.real.kafka.logs import produce, until
+from tests.standalone import HOSTS, environment_of, standalone_cluster
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker
@@ -38,15 +40,20 @@ class Setting:
     dsn: str
     folder: Path
 
+    def environment(self, crash: str = "") -> dict[str, str]:
+        """What the examples read."""
+        return {
+            "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder), "CRASH": crash,
+        }  # fmt: skip
+
     @contextmanager
     def running(
-        self, example: str, *, crash: str = "", faults: str = "", master: str = "local[1]"
+        self, example: str, *, crash: str = "", faults: str = "", master: str = "local[1]", **others: str
     ) -> Iterator[subprocess.Popen[str]]:
         """The example's process, from the moment on when its context has started."""
         environment = {
-            **os.environ, "KAFKA": self.kafka, "TOPIC": self.topic, "DSN": self.dsn, "FOLDER": str(self.folder),
-            "CRASH": crash, "DIRECTKAFKA_FAULTS": faults, "MASTER": master,
-            "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()),
+            **os.environ, **self.environment(crash), "DIRECTKAFKA_FAULTS": faults, "MASTER": master,
+            "PYSPARK_PYTHON": sys.executable, "JAVA_HOME": str(use_java()), **others,
         }  # fmt: skip
         with (self.folder / f"{example}{'-crash' if crash or faults else ''}.log").open("w") as log:
             process = subprocess.Popen(
@@ -149,6 +156,70 @@ def test_at_most_once_a_task_that_fails_after_its_rows_are_written_is_not_tried_
     assert "this task fails after a partition" in log
     assert "failed 1 times, most recent failure" in log
     assert set(setting.output().values()) == {1}
+
+
+#: A cluster that speculates, and tries tasks again; more than one batch at a time, so that one that stands is passed.
+SITE_SETTINGS = """
+spark.task.maxFailures 4
+spark.speculation true
+spark.speculation.interval 100ms
+spark.speculation.quantile 0.5
+spark.speculation.multiplier 0.01
+spark.speculation.minTaskRuntime 100ms
+spark.speculation.efficiency.enabled false
+spark.speculation.task.duration.threshold 100ms
+spark.streaming.concurrentJobs 2
+spark.locality.wait 0s
+spark.executor.memory 512m
+"""
+
+
+def test_at_most_once_a_task_that_stands_still_gets_no_copy_and_one_whose_machine_is_lost_no_second_attempt(
+    setting: Setting,
+) -> None:
+    """On two hosts, since Spark runs no copy of a task on the host of the first one."""
+    crash, marker = "after a partition standing still", setting.folder / "standing-still"
+    site = setting.folder / "conf"
+    site.mkdir()
+    (site / "spark-defaults.conf").write_text(SITE_SETTINGS)
+    path = os.pathsep.join(filter(None, [str(EXAMPLES), os.environ.get("PYTHONPATH")]))
+    log = setting.folder / "at_most_once-crash.log"
+    with (
+        standalone_cluster(setting.folder, **setting.environment(crash) | {"PYTHONPATH": path}) as master,
+        setting.running(
+            "at_most_once", crash=crash, master=master, **environment_of(HOSTS[0]), SPARK_CONF_DIR=str(site)
+        ) as process,
+    ):
+
+        def stands() -> bool:
+            setting.produce(*WORDS[:10])
+            return marker.exists() and marker.read_text().endswith("\n")
+
+        setting.wait(stands, "a task that stands still")
+        standing = psutil.Process(int(marker.read_text()))
+        executor, worker = [one for one in standing.parents() if one.name() == "java"][:2]
+        try:
+            # Spark looks for tasks to copy several times in each of these batches, and would run the copy first.
+            for _ in range(5):
+                setting.produce(*WORDS[:10])
+                last = {(partition, setting.end(partition) - 1) for partition in range(PARTITIONS)}
+                setting.wait(
+                    lambda last=last: setting.output().keys() >= last or process.poll() is not None,
+                    "a later batch",
+                )
+            assert process.poll() is None, f"a copy of the task was run:\n{log.read_text()[-3000:]}"
+            assert standing.status() == psutil.STATUS_STOPPED
+            assert set(setting.output().values()) == {1}
+            # The worker first: a task of which only the executor is lost has failed, and is not tried again at all.
+            worker.kill()
+            with suppress(psutil.NoSuchProcess):  # an executor ends itself when its worker is gone
+                executor.kill()
+            setting.wait(lambda: process.poll() is not None or max(setting.output().values()) > 1, "the second attempt")
+        finally:
+            with suppress(psutil.NoSuchProcess):
+                standing.kill()
+    assert set(setting.output().values()) == {1}
+    assert "may have written these records already" in log.read_text()
 
 
 def test_at_least_once_by_checkpoint_doubles_records_and_loses_none(setting: Setting) -> None:
