@@ -1,7 +1,7 @@
 """A program with an executor on each of two hosts: where is each partition read? One line of JSON for each strategy.
 
 Run by test_placing.py, since a process has one SparkContext. Arguments: the brokers' addresses, a topic of four
-partitions, Spark's master, and the host that the brokers are not on.
+partitions, Spark's master, the host that the brokers are not on, and what reads: ``rdds`` of ranges or ``streams``.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.streaming import StreamingContext
 
 import directkafka as dk
 
 HOST = "127.0.0.1"
 PARTITIONS = range(4)
 RUNS = 3
+INTERVAL_S = 0.5
 
 
 def host() -> str:
@@ -27,11 +30,25 @@ def host() -> str:
 
 
 def host_of(records: Iterator[dk.ConsumerRecord]) -> Iterator[tuple[int, str]]:
-    """The partition, and where it is read."""
-    yield next(records).partition, host()
+    """The partition, and where it is read; nothing where a batch has no records of it."""
+    yield from ((one.partition, host()) for one in islice(records, 1))
 
 
-def main(servers: str, topic: str, master: str, other_host: str) -> None:
+def streamed(sc: SparkContext, servers: str, topic: str, strategy: dk.PreferBrokers | dk.PreferFixed) -> dict[int, str]:
+    """Where a direct stream reads each partition."""
+    found: dict[int, str] = {}
+    context = StreamingContext(sc, INTERVAL_S)  # type: ignore[arg-type]
+    params = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+    stream = dk.create_direct_stream(context, dk.Subscribe(topic, params), strategy)
+    stream.foreachRDD(lambda rdd: found.update(rdd.mapPartitions(host_of).collect()))
+    context.start()
+    while len(found) < len(PARTITIONS):
+        context.awaitTerminationOrTimeout(0.1)  # type: ignore[arg-type]
+    context.stop(stopSparkContext=False)
+    return found
+
+
+def main(servers: str, topic: str, master: str, other_host: str, what: str) -> None:
     conf = SparkConf().setMaster(master).setAppName("placing").set("spark.executor.memory", "512m")
     # A task waits for the executor that it prefers.
     conf.set("spark.locality.wait", "20s").set("spark.ui.enabled", "false").set("spark.driver.host", HOST)
@@ -40,6 +57,14 @@ def main(servers: str, topic: str, master: str, other_host: str) -> None:
     # Both executors are there once each has run a task.
     while len(set(sc.parallelize(range(8), 8).map(lambda _: host()).collect())) < 2:
         pass
+    if what == "rdds":
+        read_rdds(sc, servers, topic, other_host)
+    else:
+        read_streams(sc, servers, topic, other_host)
+    sc.stop()
+
+
+def read_rdds(sc: SparkContext, servers: str, topic: str, other_host: str) -> None:
     ranges = [dk.OffsetRange(topic, partition, 0, 10) for partition in PARTITIONS]
     warned: list[str] = []
     handler = logging.Handler()
@@ -60,7 +85,14 @@ def main(servers: str, topic: str, master: str, other_host: str) -> None:
             rdd = dk.create_rdd(sc, {"bootstrap.servers": servers}, given, strategy)
             runs.append(dict(rdd.mapPartitions(host_of).collect()))
         print(json.dumps({"strategy": name, "runs": runs, "warned": warned}), flush=True)
-    sc.stop()
+
+
+def read_streams(sc: SparkContext, servers: str, topic: str, other_host: str) -> None:
+    for name, strategy in {
+        "brokers": dk.PreferBrokers(),
+        "fixed": dk.PreferFixed({dk.TopicPartition(topic, one): other_host for one in PARTITIONS}),
+    }.items():
+        print(json.dumps({"strategy": name, "read": streamed(sc, servers, topic, strategy)}), flush=True)
 
 
 if __name__ == "__main__":

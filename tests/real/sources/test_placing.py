@@ -32,7 +32,7 @@ def test_each_partition_is_read_where_its_strategy_wants_it(
     topic = create_topic(4)
     for partition in range(4):
         produce(servers, topic, [b"x"] * 10, partition=partition)
-    found = placed(servers, topic, master)
+    found = placed(servers, topic, master, "rdds")
     for name in ("consistent", "brokers", "fixed", "fixed in part"):
         first, *others = found[name]["runs"]
         assert all(one == first for one in others), f"{name}: a partition stays where it is"
@@ -50,9 +50,20 @@ def test_each_partition_is_read_where_its_strategy_wants_it(
     assert len(found["nowhere"]["warned"]) == 3
 
 
-def placed(servers: str, topic: str, master: str) -> dict[str, Any]:
+def test_a_stream_reads_each_partition_where_its_strategy_wants_it(
+    servers: str, create_topic: Callable[..., str], master: str
+) -> None:
+    topic = create_topic(4)
+    for partition in range(4):
+        produce(servers, topic, [b"x"] * 10, partition=partition)
+    found = placed(servers, topic, master, "streams")
+    assert set(found["brokers"]["read"].values()) == {BROKERS}
+    assert set(found["fixed"]["read"].values()) == {OTHER}
+
+
+def placed(servers: str, topic: str, master: str, what: str) -> dict[str, Any]:
     done = subprocess.run(  # noqa: PLW1510 - what went wrong is shown below
-        [sys.executable, str(PROGRAM), servers, topic, master, OTHER],
+        [sys.executable, str(PROGRAM), servers, topic, master, OTHER, what],
         env=environment_of(BROKERS), capture_output=True, text=True, timeout=TIMEOUT_S,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-6000:]
