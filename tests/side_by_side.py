@@ -1,8 +1,9 @@
 """How files are dealt out where several go side by side.
 
-Two thirds of a run are tests that use Spark, and each worker of pytest-xdist that meets one starts a Spark of its own,
-which takes 15 s of processor time before it is quick. So all workers but one begin with these, and the last one begins
-with those that use other servers. They meet at the short ones, so that no worker is left alone with a long file.
+Half of a run are tests that use Spark, and each worker of pytest-xdist that meets one starts a Spark of its own, which
+takes 15 s of processor time before it is quick. So all workers but one begin with these and with those that run whole
+programs, and the last one begins with those that use other servers. They meet at the short ones, so that no worker is
+left alone with a long file.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from xdist.workermanage import WorkerController
 
 _SHORT = {"unit", "properties"}
+#: Tests right below these folders run whole programs.
+_PROGRAMS = {("real",), ("chaos",)}
 
 
 def sort_by_file(items: list[pytest.Item], *, tests: str) -> None:
-    """Put files that use this process's Spark first, then short ones, then the rest; in each the order stays.
+    """Put files that use this process's Spark or run programs first, then short ones, then the rest.
+
+    Within each of the three the order stays.
 
     Args:
         items: what was collected, sorted in place.
@@ -29,9 +34,10 @@ def sort_by_file(items: list[pytest.Item], *, tests: str) -> None:
     with_spark = {item.path for item in items if "spark" in _fixtures(item)}
 
     def rank(item: pytest.Item) -> int:
-        if item.path in with_spark:
+        folders = item.path.relative_to(tests).parts[:-1]
+        if item.path in with_spark or folders in _PROGRAMS:
             return 0
-        return 1 if item.path.relative_to(tests).parts[0] in _SHORT else 2
+        return 1 if folders[0] in _SHORT else 2
 
     items.sort(key=rank)
 

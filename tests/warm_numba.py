@@ -51,7 +51,7 @@ class WarmNumba:
     def __enter__(self) -> Self:
         self._link, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
-            command = [sys.executable, "-c", _PROGRAM, str(theirs.fileno())]
+            command = [sys.executable, "-B", "-c", _PROGRAM, str(theirs.fileno())]
             self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         return self
 

@@ -69,6 +69,7 @@ class Box(Desk):
 
 def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Box:
     monkeypatch.setattr(channels, "borrow", lambda *_: Channel(named))
+    monkeypatch.setattr(channels, "give_back", lambda *_: None)
     monkeypatch.setattr(produce_line, "receive", lambda *_: 0)
     desk, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
     identity = ProducerIdentity(producer_id=1, epoch=0)
