@@ -46,10 +46,8 @@ demo: setup ## the whole path at work: broker, Spark and Postgres on this machin
 # Three files at a time, since many tests wait, in the order that tests/conftest.py gives them; ARGS="-n 0" has them one after the other.
 SIDE_BY_SIDE := -n 3 --dist loadfile --no-loadscope-reorder
 
-# The static checks have one core; on the other one, what lets the tests' processes start quickly is made meanwhile:
-# the bytecode of the tests is pytest's own, with what an assert shows.
-checked_first = { { $(VENV_PYTHON) -m tests.quick_start; $(VENV_PYTHON) -m pytest --collect-only -qq >/dev/null; } & } && \
-	$(MAKE) --no-print-directory lint && wait &&
+# The static checks have one core; on the other one, what lets the tests' processes start quickly is made meanwhile.
+checked_first = { $(VENV_PYTHON) -m tests.quick_start & } && $(MAKE) --no-print-directory lint && wait &&
 
 test: setup ## static checks, then all tests but the slow ones
 	@$(in_temporary_folder) $(checked_first) $(VENV_PYTHON) -m pytest $(SIDE_BY_SIDE) -m "not slow" $(ARGS)

@@ -6,6 +6,7 @@
   plans a source's reads compiles PySpark anew, 0.6 s, and each task reads the lists of all of them again. Without them
   they import the packages, which are the same code.
 - This library's kernels, compiled.
+- The bytecode of the tests, which is pytest's own: with what an assert shows.
 
 What users have is Spark without all that: ``real/test_plain_install.py`` runs so.
 """
@@ -27,6 +28,7 @@ import pyspark
 #: collector that it was made with.
 _JVM_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xlog:disable -Xlog:all=error:stderr"
 
+_ROOT = Path(__file__).parent.parent
 _FOLDER = Path(sys.prefix) / "directkafka-tests"
 _SPARK_HOME = _FOLDER / "spark"
 _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
@@ -50,6 +52,8 @@ def make() -> None:
     if not _CLASSES.exists():
         for module in _KERNELS:
             import_module(module)
+        collect = [sys.executable, "-m", "pytest", "--collect-only", "-qq"]
+        subprocess.run(collect, cwd=_ROOT, stdout=subprocess.DEVNULL, check=False)
         _make_classes()
 
 
