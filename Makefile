@@ -88,7 +88,8 @@ clean: ## remove all that was made in this folder; the cache folder stays
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	rm -rf src/directkafka.egg-info
 
-# $(1) is the folder of the virtual environment, $(2) the file with its pins.
+# $(1) is the folder of the virtual environment, $(2) the file with its pins. Debian 12's pip would install what comes
+# without a wheel (PySpark) the old way, with a list of source files for metadata; --use-pep517 makes it a wheel first.
 define environment
 $(1)/.stamp: requirements/common.txt $(2) pyproject.toml
 	@test -n "$$(PYTHON)" || { echo "directkafka needs Python 3.11 or later; found:" \
@@ -100,7 +101,8 @@ $(1)/.stamp: requirements/common.txt $(2) pyproject.toml
 	@echo "setting up $(1) with $$(PYTHON) (a few minutes the first time)"
 	@rm -f $(1)/.stamp
 	@$(1)/bin/python -c '' 2>/dev/null || "$$(PYTHON)" -m venv --clear $(1)
-	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv --require-hashes -r $(2)
+	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
+		--use-pep517 --require-hashes -r $(2)
 	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
 		--no-deps --no-build-isolation --editable .
 	@touch $(1)/.stamp

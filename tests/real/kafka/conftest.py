@@ -12,7 +12,8 @@ from directkafka.testing import KafkaBroker
 
 @pytest.fixture(autouse=True)
 def no_idle_channels() -> Iterator[None]:
-    """Connections of one test do not reach the next."""
+    """Connections of one test do not reach the next, nor do those that another folder's tests have left."""
+    forget_connections()
     yield
     forget_connections()
 

@@ -34,12 +34,6 @@ WAIT_S = 90.0
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
-@pytest.fixture(autouse=True)
-def no_idle_connections() -> None:
-    """Those that tests of other files have left are not this file's."""
-    channels.close_idle()
-
-
 def fetch_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("fetch ")]
 
