@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -29,7 +28,6 @@ from directkafka.sinks.postgres import PostgresSink
 from directkafka.stores.base import BatchName
 from directkafka.stores.postgres import PostgresStore
 from directkafka.stores.staging import stale_staging_pattern
-from directkafka.testing import EmbeddedPostgres
 from directkafka.testing.store_driver import Job, run_together
 
 pytestmark = pytest.mark.real
@@ -342,25 +340,15 @@ def test_a_user_with_just_the_documented_rights_can_run(plain_dsn: str, connecti
             assert written == [(1, 1)], name
 
 
-def test_a_wrong_password_is_told_without_the_password(tmp_path: Path) -> None:
-    """A server of its own, since the shared one trusts everybody."""
-    with EmbeddedPostgres(tmp_path / "server") as server:
-        with psycopg.connect(server.dsn, autocommit=True) as superuser:
-            superuser.execute("CREATE ROLE \"nobody-knows\" LOGIN PASSWORD 'another'")
-            hba = superuser.execute("SHOW hba_file").fetchone()
-            assert hba is not None
-            Path(hba[0]).write_text("host all all 127.0.0.1/32 scram-sha-256\n")
-            superuser.execute("SELECT pg_reload_conf()")
-        refuse_wrong_password(conninfo.make_conninfo(server.dsn, user="nobody-knows", password=SECRET))
-
-
-def refuse_wrong_password(dsn: str) -> None:
-    sink = PostgresSink(dsn, "flights")
+def test_a_wrong_password_is_told_without_the_password(plain_dsn: str, connection: psycopg.Connection[Any]) -> None:
+    user = str(conninfo.conninfo_to_dict(plain_dsn)["user"])
+    connection.execute(sql.SQL("ALTER ROLE {} PASSWORD 'another'").format(sql.Identifier(user)))
+    sink = PostgresSink(plain_dsn, "flights")
     with pytest.raises(StoreAccessError) as caught:
         sink.prepare(pa.schema({"id": pa.int64()}))
     shown = " ".join([str(caught.value), repr(caught.value), repr(sink), repr(sink.store), sink.store.address.label])
     assert SECRET not in shown
-    assert 'password authentication failed for user "nobody-knows"' in shown
+    assert f'password authentication failed for user "{user}"' in shown
 
 
 def test_a_server_that_is_not_there_is_named_by_host_port_and_database() -> None:
