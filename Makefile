@@ -101,8 +101,8 @@ $(1)/.stamp: requirements/common.txt $(2) pyproject.toml
 	@echo "setting up $(1) with $$(PYTHON) (a few minutes the first time)"
 	@rm -f $(1)/.stamp
 	@$(1)/bin/python -c '' 2>/dev/null || "$$(PYTHON)" -m venv --clear $(1)
-	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
-		--use-pep517 --require-hashes -r $(2)
+	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv --require-hashes \
+		--use-pep517 -r $(2)
 	@$$(in_temporary_folder) $(1)/bin/python -m pip install --quiet --require-virtualenv \
 		--no-deps --no-build-isolation --editable .
 	@touch $(1)/.stamp
