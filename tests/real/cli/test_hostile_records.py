@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -131,6 +133,34 @@ def test_hostile_records_go_through_every_command(
     code, shown, said = command("replay", file)
     assert code == 0, said
     assert_harmless(shown)
+
+
+def test_hostile_ledgers_and_checkpoints_go_through_adopt_and_restart(
+    command: Command, write: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A checkpoint's id comes from the store, a topic's name from the checkpoint's folder: others may write to both."""
+    file = write("SELECT topic, partition, offset, string(value) AS text FROM source")
+    checkpoint = tmp_path / "check [/min] \u202e\u200b point"
+    engine = f'engine = "structured"\ncheckpoint = {json.dumps(str(checkpoint), ensure_ascii=False)}\n[source]'
+    file.write_text(file.read_text().replace("[source]", engine))
+    code, _, said = command("run", str(file))
+    assert code == 0, said
+    named = [value for what, value in HOSTILE.items() if len(value) < 1_000 and what != "a lone surrogate"]
+    with closing(sqlite3.connect(tmp_path / "rows.db", isolation_level=None)) as ledger:
+        assert ledger.execute("UPDATE directkafka_ledger SET lineage = ?", ["".join(named)]).rowcount > 0
+    code, shown, said = command("adopt", str(file))
+    assert_harmless(shown)
+    assert code == 0, said
+    assert "12 [/min]" in said, "the checkpoint that the ledger follows is named"
+
+    for offsets in (checkpoint / "offsets").glob("[0-9]*"):
+        lines = offsets.read_text().splitlines()
+        offsets.write_text("\n".join([*lines[:-1], json.dumps({value: {"0": 7} for value in named})]))
+        (offsets.parent / f".{offsets.name}.crc").unlink(missing_ok=True)
+    for arguments in (("adopt",), ("restart",), ("restart", "--from", "checkpoint"), ("run",)):
+        code, shown, said = command(arguments[0], str(file), *arguments[1:])
+        assert_harmless(shown)
+        assert (code == 0) == (not any(line.startswith("error ") for line in said.splitlines())), said
 
 
 @pytest.mark.parametrize(
