@@ -26,6 +26,7 @@ from directkafka.kafka.client import KafkaClient
 from directkafka.kafka.metadata import Metadata
 from directkafka.offsets import TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
+from directkafka.options.texts import fault_of_topic
 from directkafka.options.transaction import TransactionOptions
 from directkafka.stores.base import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.stores.kafka_batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
@@ -75,6 +76,8 @@ class KafkaStore:
         if ledger_replicas is not None and ledger_replicas < 1:
             reason = f"a topic has 1 replica or more, not {ledger_replicas}"
             raise OptionError(option="ledger_replicas", where="a Kafka sink", reason=reason)
+        if fault := fault_of_topic(ledger_topic("", name_prefix)):
+            raise OptionError(option="name_prefix", where="a Kafka sink", reason=fault)
         self.label = f"kafka {','.join(self.options.client.bootstrap_servers)}"
         self._ledger_replicas = ledger_replicas
         self._accepted_ledger = accept_empty_ledger

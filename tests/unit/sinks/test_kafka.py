@@ -67,8 +67,10 @@ def test_nobody_is_asked_while_the_names_differ() -> None:
     assert not sink._is_read("delays")
 
 
-@pytest.mark.parametrize("options", [{"tasks_max": 0}, {"ledger_replicas": 0}])
-def test_options_out_of_bounds_are_refused(options: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "options", [{"tasks_max": 0}, {"ledger_replicas": 0}, {"name_prefix": "of ours"}, {"name_prefix": "x" * 242}]
+)
+def test_options_out_of_bounds_are_refused(options: dict[str, int | str]) -> None:
     (name,) = options
     with pytest.raises(OptionError) as caught:
         KafkaSink(NOWHERE, "flights", **options)  # type: ignore[arg-type]
