@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -76,7 +77,7 @@ class GroupCommits:
                 if self._thread is None:
                     self._thread = threading.Thread(target=self._run, name="directkafka commits", daemon=True)
                     self._thread.start()
-                    atexit.register(self.flush)
+                    atexit.register(self._flush_at_exit, os.getpid())
                 self._changed.notify_all()
         if late is not None:
             _answer(late, OffsetsNotCommittedError(offsets=_shown(late.offsets)))
@@ -106,9 +107,14 @@ class GroupCommits:
             left, self._queue = self._queue, []
             self._is_closed = True
             self._changed.notify_all()
-        atexit.unregister(self.flush)
+        atexit.unregister(self._flush_at_exit)
         for queued in left:
             _answer(queued, OffsetsNotCommittedError(offsets=_shown(queued.offsets)))
+
+    def _flush_at_exit(self, owner: int) -> None:
+        # A forked child has a copy of the queue, and no thread that could empty it.
+        if os.getpid() == owner:
+            self.flush()
 
     def _run(self) -> None:
         while True:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -9,7 +11,7 @@ from tests.real.kafka.logs import until
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import TopicPartition
-from directkafka.sources.group_commits import GroupCommits, Queued
+from directkafka.sources.group_commits import FLUSH_S, GroupCommits, Queued
 from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
 
 PLACE = TopicPartition("flights", 0)
@@ -172,3 +174,24 @@ def test_what_is_left_when_the_context_stops_and_what_comes_later_is_answered_an
     thread = group.commits._thread
     assert thread is not None
     until(lambda: not thread.is_alive(), "the thread goes on")
+
+
+#: A process with offsets that wait, and a child that goes through Python's end; printed is what the child waited.
+FORKS = """
+import os, sys, time
+from directkafka.sources.group_commits import GroupCommits, Queued
+GroupCommits(print, lambda batch_ms: False).add(Queued({}, None, 1_000))
+begun = time.monotonic()
+if (child := os.fork()) == 0:
+    sys.exit(3)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), time.monotonic() - begun, flush=True)
+os._exit(0)
+"""
+
+
+def test_a_forked_child_does_not_wait_for_its_parents_offsets() -> None:
+    code, waited_s = subprocess.run(
+        [sys.executable, "-c", FORKS], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert int(code) == 3
+    assert float(waited_s) < FLUSH_S / 2
