@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import stat
 import sys
 import tempfile
 import threading
@@ -24,7 +25,8 @@ __all__ = ["warn_once"]
 _told: set[str] = set()
 _lock = threading.Lock()
 
-_FOLDER: Final = f"directkafka-told-{os.getuid() if hasattr(os, 'getuid') else 0}"
+_USER_ID: Final = os.getuid() if hasattr(os, "getuid") else None
+_FOLDER: Final = f"directkafka-told-{_USER_ID or 0}"
 #: Fields of ``/proc/PID/stat`` behind the name: the parent; and when it began, since numbers of processes come again.
 _PARENT: Final = 1
 _BEGUN: Final = 19
@@ -59,14 +61,27 @@ def _is_first(jvm: int, line: str) -> bool:
     digest = hashlib.sha256(f"{_stat(jvm, _BEGUN)} {line}".encode()).hexdigest()[:24]
     folder = Path(tempfile.gettempdir()) / _FOLDER
     try:
-        folder.mkdir(mode=0o700, exist_ok=True)
+        _make_private(folder)
         os.close(os.open(folder / f"{jvm}-{digest}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
-    except OSError:  # Nowhere to leave it: told once too often.
+    except OSError:  # Nowhere to leave it, or somebody else's folder has that name: told once too often.
         return True
     _remove_old(folder)
     return True
+
+
+def _make_private(folder: Path) -> None:
+    """Make the folder if it is not there. In one of somebody else's, or behind a link, old files would be removed.
+
+    Raises:
+        OSError: it is not this user's alone.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    found = folder.lstat()
+    is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == _USER_ID and not found.st_mode & 0o077
+    if _USER_ID is not None and not is_ours:
+        raise PermissionError(f"{folder} is not this user's alone")
 
 
 def _stat(process: int, field: int) -> str:

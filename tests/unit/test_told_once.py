@@ -78,6 +78,30 @@ def test_a_line_is_told_where_nothing_can_be_remembered(
     assert len(caplog.messages) == 2
 
 
+@pytest.mark.parametrize("what", ["a link", "a folder that others may write to", "a folder of another user"])
+def test_what_somebody_else_has_put_in_the_folder_s_place_is_left_alone(
+    what: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Old files are removed there: a link must not lead that to a folder with something else in it."""
+    folder, elsewhere = tmp_path / told_once._FOLDER, tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o700)
+    if what == "a link":
+        folder.symlink_to(elsewhere)
+    else:
+        elsewhere = elsewhere.rename(folder)
+    if what == "a folder that others may write to":
+        folder.chmod(0o777)
+    if what == "a folder of another user":
+        monkeypatch.setattr(told_once, "_USER_ID", os.getuid() + 1)
+    old = elsewhere / "accounts"
+    old.touch()
+    os.utime(old, (0, 0))
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
+    warn_once(LOG, "ignored")
+    assert list(elsewhere.iterdir()) == [old]
+    assert caplog.messages == ["ignored"]
+
+
 def test_what_older_programs_left_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(told_once, "_jvm", lambda: 1)
     warn_once(LOG, "ignored")
