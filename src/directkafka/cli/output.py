@@ -91,8 +91,8 @@ def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: 
 
 
 def _json(record: Mapping[str, Any]) -> str:
-    # The encoder escapes what is not ASCII, and all controls of ASCII but this one. (Nothing is cut: it is data.)
-    return json.dumps(record).replace("\x7f", "\\u007f")
+    # The encoder escapes what is not ASCII, and all controls of ASCII. (Nothing is cut: it is data.)
+    return json.dumps(record)
 
 
 def _data() -> TextIO:
