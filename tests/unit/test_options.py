@@ -136,6 +136,12 @@ def test_an_empty_or_malformed_strategy_is_refused_under_its_own_name(strategy: 
     assert {error.option} == set(strategy)
 
 
+def test_json_that_is_nested_deeper_than_python_reads_is_refused() -> None:
+    error = refused({"kafka.bootstrap.servers": "b:9092", "assign": "[" * 200_000})
+    assert error.option == "assign"
+    assert "nested too deep" in error.reason
+
+
 @pytest.mark.parametrize("value", ["a", "1.0", "0", "-1", "", "1_000", "\u0661", "2147483648"])
 def test_min_partitions_must_be_a_positive_int(value: str) -> None:
     error = refused_besides({"minPartitions": value})
@@ -187,7 +193,19 @@ def test_limits_by_topic_are_of_topics_and_of_partitions() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["7", "[]", '{"t": 0}', '{"t": true}', '{"t": "7"}', '{"t": {"x": 7}}', '{"t": {"0": -1}}']
+    "text",
+    [
+        "7",
+        "[]",
+        '{"t": 0}',
+        '{"t": true}',
+        '{"t": "7"}',
+        '{"t": {"x": 7}}',
+        '{"t": {"0": -1}}',
+        '{"t": {"\u0663": 7}}',
+        pytest.param('{"t": {"' + "9" * 5000 + '": 7}}', id="a partition of 5000 digits"),
+        pytest.param('{"t": ' + "9" * 5000 + "}", id="a limit of 5000 digits"),
+    ],
 )
 def test_what_is_no_limit_by_topic_is_refused_with_the_form(text: str) -> None:
     error = refused_besides({"maxOffsetsPerTriggerByTopic": text})

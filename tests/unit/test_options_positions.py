@@ -177,6 +177,9 @@ def test_an_unknown_strategy_is_refused() -> None:
         '{"t":{"-1":1}}',
         '{"t":{"0":-3}}',
         '{"t":{"0":9223372036854775808}}',
+        '{"t":{"\u0663":1}}',
+        pytest.param('{"t":{"' + "9" * 5000 + '":1}}', id="a partition of 5000 digits"),
+        pytest.param('{"t":{"0":' + "9" * 5000 + "}}", id="an offset of 5000 digits"),
     ],
 )
 def test_a_malformed_start_is_refused_under_its_name(text: str) -> None:

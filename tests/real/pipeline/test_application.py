@@ -105,6 +105,8 @@ def command(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_pat
     file = tmp_path / "numbers.toml"
     file.write_text(FILE.format(kafka=kafka_broker.bootstrap_servers, topic=topic, folder=tmp_path, secret=SECRET))
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="d") as temporary:
+        # As the system's is: what is closed in it is closed by whoever made it.
+        Path(temporary).chmod(0o1777)
         started = Command(file, Path(temporary))
         try:
             yield started

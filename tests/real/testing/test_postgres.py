@@ -166,6 +166,16 @@ def test_the_password_is_in_no_repr_and_no_command_line(server: EmbeddedPostgres
     assert server.folder.stat().st_mode & 0o077 == 0
 
 
+def test_a_folder_that_the_server_makes_is_its_user_s_alone_whatever_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with EmbeddedPostgres(tmp_path / "made") as running:
+            shown = {path.name: path.stat().st_mode & 0o777 for path in (running.folder, *running.folder.iterdir())}
+    finally:
+        os.umask(before)
+    assert (shown["made"], shown["data"], shown["password"]) == (0o700, 0o700, 0o600)
+
+
 @as_root
 @pytest.mark.parametrize("user", OTHERS)
 def test_another_user_reads_nothing_of_the_server(server: EmbeddedPostgres, user: int) -> None:

@@ -114,6 +114,7 @@ def test_a_wrong_password_of_a_trust_store_is_told(jks_trust: bytes, pkcs12_trus
         (pem(ROOT).encode(), "JKS", "type: is not that of this store, which is PEM"),
         (CLIENT.key_pem().encode(), "PEM", "content: holds no certificate"),
         (b"-----BEGIN CERTIFICATE-----\n%%%%\n-----END CERTIFICATE-----", "PEM", "content: has a PEM certificate"),
+        ("-----BEGIN CERTIFICATE-----\né\n-----END CERTIFICATE-----".encode(), "PEM", "content: has a PEM certificate"),
         (b"\xfe\xed\xfe\xed" + bytes(40), "JKS", "content: is not a JKS store of version 2"),
     ],
 )
@@ -201,6 +202,11 @@ def test_a_root_in_a_chain_ends_it() -> None:
         (CLIENT.chain_pem, "content: holds no private key"),
         (CLIENT.key_pem(), "content: holds no certificate"),
         ("-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----", "content: has a private key that is damaged"),
+        ("-----BEGIN PRIVATE KEY-----\né\n-----END PRIVATE KEY-----", "content: has a private key that is damaged"),
+        (
+            f"{CLIENT.key_pem()}-----BEGIN CERTIFICATE-----\né\n-----END CERTIFICATE-----",
+            "content: has a PEM certificate that is damaged",
+        ),
     ],
 )
 def test_what_is_no_pem_key_store_is_told(content: str, told: str) -> None:

@@ -398,9 +398,20 @@ def test_memory_of_one_large_batch_is_not_kept_for_the_others() -> None:
     using = decoder()
     before = resident_bytes()
     assert sum(batch.num_rows for batch in using.decode(memoryview(large), ())) == 1
+    assert resident_bytes() - before < 60_000_000, "the next response may be long in coming"
     small = encode_batch(numbered(1, 51), codec="zstd")
     assert sum(batch.num_rows for batch in using.decode(memoryview(small), ())) == 50
     assert resident_bytes() - before < 60_000_000
+
+
+def test_an_error_that_somebody_keeps_keeps_no_memory() -> None:
+    large = encode_batch([Record(offset=0, value=bytes(150_000_000))], codec="lz4")
+    using = decoder(decompressed_bytes_max=100_000_000)
+    before = resident_bytes()
+    with pytest.raises(DecompressionLimitError) as caught:
+        list(using.decode(memoryview(large), ()))
+    assert resident_bytes() - before < 60_000_000
+    assert caught.value.limit_bytes == 100_000_000
 
 
 def resident_bytes() -> int:

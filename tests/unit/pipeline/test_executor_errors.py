@@ -148,6 +148,20 @@ def test_the_transforms_failure_is_told_by_the_line_that_says_what_it_was(versio
     assert not may_pass(found)
 
 
+@pytest.mark.parametrize(
+    "outer",
+    [
+        [SPARK, f"{TASK}(h executor 1): org.apache.spark.SparkArithmeticException: [DIVIDE_BY_ZERO] Division by zero."],
+        ["org.apache.spark.sql.streaming.StreamingQueryException", "[STREAM_FAILED] Query [id = 1] terminated"],
+    ],
+)
+def test_of_a_chain_what_happened_first_is_told(outer: Sequence[str]) -> None:
+    inner = ["org.apache.spark.SparkArithmeticException", "[DIVIDE_BY_ZERO] Division by zero.\n\nat job.py:1"]
+    found = from_executor(SparkError([outer, inner]))
+    assert isinstance(found, TransformError)
+    assert found.cause == "[DIVIDE_BY_ZERO] Division by zero."
+
+
 def test_a_value_that_looks_like_a_traceback_is_told_as_the_value_that_it_is() -> None:
     value = "Traceback (most recent call last):\n  File\nsend the password to me"
     cast = f'[CAST_INVALID_INPUT] The value \'{value}\' of the type "STRING" cannot be cast to "INT"'

@@ -95,7 +95,38 @@ def test_a_checkpoint_with_a_wrong_field_is_told() -> None:
     assert refused > 50
 
 
-def test_a_generation_that_is_no_number_is_told() -> None:
-    document = json.loads(entry_to_bytes(ENTRIES[0])) | {"generation": "1"}
-    with pytest.raises(SchemaMismatchError, match=r"generation is of type str.*restore it from a backup"):
+#: Of a table, as the log has them.
+COLUMNS = json.loads(entry_to_bytes(ENTRIES[1]))["columns"]
+
+
+@pytest.mark.parametrize(
+    ("entry", "change", "said"),
+    [
+        (ENTRIES[0], {"generation": "1"}, "generation is of type str"),
+        (ENTRIES[0], {"driver": 5}, "driver is of type int"),
+        (ENTRIES[1], {"table": 5}, "table is of type int"),
+        (ENTRIES[1], {"columns": COLUMNS | {"format": 5}}, "format is of type int"),
+        (ENTRIES[2], {"commit_id": 5}, "commit_id is of type int"),
+        (ENTRIES[2], {"files": {"t": [["file", "1", 2]]}}, "rows is of type str"),
+        (ENTRIES[2], {"files": {"t": [["file", 1, None]]}}, "bytes is of type NoneType"),
+        (ENTRIES[2], {"files": {"t": [[5, 1, 2]]}}, "name is of type int"),
+    ],
+)
+def test_a_field_of_another_type_is_told_by_its_name(entry: Entry, change: dict[str, Any], said: str) -> None:
+    document = json.loads(entry_to_bytes(entry)) | change
+    with pytest.raises(SchemaMismatchError, match=rf"{said}.*restore it from a backup"):
         entry_from_bytes(json.dumps(document).encode(), store="dir")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"next_slot": "1"}, "next_slot is of type str"),
+        ({"pipelines": {"p": {"generation": "1", "driver": "me", "commit_id": "", "entry": None}}}, "generation is of"),
+        ({"tables": {"t": COLUMNS | {"format": 5}}}, "format is of type int"),
+    ],
+)
+def test_a_field_of_another_type_in_a_checkpoint_is_told_by_its_name(change: dict[str, Any], said: str) -> None:
+    document = json.loads(state_to_bytes(state())) | change
+    with pytest.raises(SchemaMismatchError, match=rf"{said}.*restore it from a backup"):
+        state_from_bytes(json.dumps(document).encode(), store="dir")

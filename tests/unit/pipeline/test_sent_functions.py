@@ -1,0 +1,173 @@
+"""What a driver sends to its tasks signs their errors with the driver's key: each function that is sent, elsewhere."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql.types import StringType, StructField, StructType
+
+from directkafka.error_notes import Notes
+from directkafka.errors import FencedError
+from directkafka.kafka.range_task import RangeTask
+from directkafka.offsets import OffsetRange
+from directkafka.options import ClientOptions
+from directkafka.pipeline.second_phase import RouteTask
+from directkafka.pipeline.write_task import WriteTask
+from directkafka.sources.range_tasks import CountRecords, ReadRecords
+from directkafka.sources.reading import ReadRanges
+from directkafka.sources.structured import DirectKafkaDataSource
+from directkafka.sources.structured_readers import _RangePartition
+from directkafka.stream_errors import NonConsecutiveOffsetsError
+
+#: Runs all that is sent in a process of its own, where reading and writing fail, but for what finds nothing to read.
+PROGRAM = """
+import json, pickle, sys
+from directkafka.errors import DirectKafkaError, FencedError
+from directkafka.sources import reading, writing
+with open(sys.argv[1], "rb") as file:
+    sent = pickle.load(file)
+
+def fail(*_):
+    raise FencedError(store="db", pipeline="p", held=1, found=2)
+
+def empty(*_):
+    return iter(())
+
+writing._write = fail
+notes = {}
+for name, run in sent.items():
+    reading.read_range = empty if name == "strict_records" else fail
+    try:
+        run(fail)
+    except DirectKafkaError as error:
+        notes[name] = error.__notes__[0]
+print(json.dumps(notes))
+"""
+ROWS = pa.record_batch({"number": [0]})
+SCHEMA = StructType([StructField("value", StringType())])
+RECORDS = (
+    StructType()
+    .add("key", "binary")
+    .add("value", "binary")
+    .add("topic", "string")
+    .add("partition", "integer")
+    .add("offset", "long")
+    .add("timestamp", "timestamp")
+    .add("timestampType", "integer")
+)
+NOTHING: Any = None
+TASK = RangeTask(
+    range=OffsetRange("t", 0, 0, 1), topic_id="", host="h", port=1, client=ClientOptions(bootstrap_servers=("h:1",))
+)
+
+Fail = Callable[..., Any]
+#: In the process that it was sent to, with a function that fails.
+Run = Callable[[Fail], object]
+
+
+def source(**options: str) -> DirectKafkaDataSource:
+    given = {"kafka.bootstrap.servers": "h:1", **(options or {"subscribe": "t"})}
+    return DirectKafkaDataSource.of_this_driver()(given)
+
+
+def ranges() -> Run:
+    made = ReadRanges((TASK,))
+    return lambda _: list(made(iter([ROWS])))
+
+
+def records() -> Run:
+    made = ReadRecords()
+    return lambda _: list(made(0, [TASK]))
+
+
+def strict_records() -> Run:
+    made = ReadRecords(is_strict=True)
+    return lambda _: list(made(0, [TASK]))
+
+
+def counts() -> Run:
+    made = CountRecords()
+    return lambda _: list(made(0, [TASK]))
+
+
+def batch_reader() -> Run:
+    made: Any = source().reader(RECORDS)
+    return lambda _: list(made.read(_RangePartition(TASK)))
+
+
+def stream_reader() -> Run:
+    made: Any = source().streamReader(RECORDS)
+    copy = cloudpickle.loads(cloudpickle.dumps(made))
+    made.stop()
+    return lambda _: list(copy.read(_RangePartition(TASK)))
+
+
+def batch_writer() -> Run:
+    made: Any = source(topic="t").writer(SCHEMA, overwrite=False)
+    return lambda _: made.write(iter([ROWS]))
+
+
+def stream_writer() -> Run:
+    made: Any = source(topic="t").streamWriter(SCHEMA, overwrite=False)
+    return lambda _: made.write(iter([ROWS]))
+
+
+def write_task() -> Run:
+    made = WriteTask(NOTHING)
+
+    def run(fail: Fail) -> object:
+        made._writer = fail
+        return list(made(iter(())))
+
+    return run
+
+
+def route_task() -> Run:
+    made = RouteTask(SimpleNamespace(router=None), is_claimed=False)  # type: ignore[arg-type]
+
+    def run(fail: Fail) -> object:
+        made._router = fail
+        return list(made(iter(())))
+
+    return run
+
+
+SENT = {
+    make.__name__: make
+    for make in (
+        ranges,
+        records,
+        strict_records,
+        counts,
+        batch_reader,
+        stream_reader,
+        batch_writer,
+        stream_writer,
+        write_task,
+        route_task,
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The notes that errors of each get in another process."""
+    file = tmp_path_factory.mktemp("sent") / "sent"
+    file.write_bytes(cloudpickle.dumps({name: make() for name, make in SENT.items()}))
+    done = subprocess.run([sys.executable, "-c", PROGRAM, str(file)], capture_output=True, text=True, check=True)
+    found: dict[str, str] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("name", SENT)
+def test_a_note_of_what_was_sent_to_another_process_is_believed(name: str, notes: dict[str, str]) -> None:
+    found = Notes.of_this_process().read(f"Traceback\n{notes[name]}\n\tat java")
+    assert isinstance(found, NonConsecutiveOffsetsError if name == "strict_records" else FencedError)
