@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 import types
+from collections.abc import Callable
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import psutil
 import pytest
 
 from directkafka import told_once
+from directkafka.options import SourceOptions
 from directkafka.options.client import ClientOptions
+from directkafka.options.read_policy import ReadPolicy
 from directkafka.told_once import warn_once
 
 LOG = logging.getLogger("directkafka.test")
@@ -37,10 +40,36 @@ def test_a_program_is_told_a_line_once_and_another_line_too(caplog: pytest.LogCa
     assert caplog.messages == ["ignored: 1", "ignored: 2"]
 
 
-def test_settings_that_are_ignored_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(3):
-        ClientOptions.from_kafka_params({"bootstrap.servers": "host:1", "session.timeout.ms": "1"}, where="a test")
+LOGIN = {"sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "b"}
+READ = {"kafka.bootstrap.servers": "host:1", "subscribe": "flights"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: client({"session.timeout.ms": "1"}),
+        lambda: client({"security.protocol": "SASL_SSL", "sasl.oauthbearer.token.callback": "m:f", **LOGIN}),
+        lambda: client({"security.protocol": "SASL_PLAINTEXT", **LOGIN}),
+        lambda: SourceOptions.parse({**READ, "kafka.group.id": "g"}, streaming=True),
+        lambda: SourceOptions.parse({**READ, "maxOffsetsPerTrigger": "5"}, streaming=False),
+        lambda: ReadPolicy.from_spark_conf({"spark.streaming.kafka.consumer.cache.enabled": "false"}),
+    ],
+    ids=["of Java", "of another login", "an open login", "of groups", "of streams", "of Spark's cache"],
+)
+def test_settings_that_are_ignored_or_warned_of_are_told_once(
+    call: Callable[[], object], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where Spark makes the data source anew, in another of its processes."""
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
+    for _ in range(2):
+        call()
+        another_process(monkeypatch)
+        call()
     assert len(caplog.messages) == 1
+
+
+def client(params: dict[str, str]) -> ClientOptions:
+    return ClientOptions.from_kafka_params({"bootstrap.servers": "host:1", **params}, where="a test")
 
 
 def test_a_process_of_spark_s_is_known_by_its_jvm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 import re
-from functools import cache
 from typing import Any, Final
 
 from directkafka.options.spec import Given, OptionSpec, Secret
+from directkafka.told_once import warn_once
 
 __all__ = [
     "NO_TOKEN_ENDPOINT",
@@ -99,10 +99,10 @@ def read_sasl(given: Given) -> dict[str, Any]:
     return {"sasl_mechanism": mechanism, "sasl_username": username, "sasl_password": Secret(password)}
 
 
-@cache
 def warn_in_the_clear(mechanism: str) -> None:
-    """Say, once in a process, that whoever listens between this client and a broker can log in too."""
-    logger.warning(
+    """Say, once in a program, that whoever listens between this client and a broker can log in too."""
+    warn_once(
+        logger,
         "%s sends the password or token as it is, and kafka.security.protocol is SASL_PLAINTEXT: whoever can listen on "
         "the way can log in with it. Use SASL_SSL, or SCRAM-SHA-512 where there is no TLS",
         mechanism,
@@ -112,7 +112,7 @@ def warn_in_the_clear(mechanism: str) -> None:
 def _warn_unused(given: Given, *specs: OptionSpec, why: str) -> None:
     names = [given.prefix + spec.name for spec in specs if given.has(spec)]
     if names:
-        logger.warning("ignored: %s (%s)", ", ".join(names), why)
+        warn_once(logger, "ignored: %s (%s)", ", ".join(names), why)
 
 
 def _read_callback(given: Given) -> str:

@@ -6,7 +6,6 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.options import ClientOptions, Secret
-from directkafka.options.sasl import warn_in_the_clear
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 SASL = {**PLAIN, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}
@@ -107,7 +106,6 @@ def test_a_jaas_entry_of_another_login_is_refused() -> None:
 def test_a_login_that_can_be_listened_to_is_warned_of_once(mechanism: str, caplog: pytest.LogCaptureFixture) -> None:
     login = {"PLAIN": {"sasl.username": "a", "sasl.password": "b"}, "OAUTHBEARER": {CALLBACK: "m:f"}}
     params = {"bootstrap.servers": "b:9092", "sasl.mechanism": mechanism, **login[mechanism]}
-    warn_in_the_clear.cache_clear()
     for protocol in ("SASL_SSL", "SASL_PLAINTEXT", "SASL_PLAINTEXT"):
         ClientOptions.from_kafka_params({**params, "security.protocol": protocol})
     assert ["whoever can listen" in message for message in caplog.messages] == [True]
