@@ -6,11 +6,12 @@ Spark had this for Scala only (``KafkaUtils.createRDD``, SPARK-16534).
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
@@ -21,6 +22,7 @@ from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.options.arguments import check_type
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 from directkafka.options.read_policy import ReadPolicy
+from directkafka.options.spec import shown
 from directkafka.planning.explicit import checked_ranges, losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
@@ -56,6 +58,10 @@ RECORD_FIELDS = (*RECORD_COLUMNS, HEADERS)
 
 #: What a few records may take in a fetch, at least and for each.
 _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
+
+#: ``host:port`` of a leader.
+_LEADER: Final = re.compile(r"(.+):([0-9]{1,5})")
+_PORT_MAX: Final = 65_535
 
 #: An RDD of the JVM: the application's id, and the RDD's number, which begins anew in each application.
 RDDKey = tuple[str, int]
@@ -320,10 +326,10 @@ def _led(task: RangeTask, leaders: Mapping[TopicPartition, str]) -> RangeTask:
     address = leaders.get(task.range.topic_partition)
     if address is None:
         return task
-    host, _, port = address.rpartition(":")
-    if not (host and port.isdecimal()):
-        raise OptionError(option="leaders", reason=f"expected host:port, found {address!r}")
-    return replace(task, host=host, port=int(port))
+    found = _LEADER.fullmatch(address) if isinstance(address, str) else None
+    if found is None or not 0 < int(found[2]) <= _PORT_MAX:
+        raise OptionError(option="leaders", reason=f"expected host:port, found {shown(address)}")
+    return replace(task, host=found[1], port=int(found[2]))
 
 
 def _with_small_fetches(task: RangeTask, records: int) -> RangeTask:
