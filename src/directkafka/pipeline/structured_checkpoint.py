@@ -23,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import TopicPartition, from_nested
+from directkafka.options.texts import whole_number
 from directkafka.pipeline.lineage import PlannedBatch
 
 __all__ = ["Checkpoint", "LoggedOffsets", "parse_offsets"]
@@ -69,11 +70,15 @@ def parse_offsets(text: str, *, place: str) -> LoggedOffsets:
     try:
         metadata = json.loads(lines[0] or "{}")
         sources = {name: json.loads(offset) for name, offset in _source_lines(version, lines[1:])}
+        planned_at_ms = int(metadata.get("batchTimestampMs", 0))
     except ValueError as error:
         raise EnvironmentFaultError(what=f"{place} is no JSON ({error})", remedy="Restore the checkpoint.") from error
+    except (AttributeError, TypeError, RecursionError) as error:
+        what = f"{place} is not what Spark writes ({type(error).__name__}: {error})"
+        raise EnvironmentFaultError(what=what, remedy="Restore the checkpoint.") from error
     return LoggedOffsets(
         sources={name: offsets for name, source in sources.items() if (offsets := _kafka_offsets(source))},
-        planned_at_ms=int(metadata.get("batchTimestampMs", 0)),
+        planned_at_ms=planned_at_ms,
     )
 
 
@@ -98,10 +103,15 @@ def _kafka_offsets(source: Any) -> dict[TopicPartition, int]:
         return {}
     is_kafka = all(
         isinstance(partitions, dict)
-        and all(number.isdigit() and isinstance(offset, int) for number, offset in partitions.items())
+        and all(_is_partition(number) and isinstance(offset, int) for number, offset in partitions.items())
         for partitions in source.values()
     )
     return from_nested(source) if is_kafka else {}
+
+
+def _is_partition(name: str) -> bool:
+    number = whole_number(name)
+    return number is not None and number >= 0
 
 
 class Checkpoint:

@@ -28,7 +28,19 @@ def test_both_versions_of_the_log_give_offsets_and_the_time_of_the_plan(lines: t
 
 @pytest.mark.parametrize(
     "source",
-    ["51", '{"offset":5,"timestamp":1000}', '{"logOffset":3}', "-", "{}", '{"t":{"zero":1}}', '{"t":{"0":"1"}}', "[1]"],
+    [
+        "51",
+        '{"offset":5,"timestamp":1000}',
+        '{"logOffset":3}',
+        "-",
+        "{}",
+        '{"t":{"zero":1}}',
+        '{"t":{"0":"1"}}',
+        "[1]",
+        # Digits, and no number: to Python, or to anybody.
+        '{"t":{"\u00b2":1}}',
+        pytest.param('{"t":{"' + "9" * 5000 + '":1}}', id="a partition of 5000 digits"),
+    ],
 )
 def test_sources_that_are_not_kafka_give_nothing(source: str) -> None:
     assert parsed("v1", METADATA, source) == {}
@@ -40,7 +52,20 @@ def test_of_two_sources_on_one_partition_the_lower_position_counts() -> None:
     assert found == {TopicPartition("t", 0): 5, TopicPartition("t", 1): 1, TopicPartition("u", 0): 9}
 
 
-@pytest.mark.parametrize("text", ["", "v3\n{}\n{}", "v1", "v1\n{"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "v3\n{}\n{}",
+        "v1",
+        "v1\n{",
+        "v1\n[]",
+        'v1\n{"batchTimestampMs":"soon"}',
+        'v1\n{"batchTimestampMs":[]}',
+        pytest.param("v1\n{}\n" + "[" * 200_000, id="nested deeper than Python reads"),
+        pytest.param("v1\n{}\n" + "9" * 5000, id="a number of 5000 digits"),
+    ],
+)
 def test_what_is_no_offset_log_is_an_error_that_names_the_file(text: str) -> None:
     with pytest.raises(EnvironmentFaultError, match="c/offsets/3"):
         parse_offsets(text, place="c/offsets/3")
