@@ -10,12 +10,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyspark.accumulators import AccumulatorTCPServer
 
 from directkafka.pipeline.application import (
     _escaped,
     _local,
+    _quieten,
     _settings_file,
     _worker_daemon,
     _worker_sockets,
@@ -116,6 +120,24 @@ def test_a_file_of_settings_that_the_user_names_stays_the_only_one(monkeypatch: 
     with _settings_file({"spark.a": "b"}) as is_told:
         assert not is_told
         assert os.environ["PYSPARK_SUBMIT_ARGS"] == "--properties-file mine pyspark-shell"
+
+
+def test_a_jvm_that_ends_before_the_accumulators_server_leaves_no_traceback(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    server: Any = object.__new__(AccumulatorTCPServer)
+    context: Any = SimpleNamespace(_accumulatorServer=server)
+
+    def break_off() -> str:
+        try:
+            raise ConnectionResetError("the JVM is gone")
+        except ConnectionResetError:
+            server.handle_error(None, ("127.0.0.1", 1))
+        return capsys.readouterr().err
+
+    assert "Traceback" in break_off(), "by now PySpark's server is quiet by itself"
+    _quieten(context)
+    assert break_off() == ""
 
 
 @pytest.mark.parametrize(

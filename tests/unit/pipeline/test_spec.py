@@ -74,7 +74,8 @@ def test_a_file_names_the_structured_engine_s_checkpoint_and_output_mode(tmp_pat
 
 def test_a_files_repr_holds_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
-    path.write_text(GOOD)
+    source = GOOD.replace("[source]", '[source]\n"kafka.sasl.password" = "${PASSWORD}"')
+    path.write_text(source + '[spark]\nconf."spark.hadoop.secret" = "${PASSWORD}"\n')
     assert "hunter2" not in repr(load(path, ENVIRONMENT))
 
 
