@@ -136,6 +136,12 @@ def test_an_empty_or_malformed_strategy_is_refused_under_its_own_name(strategy: 
     assert {error.option} == set(strategy)
 
 
+@pytest.mark.parametrize("name", ["subscribe", "minPartitions", "startingOffsets", "kafka.security.protocol"])
+def test_a_nul_is_told_by_its_position_in_values_of_every_kind(name: str) -> None:
+    error = refused({**BASE, name: "ab\0c"})
+    assert (error.option, error.reason.partition(",")[0]) == (name, "has a NUL character (U+0000) at position 3")
+
+
 def test_json_that_is_nested_deeper_than_python_reads_is_refused() -> None:
     error = refused({"kafka.bootstrap.servers": "b:9092", "assign": "[" * 200_000})
     assert error.option == "assign"

@@ -8,7 +8,7 @@ import pytest
 from kafka.net.sasl import get_sasl_mechanism
 
 from directkafka.errors import BrokerAccessError
-from directkafka.kafka.logins import ITERATIONS_MIN, prepare_logins
+from directkafka.kafka.logins import prepare_logins
 from directkafka.kafka.refusals import connection_failure
 from directkafka.options import ClientOptions
 
@@ -30,10 +30,10 @@ def answered(iterations: int) -> bytes:
 
 
 def test_as_many_rounds_as_kafka_asks_for_are_done() -> None:
-    assert b",p=" in answered(ITERATIONS_MIN)
+    assert b",p=" in answered(4096)
 
 
-@pytest.mark.parametrize("iterations", [1, 0, -5, ITERATIONS_MIN - 1])
+@pytest.mark.parametrize("iterations", [1, 0, -5, 4095])
 def test_too_few_rounds_are_refused_before_anything_made_of_the_password_is_sent(iterations: int) -> None:
     with pytest.raises(Exception, match="too few") as caught:
         answered(iterations)
