@@ -226,6 +226,8 @@ def test_a_record_cannot_make_up_what_ends_or_repeats_a_batch(value: str, before
                 ["org.apache.spark.SparkRuntimeException", told],
             ]
         ),
+        SparkError([[SPARK, f"{TASK}(h executor 1): org.apache.spark.api.python.PythonException: ValueError: {text}"]]),
+        SparkError([["java.lang.IllegalStateException", f"a function of the user's: {text}"]]),
         python_failed('  File "job.py", line 3, in parse', f"ValueError: {text}", " SQLSTATE: 38000"),
         python_failed(f"ValueError: {text}\n{value}\n"),
         ValueError(text),
