@@ -62,10 +62,13 @@ def _is_first(jvm: int, line: str) -> bool:
     folder = Path(tempfile.gettempdir()) / _FOLDER
     try:
         _make_private(folder)
+    except OSError:  # Nowhere to leave it, or something else has that name: told once too often.
+        return True
+    try:
         os.close(os.open(folder / f"{jvm}-{digest}", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     except FileExistsError:
         return False
-    except OSError:  # Nowhere to leave it, or somebody else's folder has that name: told once too often.
+    except OSError:
         return True
     _remove_old(folder)
     return True

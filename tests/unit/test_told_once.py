@@ -131,6 +131,15 @@ def test_what_somebody_else_has_put_in_the_folder_s_place_is_left_alone(
     assert caplog.messages == ["ignored"]
 
 
+def test_a_file_in_the_folder_s_place_silences_nothing(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / told_once._FOLDER).touch()
+    monkeypatch.setattr(told_once, "_jvm", lambda: 1)
+    warn_once(LOG, "ignored")
+    assert caplog.messages == ["ignored"]
+
+
 def test_what_older_programs_left_goes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(told_once, "_jvm", lambda: 1)
     warn_once(LOG, "ignored")
