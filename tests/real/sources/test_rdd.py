@@ -25,6 +25,7 @@ import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
 from directkafka.errors import BrokerUnreachableError, DataLossError, OptionError, TopicNotFoundError
 from directkafka.stream_errors import NonConsecutiveOffsetsError
+from directkafka.view import ClusterView
 
 pytestmark = pytest.mark.real
 
@@ -298,6 +299,22 @@ def test_ranges_outside_the_log_are_refused_with_the_numbers(
         dk.create_rdd(sc, params, [OffsetRange(hundred, 0, 0, 20)])
     with pytest.raises(DataLossError, match=r"\[50, 99\)"):
         dk.create_rdd(sc, params, [OffsetRange(hundred, 1, 0, 99)])
+
+
+def test_ranges_that_seem_to_be_outside_the_log_are_looked_for_again(
+    sc: SparkContext, params: dict[str, object], hundred: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new leader's high watermark lags for a moment (KAFKA-7703)."""
+    looks: list[ClusterView] = []
+
+    class Lagging(dk.Cluster):
+        def view(self, partitions: Iterable[TopicPartition]) -> ClusterView:
+            looks.append(super().view(partitions))
+            return looks[-1] if len(looks) > 1 else looks[-1].until(dict.fromkeys(looks[-1].partitions, 10))
+
+    monkeypatch.setattr("directkafka.sources.rdd.Cluster", Lagging)
+    assert dk.create_rdd(sc, params, whole(hundred)).count() == 100
+    assert len(looks) == 2
 
 
 def test_ranges_that_overlap_or_end_before_they_start_are_refused(

@@ -163,7 +163,8 @@ class FakeCluster:
         self.cut_at: int | None = None
         #: The leader epoch of each task.
         self.task_epochs: list[int] = []
-        self.view_count = 0
+        #: Of each view, whether topics had to be listed anew.
+        self.looks: list[bool] = []
         self.told: list[int] = []
 
     def view(
@@ -174,7 +175,7 @@ class FakeCluster:
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
     ) -> ClusterView:
         self._world.happens("view")
-        self.view_count += 1
+        self.looks.append(fresh)
         here = (known or {}).get(PLACE)
         ended = None
         if self.cut_at is not None and here is not None and here.leader_epoch < self.leader_epoch:
@@ -298,6 +299,7 @@ def bench(
     report: Callable[[BatchReport], None] | None = None,
     min_offsets: MinOffsets = NO_WAIT,
     fail_on_data_loss: bool = True,
+    starting: Positions | None = None,
 ) -> Bench:
     """An engine over these stores, or over one empty store ``a``, with ``latest`` records in Kafka."""
     world = world or World()
@@ -311,7 +313,7 @@ def bench(
         cluster=cluster,
         writer=writer,
         ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
-        starting=Positions(default=Earliest()),
+        starting=starting or Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=max_offsets), fail_on_data_loss=fail_on_data_loss),
         trigger=trigger or AvailableNow(),
         report=report or reports.append,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.pipeline.fakes import FakeStore, World, bench
+from tests.unit.pipeline.fakes import PLACE, FakeStore, World, bench
 
 from directkafka.errors import (
     BrokerResponseError,
@@ -18,6 +18,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.offsets import Exact, Positions
 from directkafka.options import MinOffsets
 from directkafka.pipeline.progress import BatchReport
 from directkafka.planning.trigger import POLL_MS, Backlog, Custom, Interval, Moment
@@ -272,8 +273,18 @@ def test_a_loss_that_a_second_look_shows_too_is_an_error() -> None:
     one = bench(stores=[FakeStore(World(), "a", first.stores[0].entry, generation=1)], latest=8)
     with pytest.raises(DataLossError):
         one.engine.run()
-    assert one.cluster.view_count == 2
+    assert one.cluster.looks == [False, True]
     assert one.writer.written == []
+
+
+@pytest.mark.parametrize("fail_on_data_loss", [True, False])
+def test_a_start_that_seems_to_be_behind_the_log_is_looked_for_again(fail_on_data_loss: bool) -> None:
+    starting = Positions(partitions={PLACE: Exact(10)})
+    one = bench(latest=15, starting=starting, fail_on_data_loss=fail_on_data_loss)
+    one.cluster.moves.extend([8, 15])  # a new leader's high watermark, then the real one
+    one.engine.run()
+    assert one.writer.written == [(1, "t-0[10, 15)")]
+    assert one.cluster.looks[:2] == [False, True]
 
 
 def test_a_policy_of_the_user_s_own_says_when_batches_start() -> None:
@@ -341,7 +352,7 @@ def test_a_pipeline_with_nothing_to_do_does_not_keep_the_brokers_busy(trigger: I
     one = bench(latest=0, trigger=trigger, stop_after_waits=50)
     began_s = one.clock.now_s
     one.engine.run()
-    looks_a_second = one.cluster.view_count / (one.clock.now_s - began_s)
+    looks_a_second = len(one.cluster.looks) / (one.clock.now_s - began_s)
     assert looks_a_second <= 2.2 * 1000 / POLL_MS
 
 

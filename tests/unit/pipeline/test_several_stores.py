@@ -107,6 +107,7 @@ def test_a_pinned_batch_is_looked_for_again_before_it_is_called_lost() -> None:
     one.cluster.moves.extend([4, 25])  # a new leader's high watermark, then the real one
     one.engine.run()
     assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 25)")]
+    assert one.cluster.looks[:2] == [False, True]
 
 
 def test_a_pinned_batch_is_read_under_the_leader_epoch_that_it_was_planned_in() -> None:

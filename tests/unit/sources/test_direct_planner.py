@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -39,7 +40,12 @@ class Cluster:
     def __init__(self) -> None:
         self.partitions: dict[TopicPartition, PartitionView] = {}
         self.told: list[dict[TopicPartition, int]] = []
-        self.looks = 0
+        #: What the next views show instead, one each.
+        self.stale: list[dict[TopicPartition, PartitionView]] = []
+        #: Of each look, whether topics had to be listed anew.
+        self.looks: list[bool] = []
+        #: The leader epochs of the tasks that were made last.
+        self.task_epochs: list[int] = []
         self.committed: list[Mapping[TopicPartition, int]] = []
 
     def commit(self, _: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -49,9 +55,13 @@ class Cluster:
     def last_view(self) -> ClusterView:
         return self.view()
 
-    def view(self, **_: object) -> ClusterView:
-        self.looks += 1
-        return view(dict(self.partitions))
+    def view(
+        self, *, must_exist: bool = False, fresh: bool = False, known: Mapping[TopicPartition, object] | None = None
+    ) -> ClusterView:
+        self.looks.append(fresh)
+        shown = self.stale.pop(0) if self.stale else self.partitions
+        # Where epochs have ended is asked for the partitions that the reader names.
+        return view({one: here if known and one in known else replace(here, ended=None) for one, here in shown.items()})
 
     def lookups(self, starts: Positions, _: object) -> dict[TopicPartition, int | None]:
         return dict.fromkeys(starts.partitions)
@@ -59,7 +69,8 @@ class Cluster:
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(dict(ends))
 
-    def tasks(self, ranges: Collection[OffsetRange], _: ClusterView) -> tuple[OffsetRange, ...]:
+    def tasks(self, ranges: Collection[OffsetRange], view: ClusterView) -> tuple[OffsetRange, ...]:
+        self.task_epochs = [view.partitions[one.topic_partition].leader_epoch for one in ranges]
         return tuple(ranges)
 
     def close(self) -> None:
@@ -198,6 +209,40 @@ def test_a_log_that_was_cut_and_has_grown_again_between_two_batches_is_a_loss(
     cluster.partitions = {T0: seen(0, 30, leader_epoch=7, ended=(5, 4))}
     with pytest.raises(DataLossError, match=r"LOG_TRUNCATED.*\[4, 10\)"):
         ranges_at(planner, 2)
+
+
+def test_a_log_that_was_cut_is_noticed_also_where_the_first_look_showed_another_loss(
+    make: Callable[..., DirectPlanner], cluster: Cluster
+) -> None:
+    """The new leader's high watermark lags for a moment."""
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    cluster.stale, cluster.looks = [{T0: seen(0, 3)}], []
+    cluster.partitions = {T0: seen(0, 30, leader_epoch=7, ended=(5, 4))}
+    with pytest.raises(DataLossError, match=r"LOG_TRUNCATED.*\[4, 10\)"):
+        ranges_at(planner, 2)
+    assert cluster.looks == [False, True]
+
+
+def test_a_batch_that_runs_again_is_read_under_the_leader_epoch_that_it_was_planned_in(
+    make: Callable[..., DirectPlanner], cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is cut away and written again behind this look is so no part of it."""
+    planner = make()
+    with_scheduler(planner)
+    cluster.partitions = {T0: seen(0, 10)}
+    ranges_at(planner, 1)
+    copy = pickle.loads(pickle.dumps(planner))
+    monkeypatch.setattr(copy, "_cluster", cluster)
+    with_scheduler(copy)
+    cluster.stale, cluster.looks = [{T0: seen(0, 8)}], []
+    cluster.partitions = {T0: seen(0, 30, leader_epoch=7, ended=(5, 10))}
+    assert ranges_at(copy, 1) == (OffsetRange("t", 0, 0, 10),)
+    assert (cluster.task_epochs, cluster.looks) == ([5], [False, True])
+    ranges_at(copy, 2)
+    assert cluster.task_epochs == [7]
 
 
 def test_nothing_is_planned_behind_a_batch_that_failed(make: Callable[..., DirectPlanner], cluster: Cluster) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 from pyspark.sql.datasource import InputPartition
@@ -58,6 +58,10 @@ class Cluster:
         self.closed = False
         self.by_name = True
         self.leader_epoch = self.cut_at = 0
+        #: Of each look, whether topics had to be listed anew.
+        self.looks: list[bool] = []
+        #: The leader epochs of the tasks that were made last.
+        self.task_epochs: list[int] = []
         self.told: list[dict[TopicPartition, int]] = []
         self.watched: list[dict[TopicPartition, int]] = []
 
@@ -67,6 +71,7 @@ class Cluster:
     def view(self, *, must_exist: bool = False, fresh: bool = False, known: Known = None) -> ClusterView:
         if must_exist and self.by_name and not self.seen:
             raise TopicNotFoundError(topics=("flights",), addresses=("broker:9092",))
+        self.looks.append(fresh)
         view = ClusterView(
             cluster_id="c",
             partitions={
@@ -106,7 +111,8 @@ class Cluster:
     def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
         return {}
 
-    def tasks(self, ranges: tuple[OffsetRange, ...], _: ClusterView) -> tuple[OffsetRange, ...]:
+    def tasks(self, ranges: tuple[OffsetRange, ...], view: ClusterView) -> tuple[OffsetRange, ...]:
+        self.task_epochs = [view.partitions[one.topic_partition].leader_epoch for one in ranges]
         return ranges
 
     def close(self) -> None:
@@ -166,7 +172,11 @@ def test_latest_is_what_it_was_when_the_query_began() -> None:
 def ranges(
     reader: StreamReader, start: structured_readers.Nested, end: structured_readers.Nested
 ) -> list[RangeTask | OffsetRange]:
-    return [one.task for one in reader.partitions(start, end) if isinstance(one, structured_readers._RangePartition)]
+    return tasks_of(reader.partitions(start, end))
+
+
+def tasks_of(partitions: Sequence[InputPartition]) -> list[RangeTask | OffsetRange]:
+    return [one.task for one in partitions if isinstance(one, structured_readers._RangePartition)]
 
 
 def test_without_new_records_the_offset_stays() -> None:
@@ -297,8 +307,9 @@ def test_a_loss_that_a_second_look_does_not_show_is_none() -> None:
     start = reader.latestOffset({}, ALL)
     now = dict(cluster.seen)
     cluster.has({0: 8})
-    cluster.later = [now]
+    cluster.later, cluster.looks = [now], []
     assert reader.latestOffset(start, ALL) == start
+    assert cluster.looks == [False, True]
 
 
 def test_a_topic_made_again_is_a_loss_even_when_it_is_longer_than_before() -> None:
@@ -325,6 +336,50 @@ def test_a_log_that_was_cut_and_has_grown_again_while_the_query_runs_is_a_loss(b
     assert (caught.value.lost_from, caught.value.lost_until) == (4, 10 + batches)
 
 
+@pytest.fixture
+def planned() -> tuple[StreamReader, Cluster]:
+    """A reader that has planned offsets 0 to 10 under leader epoch 0; the next look shows an end that lags."""
+    reader, cluster = stream()
+    cluster.has({0: 0})
+    start = reader.latestOffset({}, ALL)
+    cluster.has({0: 10})
+    assert reader.latestOffset(start, ALL) == {"flights": {"0": 10}}
+    cluster.has({0: 8})
+    cluster.view()
+    return reader, cluster
+
+
+def test_ranges_are_read_under_the_leader_epoch_that_they_were_planned_in(
+    planned: tuple[StreamReader, Cluster],
+) -> None:
+    """What is cut away and written again behind this look is so no part of them."""
+    reader, cluster = planned
+    cluster.has({0: 50})
+    cluster.leader_epoch, cluster.cut_at, cluster.looks = 2, 10, []
+    start, end = {"flights": {"0": 0}}, {"flights": {"0": 10}}
+    assert ranges(reader, start, end) == [OffsetRange("flights", 0, 0, 10)]
+    assert (cluster.task_epochs, cluster.looks) == ([0], [True])
+
+
+def test_ranges_whose_records_were_cut_away_and_replaced_are_a_loss(planned: tuple[StreamReader, Cluster]) -> None:
+    reader, cluster = planned
+    cluster.has({0: 50})
+    cluster.leader_epoch, cluster.cut_at = 2, 4
+    with pytest.raises(DataLossError, match="LOG_TRUNCATED") as caught:
+        reader.partitions({"flights": {"0": 0}}, {"flights": {"0": 10}})
+    assert (caught.value.lost_from, caught.value.lost_until) == (4, 10)
+
+
+def test_a_loss_for_which_nothing_is_passed_over_costs_no_second_look_with_each_batch() -> None:
+    reader, cluster = stream(failOnDataLoss="false")
+    cluster.has({0: 10, 1: 10})
+    start = reader.latestOffset({}, ALL)
+    cluster.has({1: 20})
+    cluster.looks = []
+    assert reader.latestOffset(start, ALL) == {"flights": {"0": 10, "1": 20}}
+    assert cluster.looks == [False]
+
+
 def test_a_topic_made_again_is_read_whole_where_losses_are_accepted_also_if_it_is_empty_at_first() -> None:
     reader, cluster = stream(startingOffsets="earliest", failOnDataLoss="false")
     cluster.has({0: 10})
@@ -335,6 +390,33 @@ def test_a_topic_made_again_is_read_whole_where_losses_are_accepted_also_if_it_i
     end = reader.latestOffset(start, ALL)
     assert end == {"flights": {"0": 7}}
     assert ranges(reader, start, end) == [OffsetRange("flights", 0, 0, 7)]
+
+
+@pytest.mark.parametrize("accepted", [{}, {"failOnDataLoss": "false"}])
+def test_a_start_that_seems_to_be_behind_the_log_is_looked_for_again(accepted: dict[str, str]) -> None:
+    reader, cluster = stream(startingOffsets='{"flights": {"0": 10}}', **accepted)
+    cluster.has({0: 15})
+    now = dict(cluster.seen)
+    cluster.has({0: 8})
+    cluster.later = [now]
+    assert reader.latestOffset({}, ALL) == {"flights": {"0": 10}}
+    assert cluster.looks == [False, True]
+
+
+@pytest.mark.parametrize("accepted", [{}, {"failOnDataLoss": "false"}])
+def test_a_batch_read_s_offsets_that_seem_to_be_gone_are_looked_for_again(
+    accepted: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = Cluster(None)
+    monkeypatch.setattr(structured_readers, "SourceCluster", lambda _: cluster)
+    given = {"startingOffsets": '{"flights": {"0": 5}}', "endingOffsets": '{"flights": {"0": 10}}', **accepted}
+    cluster.has({0: 10})
+    now = dict(cluster.seen)
+    cluster.has({0: 8})
+    cluster.later = [now]
+    found = source(**given).reader(schema()).partitions()
+    assert tasks_of(found) == [OffsetRange("flights", 0, 5, 10)]
+    assert cluster.looks == [False, True]
 
 
 def test_ranges_that_seem_to_be_gone_are_looked_for_again() -> None:
