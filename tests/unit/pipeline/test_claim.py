@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 import pytest
-from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
+from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
 
 from directkafka.errors import OptionError
 from directkafka.pipeline.bindings import Binding
@@ -70,6 +70,17 @@ def test_a_claim_that_fails_takes_nothing(sink: FakeSink) -> None:
     with pytest.raises(OptionError):
         both.claim()
     ledgers("third", free).claim()
+
+
+def test_who_is_refused_has_looked_at_nothing_that_is_another_one_s() -> None:
+    """A look at a table would be in the transaction that the first one has open."""
+    world = World()
+    sink = FakeSink(FakeStore(world, "a"))
+    first = ledgers("first", sink)
+    first.claim()
+    with pytest.raises(OptionError, match="in use by pipeline 'first'"):
+        ledgers("second", sink).take_over(FakeWriter(world, [sink]))
+    assert world.events == []
 
 
 def test_a_look_claims_nothing(sink: FakeSink) -> None:
