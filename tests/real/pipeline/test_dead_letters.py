@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.contract.kafka_harness import read_committed, wait_until_stable
@@ -19,6 +19,7 @@ from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
+from directkafka.pipeline.dead_letters import DEAD_LETTERS, REASON, LookOnly, Rejected, divert
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -187,6 +188,34 @@ def test_four_million_letters_of_a_batch_fit_a_driver_of_a_gigabyte(
     world = World(kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
     assert world.query('SELECT count(*), count(DISTINCT (partition, "offset")) FROM rejected') == [(count, count)]
     assert world.query("SELECT batch_id FROM directkafka_ledger") == [(1,)]
+
+
+class Counted(LookOnly):
+    """So much is rejected, it says."""
+
+    def __init__(self, rejected: Rejected) -> None:
+        self._rejected = rejected
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        return self._rejected
+
+
+@pytest.mark.parametrize(
+    ("rows", "reason_bytes", "is_sent"), [(1_000, 100_000, True), (100_000, 0, False), (1_000, 5_000_000, False)]
+)
+def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
+    spark: SparkSession, rows: int, reason_bytes: int, is_sent: bool
+) -> None:
+    """Spark makes a table of what it sends in the driver's memory."""
+    record = "'t' AS topic, 0 AS partition, id AS offset, binary('v') AS value"
+    source = spark.range(1_000).selectExpr(*record.split(", "))
+    output = source.withColumn(REASON, f.concat(f.lit("why "), f.col("offset")))
+    sink: Any = object()
+    letters = divert({"default": output}, source, sink, Counted(Rejected(rows, reason_bytes)))[DEAD_LETTERS]
+    jvm_frame: Any = letters._jdf
+    plan = str(jvm_frame.queryExecution().executedPlan().toString())
+    assert plan.count("BroadcastExchange") == is_sent, plan
+    assert letters.count() == 1_000
 
 
 def test_more_letters_than_may_be_sent_to_each_task_are_found_all_the_same(

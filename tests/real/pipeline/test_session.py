@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from pyspark.sql import SparkSession
 from directkafka import register
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline import session as session_module
-from directkafka.pipeline.session import active_session_kept, check_executors
+from directkafka.pipeline.session import active_session_kept, check_executors, session_for
 
 pytestmark = pytest.mark.real
 
@@ -55,6 +56,21 @@ def test_workers_that_die_each_time_are_told_with_what_spark_says(
     with pytest.raises(EnvironmentFaultError, match="a job on the executors failed"):
         check_executors(unchecked)
     assert unchecked.sparkContext.applicationId not in session_module._checked
+
+
+@pytest.mark.parametrize("setting", ["enabled", "enableFullRetryOnMismatch"])
+def test_checksums_of_shuffles_are_on_whatever_the_application_was_told(spark: SparkSession, setting: str) -> None:
+    """A lost part that is dealt again and otherwise would be mixed with what is left of the first dealing."""
+    key = f"spark.sql.shuffle.orderIndependentChecksum.{setting}"
+    jvm_session: Any = spark._jsparkSession
+    told = jvm_session.sharedState().conf()
+    assert not told.contains(key)
+    told.set(key, "false")
+    try:
+        assert spark.newSession().conf.get(key) == "false"
+        assert session_for("numbers", master="local[2]", conf={}).conf.get(key) == "true"
+    finally:
+        told.remove(key)
 
 
 def test_a_pipeline_s_own_session_does_not_stay_the_thread_s_active_one(spark: SparkSession) -> None:
