@@ -136,6 +136,9 @@ def test_an_application_of_one_machine_is_its_user_s_alone_and_outlives_a_signal
     assert "WARN" in log.read_text(), "Spark printed nothing, so its absence from the terminal proves nothing"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
 
+    # A JVM of the group would end with the signal, and the command would take that for the stop as well.
+    groups = {os.getpgid(one.pid) for one in (jvm, *jvm.children(recursive=True))}
+    assert command.process.pid not in groups
     os.killpg(command.process.pid, signal.SIGTERM)
     assert command.process.wait(PATIENCE_S) == 0, command.messages()
     assert [line for line in command.messages().splitlines() if not OURS.match(line)] == []

@@ -201,6 +201,23 @@ def test_a_log_whose_last_lines_cannot_be_shown_does_not_hide_what_ended_the_run
         run()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_behind_spark_s_start_is_a_stop_and_nothing_of_spark_s(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+
+    class Starting(Stopping):
+        """A pipeline whose Spark sets a handler of its own while it starts, as PySpark does for Ctrl-C."""
+
+        def session(self) -> None:
+            signal.signal(number, lambda *_: pytest.fail("Spark was told instead"))
+
+    pipeline: Any = Starting()
+    with stopped_by_signals(pipeline):
+        os.kill(os.getpid(), number)
+    assert pipeline.is_asked
+    assert signal.getsignal(number) is before
+
+
 @pytest.mark.parametrize("error", [GONE, ToldByJavaError()], ids=["ours", "of a JVM that ends"])
 def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
     error: Exception, monkeypatch: pytest.MonkeyPatch
