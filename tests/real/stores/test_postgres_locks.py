@@ -212,6 +212,48 @@ def test_a_deferred_constraint_waits_before_commit_is_sent_so_that_a_stop_can_en
 
 
 @pytest.mark.usefixtures("soon")
+def test_a_stop_never_cancels_commit_itself(
+    harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
+    stop: threading.Event, database: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Here a trigger of the user's defers again what was made immediate, so that COMMIT waits for a row."""
+    sink = harness.sink("flights")
+    job.run((sink, [[(1, 1)]]))
+    with psycopg.connect(database) as connection:
+        connection.execute(
+            "CREATE TABLE keys (id bigint PRIMARY KEY); INSERT INTO keys VALUES (1), (2);"
+            "CREATE TABLE audit (id bigint REFERENCES keys (id) DEFERRABLE INITIALLY DEFERRED);"
+            "CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS "
+            "'BEGIN SET CONSTRAINTS ALL DEFERRED; INSERT INTO audit VALUES (NEW.id); RETURN NULL; END';"
+            "CREATE CONSTRAINT TRIGGER noted AFTER INSERT ON flights DEFERRABLE INITIALLY DEFERRED "
+            "FOR EACH ROW EXECUTE FUNCTION note()"
+        )
+    ends: list[str] = []
+    end = postgres_watch.SessionWatch._end
+
+    def counted(watch: postgres_watch.SessionWatch, session: Any, wait: postgres_watch.Wait) -> None:
+        end(watch, session, wait)
+        ends.append(watch.note)
+
+    monkeypatch.setattr(postgres_watch.SessionWatch, "_end", counted)
+    other.execute("SELECT FROM keys WHERE id = 2 FOR UPDATE")
+    done = pool.submit(job.run, (sink, [[(2, 1)]]))
+    until(lambda: waits(database), "the commit waits for nobody")
+    with psycopg.connect(database) as connection:
+        found = connection.execute(
+            "SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        ).fetchall()
+    assert found == [("COMMIT",)]
+    stop.set()
+    until(lambda: len(ends) >= 2 or done.done(), "nobody looks at the commit")
+    assert not done.done()
+    assert "a stop was asked for while it waited for" in ends[0]
+    other.rollback()
+    assert done.result(WAIT_S).batch_id == 1
+    assert harness.rows(sink) == [(1, 1), (2, 1)]
+
+
+@pytest.mark.usefixtures("soon")
 def test_what_blockers_run_is_told_by_its_kind_and_never_by_its_values(
     harness: PostgresHarness, job: Job, other: psycopg.Connection[Any], pool: ThreadPoolExecutor,
     stop: threading.Event, database: str, caplog: pytest.LogCaptureFixture,

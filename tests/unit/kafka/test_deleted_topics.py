@@ -37,6 +37,7 @@ class Client:
     [
         pytest.param([{GONE: 100, KEPT: 0}] * 2, {GONE}, id="all agree"),
         pytest.param([{GONE: 100, KEPT: 100}, {GONE: 100, KEPT: 0}], {GONE}, id="one has just started"),
+        pytest.param([{GONE: 100, KEPT: 0}, {GONE: 100, KEPT: 100}], {GONE}, id="the other one has just started"),
         pytest.param([{GONE: 100, KEPT: 29}], {GONE}, id="one may not be seen"),
         pytest.param([{GONE: 100, KEPT: 0}, AWAY], {GONE}, id="a broker is away"),
         pytest.param([AWAY, AWAY], set(), id="no broker answers"),
