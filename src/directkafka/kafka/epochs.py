@@ -20,7 +20,7 @@ from typing import Final
 
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.client import KafkaClient, raise_for
-from directkafka.kafka.topics import TopicDescription, by_leader, by_topic
+from directkafka.kafka.topics import TopicDescription, by_leader, by_topic, check_answered
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.view import EndedEpoch, PartitionView
 
@@ -89,10 +89,11 @@ def _ask(
         if error.code != _UNSUPPORTED_VERSION:
             raise
         return dict.fromkeys(epochs)
-    found: dict[TopicPartition, EndedEpoch | None] = {}
+    ends: dict[TopicPartition, int] = {}
     for topic in response.topics:
         for one in topic.partitions:
             place = TopicPartition(topic.topic, one.partition)
             raise_for("OffsetForLeaderEpoch", one.error_code, str(place), client.options)
-            found[place] = EndedEpoch(epochs[place], int(one.end_offset)) if one.end_offset > _UNDEFINED else None
-    return found
+            ends[place] = int(one.end_offset)
+    check_answered("OffsetForLeaderEpoch", epochs, ends)
+    return {one: EndedEpoch(epochs[one], end) if end > _UNDEFINED else None for one, end in ends.items()}

@@ -12,7 +12,7 @@ from typing import Final
 
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.client import KafkaClient, error_name, raise_for
-from directkafka.kafka.topics import by_topic
+from directkafka.kafka.topics import by_topic, check_answered
 from directkafka.offsets import TopicPartition
 
 __all__ = ["commit_offsets"]
@@ -45,6 +45,7 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
             lambda one: dict(partition_index=one.partition, committed_offset=offsets[one], committed_metadata=""),
         ),
     )
+    answered = []
     for topic in response.topics:
         for one in topic.partitions:
             subject = f"group {group}, topic {topic.name}"
@@ -59,3 +60,5 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
                     "group. One that has just died counts until its session.timeout.ms is over.",
                 )
             raise_for("OffsetCommit", one.error_code, subject, client.options)
+            answered.append(TopicPartition(topic.name, one.partition_index))
+    check_answered("OffsetCommit", offsets, answered)

@@ -29,6 +29,7 @@ from directkafka.kafka.topics import (
     TopicDescription,
     by_leader,
     by_topic,
+    check_answered,
     leader_of,
 )
 from directkafka.offsets import PartitionProgress, TopicPartition
@@ -326,6 +327,7 @@ class Metadata:
                 self._raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
                 offset = one.offset if one.offset >= 0 else None
                 found[TopicPartition(topic.name, one.partition_index)] = _Found(offset, one.leader_epoch)
+        check_answered("ListOffsets", wanted, found)
         return found
 
     def _coordinator(self, group: str) -> int:

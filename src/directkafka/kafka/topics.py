@@ -1,9 +1,9 @@
-"""Descriptions of topics, as values, and the shape in which requests name partitions."""
+"""Descriptions of topics, as values, and the shape in which requests and answers name partitions."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,16 @@ from directkafka.errors import BrokerResponseError
 from directkafka.kafka.client import error_name, is_retriable
 from directkafka.offsets import TopicPartition
 
-__all__ = ["LEADER_NOT_AVAILABLE", "UNKNOWN_TOPIC", "Leader", "TopicDescription", "by_leader", "by_topic", "leader_of"]
+__all__ = [
+    "LEADER_NOT_AVAILABLE",
+    "UNKNOWN_TOPIC",
+    "Leader",
+    "TopicDescription",
+    "by_leader",
+    "by_topic",
+    "check_answered",
+    "leader_of",
+]
 
 UNKNOWN_TOPIC = 3
 LEADER_NOT_AVAILABLE = 5
@@ -74,3 +83,19 @@ def by_topic(
     for one in sorted(partitions):
         nested[one.topic].append(item(one))
     return [{name: topic, field: items} for topic, items in nested.items()]
+
+
+def check_answered(api: str, asked: Collection[TopicPartition], answered: Collection[TopicPartition]) -> None:
+    """Refuse an answer that leaves partitions out, or that is about others, before any of it is believed.
+
+    Raises:
+        BrokerResponseError: it is such an answer.
+    """
+    if wrong := sorted(set(asked) ^ set(answered)):
+        raise BrokerResponseError(
+            api=api,
+            code=0,
+            name="an answer about other partitions than was asked",
+            retriable=False,
+            subject=", ".join(map(str, wrong[:3])) + " and more" * (len(wrong) > 3),
+        )

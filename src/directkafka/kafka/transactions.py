@@ -33,6 +33,7 @@ from directkafka.kafka.client import KafkaClient, error_name
 from directkafka.kafka.coordinator_codes import Meaning, meaning_of
 from directkafka.kafka.encode import ProducerIdentity
 from directkafka.kafka.refusals import rights_needed
+from directkafka.kafka.topics import check_answered
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError
 
@@ -149,6 +150,7 @@ class Coordinator:
                 v3_and_below_producer_epoch=identity.epoch,
                 v3_and_below_topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
             )
+        check_answered("AddPartitionsToTxn", partitions, answered)
 
     def commit_offsets(
         self, identity: ProducerIdentity, group: str, offsets: Mapping[TopicPartition, int]
@@ -195,6 +197,7 @@ class Coordinator:
                 topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
                 **who,
             )
+        check_answered("TxnOffsetCommit", offsets, answered)
         return frozenset(one for one, found in answered.items() if found == _UNKNOWN_TOPIC)
 
     def end(self, identity: ProducerIdentity, *, commit: bool) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
+from itertools import cycle
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,7 +23,10 @@ LOST = BrokerUnreachableError(addresses=("one:9092",), timeout_ms=1, cause="no a
 
 
 class Client:
-    """Stands for ``KafkaClient``: of each scripted item, an exception is raised, a number is the answer's code."""
+    """Stands for ``KafkaClient``: of each scripted item, an exception is raised, a number is the answer's code.
+
+    Of a tuple each partition that is asked about has its own code.
+    """
 
     def __init__(self, *script: Any) -> None:
         self.options = ClientOptions(bootstrap_servers=("one:9092",))
@@ -40,14 +45,7 @@ class Client:
             raise said
         self.values.append(values)
         codes = said if isinstance(said, tuple) else (said,)
-        topics = [
-            SimpleNamespace(
-                name=f"topic-{number}",
-                results_by_partition=[SimpleNamespace(partition_index=number, partition_error_code=code)],
-                partitions=[SimpleNamespace(partition_index=number, error_code=code)],
-            )
-            for number, code in enumerate(codes)
-        ]
+        topics = _answers(values.get("v3_and_below_topics", values.get("topics", [])), cycle(codes))
         return SimpleNamespace(
             error_code=codes[0],
             producer_id=7,
@@ -55,6 +53,18 @@ class Client:
             results_by_topic_v3_and_below=topics,
             topics=topics,
         )
+
+
+def _answers(asked: list[dict[str, Any]], codes: Iterator[int]) -> list[SimpleNamespace]:
+    topics = []
+    for topic in asked:
+        numbers = [one["partition_index"] if isinstance(one, dict) else one for one in topic["partitions"]]
+        partitions = [
+            SimpleNamespace(partition_index=number, error_code=code, partition_error_code=code)
+            for number, code in zip(numbers, codes, strict=False)
+        ]
+        topics.append(SimpleNamespace(name=topic["name"], partitions=partitions, results_by_partition=partitions))
+    return topics
 
 
 def coordinator(client: Client, patience_ms: int = 2_000) -> Coordinator:
@@ -108,8 +118,9 @@ def test_what_does_not_pass_in_time_says_what_was_met_last(last: Any, error: typ
 
 def test_of_several_partitions_the_one_that_cannot_pass_decides() -> None:
     """55 says that a partition was not tried because of another one."""
+    asked = [TopicPartition(f"topic-{number}", 0) for number in range(4)]
     with pytest.raises(BrokerResponseError) as caught:
-        coordinator(Client((55, 3, 29, 55))).add_partitions(OWNER, [TopicPartition("flights", 0)])
+        coordinator(Client((55, 3, 29, 55))).add_partitions(OWNER, asked)
     assert caught.value.code == 29
     assert "DESCRIBE and WRITE on the topic" in str(caught.value)
     assert "directkafka.flights, topic topic-2 with error 29" in str(caught.value)
@@ -133,8 +144,9 @@ def test_offsets_go_to_the_groups_own_coordinator() -> None:
 
 def test_offsets_of_topics_that_are_gone_are_left_out_at_once() -> None:
     client = Client(0, (0, 3, 3))
-    missing = coordinator(client).commit_offsets(OWNER, "lag", {TopicPartition("topic-1", 1): 30})
-    assert missing == {TopicPartition("topic-1", 1), TopicPartition("topic-2", 2)}
+    asked = [TopicPartition(f"topic-{number}", number) for number in range(3)]
+    missing = coordinator(client).commit_offsets(OWNER, "lag", dict.fromkeys(asked, 30))
+    assert missing == set(asked[1:])
     assert client.asked.count("TxnOffsetCommit") == 1
 
 
@@ -150,8 +162,9 @@ def test_offsets_of_topics_that_are_gone_are_left_out_at_once() -> None:
     ],
 )
 def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], said: str) -> None:
+    asked = [TopicPartition(f"topic-{number}", 0) for number in range(2)]
     with pytest.raises(BrokerResponseError, match=said):
-        coordinator(Client(*script)).commit_offsets(OWNER, "lag", {TopicPartition("topic-0", 0): 30})
+        coordinator(Client(*script)).commit_offsets(OWNER, "lag", dict.fromkeys(asked, 30))
 
 
 def test_a_code_that_nobody_knows_is_a_refusal() -> None:
