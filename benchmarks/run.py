@@ -27,6 +27,7 @@ from directkafka.testing.jvm_connector import jvm_connector_jars
 GROUPS = (
     "process",
     "cold",
+    "starts",
     "codecs",
     "sizes",
     "headers",
@@ -111,6 +112,7 @@ def _measures(
     import growth
     import one_process
     import reads
+    import starts
     import streams
     import writes
 
@@ -120,6 +122,7 @@ def _measures(
     return {
         "process": partial(one_process.one_process, servers, **counted),
         "cold": partial(streams.cold_start, servers, jars, repeat=repeat),
+        "starts": partial(starts.starts, servers, repeat=repeat),
         "codecs": lambda: reads.codecs(spark(), servers, **counted),
         "sizes": lambda: reads.sizes(spark(), servers, **counted),
         "headers": lambda: reads.headers(spark(), servers, **counted),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +14,12 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS, produce_numbers
-from tests.real.kafka.logs import WAIT_S, host_and_port, until
+from tests.real.kafka.logs import WAIT_S, host_and_port, produce, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.pipeline.conftest import COUNT, QUERY, World
 from tests.real.sources.test_groups import committed
 
+import directkafka as dk
 from directkafka import PostgresSink
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.verify import verify
@@ -134,7 +136,15 @@ def test_a_delay_is_from_end_to_start(world: World) -> None:
         assert started_s - ended_s > PAUSE_S - READING_S
 
 
-def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World) -> None:
+def twenty_wait(moment: dk.Moment) -> float:
+    """A policy of one's own: now, if so many wait; else another look after a moment."""
+    assert moment.backlog is not None
+    assert moment.started_ms is not None, "the first batch asks nobody"
+    return 0 if moment.backlog >= 20 else 50
+
+
+@pytest.mark.parametrize("trigger", [{"records": 20, "at_most": "1h"}, twenty_wait], ids=["records", "function"])
+def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World, trigger: Any) -> None:
     batches = Batches(wanted=COUNT + 20)
 
     def produce_in_two_parts() -> None:
@@ -146,9 +156,18 @@ def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World) -> None:
 
     late = threading.Thread(target=produce_in_two_parts)
     late.start()
-    batches.run(world, {"records": 20, "at_most": "1h"})
+    batches.run(world, trigger)
     late.join()
     assert batches.records == [30, 30, 30, 20]
+
+
+def test_records_that_are_too_young_wait_for_a_later_run(world: World, create_topic: Callable[..., str]) -> None:
+    topic, now_ms = create_topic(partitions=1), int(time.time() * 1000)
+    for number, age_s in enumerate((7200, 5400, 1800, 5400)):
+        produce(world.kafka, topic, [b"%d" % number], timestamp_ms=now_ms - age_s * 1000)
+    for age, found in (("1h", [0, 1]), ("15m", [0, 1, 2, 3])):
+        world.pipeline(source={"subscribe": topic, "minRecordAge": age}).run()
+        assert world.numbers() == found
 
 
 def test_latest_means_the_moment_of_the_first_start(world: World) -> None:

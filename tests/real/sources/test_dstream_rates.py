@@ -109,3 +109,26 @@ def test_batches_that_wait_are_counted_and_bounded_by_choice(
     assert [one for one in sizes[1:] if one] == [10]
     assert sizes[1] == 0
     assert release.is_set()
+
+
+def test_a_trigger_says_which_of_spark_s_batches_have_records(
+    context: StreamingContext, params: dict[str, object], servers: str, hundred: str
+) -> None:
+    moments: list[dk.Moment] = []
+
+    def twenty_wait(moment: dk.Moment) -> float:
+        moments.append(moment)
+        return 0 if (moment.backlog or 0) >= 20 else 50
+
+    stream = dk.create_direct_stream(context, dk.Subscribe(hundred, params), trigger=twenty_wait)
+    seen = Collected().of(stream.map(place))
+    with running(context):
+        seen.wait_for(100)
+        for part in range(2):
+            produce(servers, hundred, [b"late"] * 10, partition=part)
+            before = len(seen.ranges)
+            until(lambda: len(seen.ranges) > before + 2, "batches of Spark's")  # noqa: B023
+        seen.wait_for(120)
+    # The first ten waited through several of Spark's batches for the others.
+    assert [sum(one.count() for one in ranges) for ranges in seen.not_empty()] == [100, 20]
+    assert 10 in {moment.backlog for moment in moments}

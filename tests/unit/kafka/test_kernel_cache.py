@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from numba import int64
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 from numba.extending import intrinsic
 from tests.warm_numba import Printed, WarmNumba
 
@@ -243,3 +245,18 @@ def comes_from(value: Any, module: str) -> bool:
     if isinstance(value, Dispatcher | type(intrinsic(lambda context: None))):
         return value.__module__ == f"directkafka.kafka.{module}"
     return False
+
+
+def test_a_program_that_compiles_says_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(kernel_cache, "cache_folders", lambda _: [tmp_path])
+    kernel_cache._tell_of_compiling.cache_clear()
+    with caplog.at_level("INFO", logger="directkafka"):
+        for _ in range(2):
+            assert kernel_cache.KernelCache(len_of).load_overload(int64(int64), cpu_target.target_context) is None
+    assert [one.getMessage()[:17] for one in caplog.records] == ["compiling kernels"]
+
+
+def len_of(number: int) -> int:
+    return number
