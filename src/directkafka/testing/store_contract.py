@@ -106,7 +106,7 @@ class StoreContract:
         """Two drivers take the same given generation at one moment."""
         stores = [harness.open_store(), harness.open_store()]
         results = run_together(*(lambda s=s: s.fence("flights", generation=4) for s in stores))
-        assert sorted(map(type, results), key=str) == sorted([int, FencedError], key=str)
+        assert sorted(map(type, results), key=str) == sorted([int, FencedError], key=str), results
         for store in stores:
             store.close()
 
