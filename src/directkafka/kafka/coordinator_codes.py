@@ -23,6 +23,10 @@ class Meaning(Enum):
 
 
 _MEANINGS: Final[dict[int, Meaning]] = {
+    # UNKNOWN_SERVER_ERROR. What an EndTxn gets (Kafka 4.3) that comes while the coordinator is ending the transaction
+    # for another producer's InitProducerId: it prepares a second transition while one is pending, which throws. Asked
+    # again, it says which. All requests here may be sent twice.
+    -1: Meaning.AGAIN,
     0: Meaning.DONE,
     3: Meaning.AGAIN,  # UNKNOWN_TOPIC_OR_PARTITION: metadata on its way; a topic that is gone ends the time
     5: Meaning.AGAIN,  # LEADER_NOT_AVAILABLE

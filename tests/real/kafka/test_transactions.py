@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,6 +25,7 @@ from directkafka.producer_errors import (
     TransactionFencedError,
     TransactionStateError,
 )
+from directkafka.testing.store_driver import run_together
 
 pytestmark = pytest.mark.real
 
@@ -150,3 +152,16 @@ def test_a_producer_that_nobody_knows_is_fenced(place: Place) -> None:
     identity = place.coordinator.take_over()
     with pytest.raises(TransactionFencedError, match="49"):
         place.coordinator.end(replace(identity, producer_id=identity.producer_id + 1_000_000), commit=True)
+
+
+@pytest.mark.slow
+def test_a_commit_that_meets_a_take_over_is_done_or_refused(place: Place, servers: str) -> None:
+    """About one in a hundred meets the coordinator in the middle, which then fails by itself: UNKNOWN_SERVER_ERROR."""
+    with closing(KafkaClient(options(servers))) as client:
+        other = Coordinator(client, place.name, transaction_timeout_ms=30_000, patience_ms=10_000)
+        for _ in range(500):
+            identity = place.coordinator.take_over()
+            place.coordinator.add_partitions(identity, [place.partition])
+            ended, newer = run_together(partial(place.coordinator.end, identity, commit=True), other.take_over)
+            assert ended is None or isinstance(ended, TransactionFencedError)
+            assert (newer.producer_id, newer.epoch) > (identity.producer_id, identity.epoch)

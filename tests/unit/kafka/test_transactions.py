@@ -71,7 +71,7 @@ def coordinator(client: Client, patience_ms: int = 2_000) -> Coordinator:
     return Coordinator(client, "directkafka.flights", transaction_timeout_ms=1_000, patience_ms=patience_ms)
 
 
-@pytest.mark.parametrize("code", [3, 7, 14, 19, 20, 51])
+@pytest.mark.parametrize("code", [-1, 3, 7, 14, 19, 20, 51])
 def test_what_may_pass_is_asked_again_at_the_same_place(code: int) -> None:
     client = Client(code, code, 0)
     coordinator(client).end(OWNER, commit=True)
