@@ -6,7 +6,9 @@ import ast
 import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,36 +51,57 @@ def public_definitions(body: list[ast.stmt]) -> Iterator[Definition]:
                 yield from public_definitions(node.body)
 
 
-pytestmark = pytest.mark.parametrize("path", FILES, ids=name_of)
+@cache
+def texts() -> dict[str, str]:
+    """Every file's text by its name. One test looks at all files: a test for each takes longer than the look."""
+    return {name_of(path): path.read_text() for path in FILES}
 
 
-def test_files_are_short(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= FILE_LINES_MAX
+@cache
+def trees() -> dict[str, ast.Module]:
+    return {name: ast.parse(text) for name, text in texts().items()}
 
 
-def test_functions_are_short(path: Path) -> None:
-    long = {
-        node.name: node.end_lineno - node.lineno + 1
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and node.end_lineno is not None
-        and node.end_lineno - node.lineno >= FUNCTION_LINES_MAX
+def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
+    """Every node of these kinds, with the file that has it."""
+    return ((name, node) for name, tree in trees().items() for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def test_files_are_short() -> None:
+    lines = {name: len(text.splitlines()) for name, text in texts().items()}
+    assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_functions_are_short() -> None:
+    lines = {
+        f"{name}, {node.name}": node.end_lineno - node.lineno + 1
+        for name, node in nodes(ast.FunctionDef, ast.AsyncFunctionDef)
     }
-    assert long == {}
+    assert {name: count for name, count in lines.items() if count > FUNCTION_LINES_MAX} == {}
 
 
-def test_nothing_is_left_for_later(path: Path) -> None:
-    lines = enumerate(path.read_text().splitlines(), start=1)
-    assert [number for number, line in lines if LEFT_OVER.search(line)] == []
+def test_nothing_is_left_for_later() -> None:
+    found = [
+        f"{name}:{number}"
+        for name, text in texts().items()
+        for number, line in enumerate(text.splitlines(), start=1)
+        if LEFT_OVER.search(line)
+    ]
+    assert found == []
 
 
-def test_a_module_and_what_is_public_in_it_have_docstrings(path: Path) -> None:
-    tree = ast.parse(path.read_text())
-    assert ast.get_docstring(tree), "the module has no docstring"
-    bare = [node.name for node in public_definitions(tree.body) if not ast.get_docstring(node)]
+def test_a_module_and_what_is_public_in_it_have_docstrings() -> None:
+    assert [name for name, tree in trees().items() if not ast.get_docstring(tree)] == []
+    bare = [
+        f"{name}, {node.name}"
+        for name, tree in trees().items()
+        for node in public_definitions(tree.body)
+        if not ast.get_docstring(node)
+    ]
     assert bare == []
 
 
+@pytest.mark.parametrize("path", FILES, ids=name_of)
 def test_exported_names_exist_and_are_named_once(path: Path) -> None:
     module = importlib.import_module(module_of(path))
     exported = getattr(module, "__all__", [])
@@ -86,11 +109,7 @@ def test_exported_names_exist_and_are_named_once(path: Path) -> None:
     assert len(set(exported)) == len(exported)
 
 
-def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas(path: Path) -> None:
+def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas() -> None:
     """``DataFrame.mapInArrow`` asks for pandas, which a plain installation does not have."""
-    calls = {
-        node.lineno
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.Attribute) and node.attr in PANDAS_METHODS
-    }
-    assert not calls or path.name == "arrow_map.py"
+    users = {name for name, node in nodes(ast.Attribute) if node.attr in PANDAS_METHODS}
+    assert users == {"sources/arrow_map.py"}

@@ -161,13 +161,12 @@ def test_a_backlog_is_waited_for_and_taken_as_one_batch(world: World, trigger: A
     assert batches.records == [30, 30, 30, 20]
 
 
-def test_records_that_are_too_young_wait_for_a_later_run(world: World, create_topic: Callable[..., str]) -> None:
+def test_records_that_are_too_young_are_not_read_yet(world: World, create_topic: Callable[..., str]) -> None:
     topic, now_ms = create_topic(partitions=1), int(time.time() * 1000)
     for number, age_s in enumerate((7200, 5400, 1800, 5400)):
         produce(world.kafka, topic, [b"%d" % number], timestamp_ms=now_ms - age_s * 1000)
-    for age, found in (("1h", [0, 1]), ("15m", [0, 1, 2, 3])):
-        world.pipeline(source={"subscribe": topic, "minRecordAge": age}).run()
-        assert world.numbers() == found
+    world.pipeline(source={"subscribe": topic, "minRecordAge": "1h"}).run()
+    assert world.numbers() == [0, 1]
 
 
 def test_latest_means_the_moment_of_the_first_start(world: World) -> None:
