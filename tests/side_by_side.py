@@ -53,3 +53,14 @@ class FromBothEnds(LoadFileScheduling):
         if len(self.nodes) > 1 and node is self.nodes[-1]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Leave out the test under which a worker has ended; xdist gives it to the next worker, and so on."""
+        units = self.assigned_work[node].values()
+        running = next(((unit, test) for unit in units for test, is_done in unit.items() if not is_done), None)
+        if running is None:
+            return super().remove_node(node)
+        unit, test = running
+        unit[test] = True
+        super().remove_node(node)
+        return test

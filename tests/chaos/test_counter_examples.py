@@ -126,7 +126,16 @@ def times(first: int, second: int) -> Counter[int]:
     return Counter({number: (first, second)[number % PARTITIONS] for number in range(COUNT)})
 
 
-#: The driver is killed in the middle of a task, or the task raises: what is committed by then is the same.
+def outcomes(first: int, how: str) -> list[Counter[int]]:
+    """What may be there in the end, if partition 0's records are there so many times.
+
+    Where the driver is killed nothing comes behind it. Where the task raises, Spark may start the other one before it
+    gives the batch up, and that one raises at the same place.
+    """
+    return [times(first, 1), *([times(first, first)] if how == "raise" else [])]
+
+
+#: The driver is killed in the middle of a task, or the task raises.
 CRASHES = pytest.mark.parametrize("how", ["kill", "raise"])
 
 
@@ -135,7 +144,7 @@ def test_a_transaction_for_each_task_doubles_what_the_first_task_had_committed(
     world: dict[str, str], tmp_path: Path, how: str
 ) -> None:
     Example("transaction_per_task.py", tmp_path, **world).run_and_crash_and_run(how)
-    assert written(world) == times(2, 1)
+    assert written(world) in outcomes(2, how)
 
 
 @CRASHES
@@ -145,7 +154,7 @@ def test_a_store_of_commits_beside_kafka_doubles_or_loses(
 ) -> None:
     Example("store_of_commits.py", tmp_path, ORDER=order, **world).run_and_crash_and_run(how)
     # A counter with zeros equals one without.
-    assert written(world) == times(first, 1)
+    assert written(world) in outcomes(first, how)
 
 
 def test_a_consumer_that_commits_by_itself_loses_what_was_fetched_and_not_written(

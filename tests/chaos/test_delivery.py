@@ -154,7 +154,7 @@ def test_at_most_once_a_task_that_fails_after_its_rows_are_written_is_not_tried_
         setting.wait(is_over, "the failed task ends the program")
     log = (setting.folder / "at_most_once-crash.log").read_text()
     assert "this task fails after a partition" in log
-    assert "failed 1 times, most recent failure" in log
+    assert "failed 1 times; aborting job" in log
     assert set(setting.output().values()) == {1}
 
 

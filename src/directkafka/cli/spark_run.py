@@ -106,8 +106,16 @@ def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterat
         if not (asked and _is_of_the_stop(error, is_starting=is_starting)):
             raise
         log.debug("what the end of Spark has broken", exc_info=True)
-        found = one_line(f"{type(error).__name__}: {error}")
+        found = one_line(f"{type(error).__name__}: {_words(error)}")
         say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
+
+
+def _words(error: Exception) -> str:
+    """An error's text; Py4J asks the JVM for that of its own, and the JVM may be gone."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever Py4J makes of a JVM that does not answer
+        return "Java cannot be asked for its words any more"
 
 
 def _is_of_the_stop(error: Exception, *, is_starting: bool) -> bool:

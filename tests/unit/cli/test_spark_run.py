@@ -57,6 +57,13 @@ class ToldByJavaError(Py4JJavaError):
         return "a job failed"
 
 
+class SilentJavaError(ToldByJavaError):
+    """One whose words Py4J asks for when they are wanted, of a Java that is gone by then."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
 class Stopping:
     """What is needed of a pipeline."""
 
@@ -218,7 +225,9 @@ def test_a_signal_behind_spark_s_start_is_a_stop_and_nothing_of_spark_s(number: 
     assert signal.getsignal(number) is before
 
 
-@pytest.mark.parametrize("error", [GONE, ToldByJavaError()], ids=["ours", "of a JVM that ends"])
+@pytest.mark.parametrize(
+    "error", [GONE, ToldByJavaError(), SilentJavaError()], ids=["ours", "of a JVM that ends", "of one that has ended"]
+)
 def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
