@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkRuntimeError
+
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError, WorkerLostError
-from directkafka.pipeline.spark_failure import is_gone, lost_process, told
+from directkafka.pipeline import application
+from directkafka.pipeline.spark_failure import faults_of, is_gone, lost_process, told
 
 __all__ = ["from_executor", "spark_is_gone"]
 
@@ -13,6 +17,12 @@ def from_executor(error: Exception) -> DirectKafkaError:
     """The error that a failed job stands for."""
     if isinstance(error, DirectKafkaError):
         return error
+    if _java_is_gone(error):
+        return EnvironmentFaultError(
+            what="Spark's JVM ended while the pipeline ran; nothing of the batch in flight was committed",
+            remedy="Run the pipeline again. Look why it ended: in what Spark printed, and in the kernel's log, which "
+            "tells of processes that were killed for their memory.",
+        )
     if spark_is_gone(error):
         return EnvironmentFaultError(
             what="Spark was shut down while the pipeline ran; nothing of the batch in flight was committed",
@@ -29,4 +39,14 @@ def from_executor(error: Exception) -> DirectKafkaError:
 
 def spark_is_gone(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
-    return is_gone(error)
+    return _java_is_gone(error) or is_gone(error)
+
+
+def _java_is_gone(error: BaseException) -> bool:
+    """Whether an error is that of a call without an answer, and the JVM has ended: killed, or out of memory."""
+    try:
+        faults = faults_of(error)
+    except (Py4JError, OSError):  # it has told that something failed, and does not tell what any more
+        return True
+    is_unanswered = isinstance(error, Py4JError | PySparkRuntimeError | ConnectionError | EOFError)
+    return is_unanswered and not isinstance(error, Py4JJavaError) and not faults and application.is_gone()

@@ -76,8 +76,9 @@ def active_session_kept() -> Iterator[None]:
     try:
         yield
     finally:
-        # A Spark that is gone has no sessions, and must not hide why it is.
-        with suppress(Py4JError):
+        # A Spark that is gone has no sessions, and must not hide why it is. Of a JVM that was killed Py4J raises what
+        # its socket does.
+        with suppress(Py4JError, OSError):
             _activate(before)
 
 

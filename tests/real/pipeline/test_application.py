@@ -157,6 +157,17 @@ def test_a_signal_to_every_process_is_a_stop_as_well(command: Command, moment: s
     assert [line for line in command.messages().splitlines() if not OURS.match(line)] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("moment", ["runs after", "the executors answered"])
+def test_a_jvm_that_is_killed_is_told_as_such(command: Command, moment: str) -> None:
+    """As the kernel does where memory is short. Py4J then has an error of its own for each call, and of the socket."""
+    command.wait_for(moment)
+    command.jvm().kill()
+    assert command.process.wait(PATIENCE_S) == 1
+    assert "Traceback" not in command.messages(), command.messages()
+    assert "Spark's JVM ended while the pipeline ran" in command.messages()
+
+
 def test_a_jvm_that_does_not_start_is_told_in_a_line_with_its_own_words(tmp_path: Path) -> None:
     file = tmp_path / "numbers.toml"
     with socket.create_server(("127.0.0.1", 0)) as nobody:

@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Sequence
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from tests.unit.pipeline.spark_texts import FAILURES, SparkError, named
 
 from directkafka.error_notes import Notes
@@ -21,6 +21,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.pipeline import application
 from directkafka.pipeline.executor_errors import from_executor, spark_is_gone
 from directkafka.pipeline.retry import may_pass
 from directkafka.pipeline.spark_failure import too_much_for_driver
@@ -117,6 +118,41 @@ def test_a_spark_that_is_gone_is_no_fault_of_the_transform_and_does_not_come_bac
 )
 def test_a_python_without_its_spark_knows_that_it_is_gone(error: Exception) -> None:
     assert isinstance(from_executor(error), EnvironmentFaultError)
+
+
+class Silent:
+    """A Java exception of a JVM that has been killed since."""
+
+    def getClass(self) -> None:  # noqa: N802 - Java's name
+        raise ConnectionRefusedError(111, "Connection refused")
+
+
+def silent_failure() -> Exception:
+    error = Py4JJavaError.__new__(Py4JJavaError)
+    Exception.__init__(error, "a job failed")
+    error.java_exception = Silent()
+    return error
+
+
+UNANSWERED = [Py4JError("An error occurred while calling o12.collectToPython"), ConnectionRefusedError(111, "refused")]
+
+
+@pytest.mark.parametrize("error", [*UNANSWERED, silent_failure()], ids=["a call", "a socket", "what Java has told"])
+def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "is_gone", lambda: True)
+    assert spark_is_gone(error)
+    found = from_executor(error)
+    assert isinstance(found, EnvironmentFaultError)
+    assert found.what.startswith("Spark's JVM ended")
+
+
+@pytest.mark.parametrize("error", UNANSWERED, ids=["a call", "a socket"])
+def test_the_same_words_beside_a_jvm_that_runs_are_the_transform_s(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "is_gone", lambda: False)
+    assert not spark_is_gone(error)
+    assert isinstance(from_executor(error), TransformError)
 
 
 @pytest.mark.parametrize("chain", [*named("big"), *named("big_collect")])
