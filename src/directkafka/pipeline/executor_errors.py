@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
 
@@ -10,7 +13,7 @@ from directkafka.errors import DirectKafkaError, EnvironmentFaultError, Transfor
 from directkafka.pipeline import application
 from directkafka.pipeline.spark_failure import faults_of, is_gone, lost_process, told
 
-__all__ = ["from_executor", "spark_is_gone"]
+__all__ = ["from_executor", "java_end_told", "spark_is_gone"]
 
 
 def from_executor(error: Exception) -> DirectKafkaError:
@@ -19,9 +22,9 @@ def from_executor(error: Exception) -> DirectKafkaError:
         return error
     if _java_is_gone(error):
         return EnvironmentFaultError(
-            what="Spark's JVM ended while the pipeline ran; nothing of the batch in flight was committed",
-            remedy="Run the pipeline again. Look why it ended: in what Spark printed, and in the kernel's log, which "
-            "tells of processes that were killed for their memory.",
+            what="Spark's JVM ended while the pipeline ran; what is committed is in the ledger",
+            remedy="Run the pipeline again: it goes on from there. Look why it ended: in what Spark printed, and in the "
+            "kernel's log, which tells of processes that were killed for their memory.",
         )
     if spark_is_gone(error):
         return EnvironmentFaultError(
@@ -35,6 +38,23 @@ def from_executor(error: Exception) -> DirectKafkaError:
     if lost is not None:
         return WorkerLostError(cause=lost)
     return TransformError(source="on an executor", cause=told(error))
+
+
+@contextmanager
+def java_end_told() -> Iterator[None]:
+    """Tell of a JVM that ends, wherever that is noticed: any call into it may be the first one without an answer.
+
+    Raises:
+        EnvironmentFaultError: it has ended.
+    """
+    try:
+        yield
+    except DirectKafkaError:
+        raise
+    except Exception as error:
+        if _java_is_gone(error):
+            raise from_executor(error) from error
+        raise
 
 
 def spark_is_gone(error: BaseException) -> bool:

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application import start_application
+from directkafka.pipeline.executor_errors import java_end_told
 from directkafka.sources.arrow_map import map_in_arrow
 from directkafka.version import __version__
 
@@ -42,6 +43,7 @@ _COMPARED = (
 _ARROW_BATCH_ROWS = 65_536
 
 
+@java_end_told()
 def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkSession:
     """A session of the pipeline's own: its temporary views and SQL settings touch nobody else's.
 
@@ -67,19 +69,23 @@ def session_for(name: str, *, master: str, conf: Mapping[str, object]) -> SparkS
 
 @contextmanager
 def active_session_kept() -> Iterator[None]:
-    """Leave the thread's active session as it was.
+    """Leave the thread's active session as it was, and tell of a JVM that ends meanwhile wherever that is noticed.
 
     Spark looks there for the format of a write. ``createDataFrame``, ours or a transform's, makes the pipeline's own
     session the active one, in which the user's thread would then go on.
+
+    Raises:
+        EnvironmentFaultError: Spark's JVM has ended.
     """
-    before = _active_session()
-    try:
-        yield
-    finally:
-        # A Spark that is gone has no sessions, and must not hide why it is. Of a JVM that was killed Py4J raises what
-        # its socket does.
-        with suppress(Py4JError, OSError):
-            _activate(before)
+    with java_end_told():
+        before = _active_session()
+        try:
+            yield
+        finally:
+            # A Spark that is gone has no sessions, and must not hide why it is. Of a JVM that was killed Py4J raises
+            # what its socket does.
+            with suppress(Py4JError, OSError):
+                _activate(before)
 
 
 def _active_session() -> Any:
