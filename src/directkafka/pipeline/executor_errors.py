@@ -23,8 +23,8 @@ def from_executor(error: Exception) -> DirectKafkaError:
     if _java_is_gone(error):
         return EnvironmentFaultError(
             what="Spark's JVM ended while the pipeline ran; what is committed is in the ledger",
-            remedy="Run the pipeline again: it goes on from there. Look why it ended: in what Spark printed, and in the "
-            "kernel's log, which tells of processes that were killed for their memory.",
+            remedy="Run the pipeline again: it goes on from there. Look why it ended: in what Spark printed, and in "
+            "the kernel's log, which tells of processes that were killed for their memory.",
         )
     if spark_is_gone(error):
         return EnvironmentFaultError(
