@@ -1,4 +1,4 @@
-"""A pipeline's start: `directkafka run` of a file with one batch of ten records, beside a Spark that does nothing.
+"""A pipeline's start: `directkafka run` of one batch of ten records, beside a Spark that counts ten numbers.
 
 What the library adds to Spark's own start is the difference. What could go of Spark's own is measured too: a JVM that
 has Spark's classes from an archive (class data sharing, JEP 350) loads and verifies none.
@@ -66,27 +66,27 @@ _PARTS = {
 def starts(servers: str, *, repeat: int) -> list[Figure]:
     """Seconds of one batch of ten records, from the process's start to its end, and what they are made of."""
     publish_values(servers, "ten", [b"%d" % number for number in range(10)], partitions=1)
-    run = [str(Path(sys.executable).with_name("directkafka")), "run", "ten.toml"]
+    pipeline = [str(Path(sys.executable).with_name("directkafka")), "run", "ten.toml"]
     bare = [sys.executable, "-c", _BARE]
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
         archive = Path(folder) / "spark.jsa"
-        _seconds(run, servers, {"SPARK_SUBMIT_OPTS": f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable"})
+        _seconds(pipeline, servers, f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable")
         _wait_for_jvm(archive)
         size_mb = archive.stat().st_size / 1e6
-        archived = {"SPARK_SUBMIT_OPTS": f"-XX:SharedArchiveFile={archive}"}
-        sides = {"a pipeline": (run, {}), "bare": (bare, {}), "a pipeline, archive": (run, archived)}
+        archived = f"-XX:SharedArchiveFile={archive}"
+        sides = {"a pipeline": (pipeline, ""), "bare": (bare, ""), "a pipeline, archive": (pipeline, archived)}
         parts: dict[str, list[Mapping[str, float]]] = {name: [] for name in sides}
 
         def timed(name: str) -> float:
-            command, more = sides[name]
-            parts[name].append(_seconds(command, servers, more))
+            command, jvm_options = sides[name]
+            parts[name].append(_seconds(command, servers, jvm_options))
             return sum(parts[name][-1].values())
 
         runs = {name: partial(timed, name) for name in sides}
         seconds = alternately(runs, repeat, always_warm=set(sides))
     medians = {name: statistics.median(found) for name, found in seconds.items()}
     for name, found in parts.items():
-        shares = {part: statistics.median(one.get(part, 0.0) for one in found) for part in found[0]}
+        shares = {part: statistics.median(run.get(part, 0.0) for run in found) for part in found[0]}
         console.print(f"{name}: " + ", ".join(f"{part} {share:.2f} s" for part, share in shares.items()))
     detail = ", ".join(
         f"{name} {medians[name]:.2f} s ({min(found):.2f}-{max(found):.2f})" for name, found in seconds.items()
@@ -94,7 +94,7 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
     return [
         told(
             Figure(
-                name="one batch of ten records, start to end, of a Spark's that does nothing",
+                name="one batch of ten records, start to end, of the time of a Spark that counts ten numbers",
                 value=medians["a pipeline"] / medians["bare"],
                 unit="x",
                 required=None,
@@ -116,16 +116,17 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
 def _wait_for_jvm(archive: Path) -> None:
     """Wait for the JVM that writes the archive: it does so when its driver is gone, and no pipe or child tells."""
     writers = [
-        one
-        for one in psutil.process_iter(["cmdline"])
-        if any(str(archive) in word for word in one.info["cmdline"] or ())
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if any(str(archive) in word for word in process.info["cmdline"] or ())
     ]
     _, alive = psutil.wait_procs(writers, _TIMEOUT_S)
     assert not alive, f"the JVM does not end: {alive}"
 
 
-def _seconds(command: list[str], servers: str, more: Mapping[str, str]) -> dict[str, float]:
+def _seconds(command: list[str], servers: str, jvm_options: str) -> dict[str, float]:
     """Run a program in a folder of its own; the seconds of each part that its lines end, and of the rest."""
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {jvm_options}".strip()
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
         Path(folder, "ten.toml").write_text(_FILE.format(servers=servers))
         last = time.perf_counter()
@@ -133,7 +134,7 @@ def _seconds(command: list[str], servers: str, more: Mapping[str, str]) -> dict[
         with subprocess.Popen(
             command,
             cwd=folder,
-            env={**os.environ, **more},
+            env={**os.environ, "SPARK_SUBMIT_OPTS": options},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -1,4 +1,4 @@
-"""What a transaction coordinator's error codes mean for the request that they answer.
+"""Meanings of a transaction coordinator's error codes for the request that they answer.
 
 Source: ``Errors.java`` of Kafka 4.3, and how ``TransactionManager`` of its Java client takes each.
 """

@@ -134,6 +134,7 @@ class Coordinator:
         answered: dict[TopicPartition, int] = {}
 
         def code(response: Any) -> int:
+            answered.clear()
             for topic in response.results_by_topic_v3_and_below:
                 for one in topic.results_by_partition:
                     answered[TopicPartition(topic.name, one.partition_index)] = one.partition_error_code
@@ -179,6 +180,7 @@ class Coordinator:
         answered: dict[TopicPartition, int] = {}
 
         def code(response: Any) -> int:
+            answered.clear()
             for topic in response.topics:
                 for one in topic.partitions:
                     answered[TopicPartition(topic.name, one.partition_index)] = one.error_code

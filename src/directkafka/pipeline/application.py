@@ -25,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -122,6 +123,14 @@ def is_gone() -> bool:
     except subprocess.TimeoutExpired:
         return False
     return True
+
+
+def java_answers() -> bool:
+    """Whether the JVM answers a call; also one that somebody else started."""
+    try:
+        return SparkContext._gateway is not None and SparkContext._gateway.jvm.System.nanoTime() != 0
+    except (Py4JError, OSError):
+        return False
 
 
 def _submitted() -> SparkConf:

@@ -1,9 +1,10 @@
-"""What a failed Spark job means: an error of ours, a lost process, a lost Spark, or the user's transform."""
+"""Meaning of a failed Spark job: an error of ours, a lost process, a lost Spark, or the user's transform."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkRuntimeError
@@ -14,6 +15,9 @@ from directkafka.pipeline import application
 from directkafka.pipeline.spark_failure import faults_of, is_gone, lost_process, told
 
 __all__ = ["from_executor", "java_end_told", "spark_is_gone"]
+
+#: What Py4J and PySpark raise where a call into the JVM gets no answer.
+_UNANSWERED: Final = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
 
 
 def from_executor(error: Exception) -> DirectKafkaError:
@@ -26,7 +30,7 @@ def from_executor(error: Exception) -> DirectKafkaError:
             remedy="Run the pipeline again: it goes on from there. Look why it ended: in what Spark printed, and in "
             "the kernel's log, which tells of processes that were killed for their memory.",
         )
-    if spark_is_gone(error):
+    if is_gone(error):
         return EnvironmentFaultError(
             what="Spark was shut down while the pipeline ran; nothing of the batch in flight was committed",
             remedy="Run the pipeline again, and stop it before Spark is stopped.",
@@ -63,10 +67,13 @@ def spark_is_gone(error: BaseException) -> bool:
 
 
 def _java_is_gone(error: BaseException) -> bool:
-    """Whether an error is that of a call without an answer, and the JVM has ended: killed, or out of memory."""
+    """Whether an error is that of a call without an answer, and the JVM has ended: killed, or out of memory.
+
+    A transform of the user's may have lost a connection of its own: the JVM is asked.
+    """
     try:
-        faults = faults_of(error)
+        faults_of(error)
+        is_unanswered = isinstance(error, _UNANSWERED) and not isinstance(error, Py4JJavaError)
     except (Py4JError, OSError):  # it has told that something failed, and does not tell what any more
-        return True
-    is_unanswered = isinstance(error, Py4JError | PySparkRuntimeError | ConnectionError | EOFError)
-    return is_unanswered and not isinstance(error, Py4JJavaError) and not faults and application.is_gone()
+        is_unanswered = True
+    return is_unanswered and not application.java_answers()

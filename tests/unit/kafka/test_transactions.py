@@ -169,3 +169,20 @@ def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], said: st
 
 def test_a_code_that_nobody_knows_is_a_refusal() -> None:
     assert meaning_of(4711) is Meaning.REFUSED
+
+
+def test_each_answer_counts_by_itself() -> None:
+    """The first answer names both partitions and is not final; the second one leaves a partition out."""
+    client = Client((51, 51), 0)
+    first = client.call
+
+    def call(api: str, node_id: int | None = None, **values: Any) -> Any:
+        answer = first(api, node_id, **values)
+        if api == "AddPartitionsToTxn" and not client.script:
+            answer.results_by_topic_v3_and_below.pop()
+        return answer
+
+    client.call = call  # type: ignore[method-assign]
+    asked = [TopicPartition(f"topic-{number}", 0) for number in range(2)]
+    with pytest.raises(BrokerResponseError, match="topic-1-0"):
+        coordinator(client).add_partitions(OWNER, asked)

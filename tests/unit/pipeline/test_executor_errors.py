@@ -139,7 +139,7 @@ UNANSWERED = [Py4JError("An error occurred while calling o12.collectToPython"), 
 
 @pytest.mark.parametrize("error", [*UNANSWERED, silent_failure()], ids=["a call", "a socket", "what Java has told"])
 def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(application, "is_gone", lambda: True)
+    monkeypatch.setattr(application, "java_answers", lambda: False)
     assert spark_is_gone(error)
     found = from_executor(error)
     assert isinstance(found, EnvironmentFaultError)
@@ -150,7 +150,7 @@ def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: py
 def test_the_same_words_beside_a_jvm_that_runs_are_the_transform_s(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "is_gone", lambda: False)
+    monkeypatch.setattr(application, "java_answers", lambda: True)
     assert not spark_is_gone(error)
     assert isinstance(from_executor(error), TransformError)
 
