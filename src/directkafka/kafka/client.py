@@ -69,13 +69,8 @@ _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
-#: Those in which no connection was made. A broker that is stopped, not dead, can be connected to, and is silent.
-_UNCONNECTED = (
-    OSError,
-    kafka.errors.KafkaConnectionError,
-    kafka.errors.KafkaTimeoutError,
-    kafka.errors.RequestTimedOutError,
-)
+#: What a broker that is stopped, not dead, fails with: it can be connected to, and is silent.
+_SILENT = (kafka.errors.KafkaTimeoutError, kafka.errors.RequestTimedOutError)
 _BOOTSTRAP_PAUSE_S = 0.1
 
 #: The kind of coordinator that keeps a consumer group's offsets.
@@ -215,7 +210,7 @@ class KafkaClient:
             try:
                 await _ready(self._manager, connection, self._options.connect_timeout_ms)
                 break
-            except _UNCONNECTED:
+            except (OSError, kafka.errors.KafkaConnectionError, *_SILENT):
                 if others <= 0 or self._manager.least_loaded_node() is None:
                     raise
                 others -= 1
