@@ -19,7 +19,7 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.chaos import store_writer
-from tests.chaos.file_neighbours import file_process
+from tests.chaos.file_neighbours import file_process, suspend
 from tests.chaos.pipelines import PATIENCE_S, _waitpid
 from tests.chaos.store_writer import FENCED, ROWS, Kind, expected, open_sink
 
@@ -147,7 +147,7 @@ def test_a_newer_driver_is_told_which_process_keeps_the_file(kind: Kind, point: 
     """Where the process that opens the files stands still as well. Once both go on, the newer one takes over."""
     with stopped(kind, tmp_path, point) as older:
         files = file_process(older.pid)
-        files.suspend()
+        suspend(files)
         with pytest.raises(StoreUnavailableError, match=rf"process {older.pid} \(python.*process {files.pid} \(python"):
             open_sink(kind, tmp_path).store.fence("flights")
         older.send_signal(signal.SIGCONT)

@@ -17,7 +17,7 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
+from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink, suspend
 
 from directkafka.errors import StoreUnavailableError
 from directkafka.stores import database_file, file_client
@@ -67,7 +67,7 @@ def test_a_commit_whose_process_was_stopped_ends_within_a_bound(
     sink = open_sink("sqlite", tmp_path / "air", "flights")
     job = Job(sink.store).start()
     with pytest.raises(StoreUnavailableError, match="has ended"):
-        job.run((InterruptedSink(sink, lambda: file_process(os.getpid()).suspend()), [[(1, 1)]]))
+        job.run((InterruptedSink(sink, lambda: suspend(file_process(os.getpid()))), [[(1, 1)]]))
     goes_on(job, sink)
 
 
