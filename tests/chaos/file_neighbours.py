@@ -33,15 +33,6 @@ def file_process(driver: int) -> psutil.Process:
     return found
 
 
-def suspend(process: psutil.Process) -> None:
-    """Stop a process, and wait until it stands still: on a busy machine it may answer a few requests more before."""
-    process.suspend()
-    deadline = time.monotonic() + LOCK_TIMEOUT_S
-    while process.status() != psutil.STATUS_STOPPED:
-        assert time.monotonic() < deadline, f"process {process.pid} does not stop"
-        time.sleep(0.001)
-
-
 def connect(kind: Kind, path: Path, *, timeout_s: float = LOCK_TIMEOUT_S) -> Any:
     """As a user's program would; with DuckDB as the guide tells those who write to a file of ours."""
     if kind == "sqlite":

@@ -19,9 +19,10 @@ from pathlib import Path
 import duckdb
 import pytest
 from tests.chaos import store_writer
-from tests.chaos.file_neighbours import file_process, suspend
+from tests.chaos.file_neighbours import file_process
 from tests.chaos.pipelines import PATIENCE_S, _waitpid
 from tests.chaos.store_writer import FENCED, ROWS, Kind, expected, open_sink
+from tests.processes import suspend
 
 from directkafka.errors import StoreUnavailableError
 

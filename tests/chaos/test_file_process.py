@@ -17,7 +17,8 @@ from typing import Any
 
 import psutil
 import pytest
-from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink, suspend
+from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
+from tests.processes import suspend
 
 from directkafka.errors import StoreUnavailableError
 from directkafka.stores import database_file, file_client

@@ -1,8 +1,8 @@
-"""What touches kafka-python: connections, error codes, and request schemas (more of them in ``requests.py``).
+"""The client of the brokers: kafka-python's connections, and its request schemas (more of them in ``requests.py``).
 
-kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API, so this module
-is the only one that may import it (a lint contract), and ``tests/real/kafka/test_client.py`` holds it to what
-is relied on:
+kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API, so its connections
+are made by this module alone (a lint contract leaves kafka-python to three modules), and
+``tests/real/kafka/test_client.py`` holds it to what is relied on:
 
 - ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; a connection's
   ``init_future`` resolves when it is ready, or fails; its TLS handshake has no time limit of its own, so it is
@@ -393,7 +393,7 @@ def _fill(container: Any, values: Mapping[str, Any]) -> Any:
     for name, value in values.items():
         schema = container._struct.fields[name]
         if schema.is_struct_array() and value is not None:
-            filled[name] = [_fill(schema.data_class, one) for one in value]
+            filled[name] = [_fill(schema.data_class, structure) for structure in value]
         else:
             filled[name] = value
     return container(**filled)

@@ -128,16 +128,16 @@ class Coordinator:
             BrokerResponseError: also a topic that may not be written to, or is not there for too long; it is named.
         """
         by_topic: dict[str, list[int]] = defaultdict(list)
-        for one in sorted(partitions):
-            by_topic[one.topic].append(one.partition)
+        for place in sorted(partitions):
+            by_topic[place.topic].append(place.partition)
 
         answered: dict[TopicPartition, int] = {}
 
         def code(response: Any) -> int:
             answered.clear()
             for topic in response.results_by_topic_v3_and_below:
-                for one in topic.results_by_partition:
-                    answered[TopicPartition(topic.name, one.partition_index)] = one.partition_error_code
+                for partition in topic.results_by_partition:
+                    answered[TopicPartition(topic.name, partition.partition_index)] = partition.partition_error_code
             return _worst(answered.values())
 
         with _naming_topics(answered):
@@ -173,19 +173,19 @@ class Coordinator:
         }
         self._ask("AddOffsetsToTxn", identity, lambda response: response.error_code, **who)
         by_topic: dict[str, list[dict[str, Any]]] = defaultdict(list)
-        for one, offset in sorted(offsets.items()):
-            by_topic[one.topic].append(
-                {"partition_index": one.partition, "committed_offset": offset, "committed_metadata": ""}
+        for place, offset in sorted(offsets.items()):
+            by_topic[place.topic].append(
+                {"partition_index": place.partition, "committed_offset": offset, "committed_metadata": ""}
             )
         answered: dict[TopicPartition, int] = {}
 
         def code(response: Any) -> int:
             answered.clear()
             for topic in response.topics:
-                for one in topic.partitions:
-                    answered[TopicPartition(topic.name, one.partition_index)] = one.error_code
+                for partition in topic.partitions:
+                    answered[TopicPartition(topic.name, partition.partition_index)] = partition.error_code
             # A topic that is gone does not come back by being waited for.
-            return _worst(one for one in answered.values() if one != _UNKNOWN_TOPIC)
+            return _worst(found for found in answered.values() if found != _UNKNOWN_TOPIC)
 
         with _naming_topics(answered):
             self._ask(
@@ -200,7 +200,7 @@ class Coordinator:
                 **who,
             )
         check_answered("TxnOffsetCommit", offsets, answered)
-        return frozenset(one for one, found in answered.items() if found == _UNKNOWN_TOPIC)
+        return frozenset(place for place, found in answered.items() if found == _UNKNOWN_TOPIC)
 
     def end(self, identity: ProducerIdentity, *, commit: bool) -> None:
         """Commit or abort the transaction of this epoch; a repeated call at the same epoch changes nothing."""
@@ -341,11 +341,13 @@ def open_transactions(client: KafkaClient, prefix: str = "") -> list[OpenTransac
         listed = client.call(
             "ListTransactions", broker.node_id, state_filters=list(_OPEN_STATES), producer_id_filters=[]
         )
-        names = [one.transactional_id for one in listed.transaction_states if one.transactional_id.startswith(prefix)]
+        ids = [state.transactional_id for state in listed.transaction_states]
+        names = [name for name in ids if name.startswith(prefix)]
         if names:
             described = client.call("DescribeTransactions", broker.node_id, transactional_ids=names)
-            found += [_described(one) for one in described.transaction_states if one.transaction_state in _OPEN_STATES]
-    return sorted(found, key=lambda one: one.transactional_id)
+            states = described.transaction_states
+            found += [_described(state) for state in states if state.transaction_state in _OPEN_STATES]
+    return sorted(found, key=lambda transaction: transaction.transactional_id)
 
 
 def _described(state: Any) -> OpenTransaction:
@@ -356,7 +358,7 @@ def _described(state: Any) -> OpenTransaction:
         epoch=state.producer_epoch,
         started_at_ms=state.transaction_start_time_ms,
         partitions=tuple(
-            sorted(TopicPartition(topic.topic, one) for topic in state.topics for one in topic.partitions)
+            sorted(TopicPartition(topic.topic, number) for topic in state.topics for number in topic.partitions)
         ),
     )
 
@@ -369,7 +371,7 @@ def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
     except BrokerResponseError as error:
         if error.code not in _ABOUT_TOPICS:
             raise
-        topics = sorted({one.topic for one, code in answered.items() if code == error.code})
+        topics = sorted({place.topic for place, code in answered.items() if code == error.code})
         raise replace(error, subject=f"{error.subject}, topic {', '.join(topics)}") from None
 
 

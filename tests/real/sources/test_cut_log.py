@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.streaming import StreamingContext
+from tests.processes import child_that_runs, suspend
 from tests.real.kafka.cluster import lose_log
 from tests.real.kafka.logs import create_topic_again, end_offset, produce, until
 from tests.real.sources.dstreams import Collected, place
@@ -87,6 +89,17 @@ def test_a_pipeline(one: KafkaBroker, filled: str, spark: SparkSession, tmp_path
     pipeline_of(one, filled, tmp_path).run()
 
 
+@contextmanager
+def no_looks() -> Iterator[None]:
+    """The process in which Spark asks a query's source for its offsets stands still meanwhile."""
+    source = child_that_runs("pyspark.sql.streaming.python_streaming_source_runner")
+    suspend(source)
+    try:
+        yield
+    finally:
+        source.resume()
+
+
 def test_a_query(one: KafkaBroker, filled: str, session: SparkSession, output: Output) -> None:
     stream = (
         session.readStream.format("directkafka")
@@ -96,7 +109,8 @@ def test_a_query(one: KafkaBroker, filled: str, session: SparkSession, output: O
     )
     query = output.start(stream, processingTime="100 milliseconds")
     until(lambda: len(output.all()) == BEFORE, "the first records")
-    cut_and_grow(one, filled)
+    with no_looks():
+        cut_and_grow(one, filled)
     check(failure_of(query), filled)
 
 
