@@ -26,9 +26,9 @@ def from_executor(error: Exception) -> DirectKafkaError:
         return error
     if _java_is_gone(error):
         return EnvironmentFaultError(
-            what="Spark's JVM ended while the pipeline ran; what is committed is in the ledger",
-            remedy="Run the pipeline again: it goes on from there. Look why it ended: in what Spark printed, and in "
-            "the kernel's log, which tells of processes that were killed for their memory.",
+            what="Spark's JVM ended; what is committed is in the ledger",
+            remedy="Run the pipeline again: it goes on from there. To find out why the JVM ended, read what Spark "
+            "printed, and the kernel's log, which names each process that was killed because memory ran out.",
         )
     if is_gone(error):
         return EnvironmentFaultError(
@@ -46,7 +46,9 @@ def from_executor(error: Exception) -> DirectKafkaError:
 
 @contextmanager
 def java_end_told() -> Iterator[None]:
-    """Tell of a JVM that ends, wherever that is noticed: any call into it may be the first one without an answer.
+    """Turn the error of any call in this block into one that says so, if Spark's JVM has ended.
+
+    Any call into a JVM that has ended may be the first one without an answer.
 
     Raises:
         EnvironmentFaultError: it has ended.
@@ -67,13 +69,13 @@ def spark_is_gone(error: BaseException) -> bool:
 
 
 def _java_is_gone(error: BaseException) -> bool:
-    """Whether an error is that of a call without an answer, and the JVM has ended: killed, or out of memory.
+    """Whether a call into the JVM got no answer because the JVM has ended: killed, or out of memory.
 
-    A transform of the user's may have lost a connection of its own: the JVM is asked.
+    A transform may raise the same types of errors when a connection of its own breaks. So the JVM is called once more.
     """
     try:
         faults_of(error)
         is_unanswered = isinstance(error, _UNANSWERED) and not isinstance(error, Py4JJavaError)
-    except (Py4JError, OSError):  # it has told that something failed, and does not tell what any more
+    except (Py4JError, OSError):  # Java has reported a failure and ended, so its exception cannot be asked what it was
         is_unanswered = True
     return is_unanswered and not application.java_answers()

@@ -70,12 +70,12 @@ def apply_transform(transform: Transform, source: DataFrame, session: SparkSessi
         outputs = _produce(transform, source, session)
     except DirectKafkaError:
         raise
-    except PySparkException as error:
-        message = str(error.getMessage() or error).partition("\n\nJVM stacktrace")[0]
-        raise TransformError(source=name, cause=message) from error
     except Exception as error:
         if spark_is_gone(error):
             raise from_executor(error) from error
+        if isinstance(error, PySparkException):
+            message = str(error.getMessage() or error).partition("\n\nJVM stacktrace")[0]
+            raise TransformError(source=name, cause=message) from error
         raise TransformError(source=name, cause=f"{type(error).__name__}: {error}") from error
     frames = _checked(outputs, name, is_stream=source.isStreaming)
     for output, frame in frames.items():

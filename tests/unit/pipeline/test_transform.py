@@ -1,10 +1,15 @@
-"""What is told of a plan from its text; the plans were printed by Spark 4.3."""
+"""What is told of a plan from its text; the plans were printed by Spark 4.3. And who is to blame for an error."""
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from directkafka.pipeline.transform import operators_of
+import pytest
+from pyspark.errors import PySparkRuntimeError, PySparkValueError
+
+from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError
+from directkafka.pipeline import application
+from directkafka.pipeline.transform import PythonTransform, apply_transform, operators_of
 
 GROUPED = """\
 Aggregate [carrier#1], [carrier#1, count(1) AS n#9L]
@@ -42,3 +47,33 @@ def test_operators_are_the_first_words_of_a_plans_lines_and_nothing_that_a_query
     plan: str, operators: set[str]
 ) -> None:
     assert operators_of(plan) == operators
+
+
+class Source:
+    """A DataFrame, as far as it is needed before the transform has returned."""
+
+    def createOrReplaceTempView(self, name: str) -> None:  # noqa: N802 - Spark's name
+        pass
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (PySparkRuntimeError("no answer"), EnvironmentFaultError),
+        (PySparkRuntimeError(errorClass="SESSION_OR_CONTEXT_NOT_EXISTS", messageParameters={}), EnvironmentFaultError),
+        (PySparkValueError("no number"), TransformError),
+    ],
+    ids=["a call without an answer", "no session", "the transform's own"],
+)
+def test_a_transform_is_not_blamed_for_a_spark_that_has_ended(
+    error: Exception, expected: type[DirectKafkaError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(application, "java_answers", lambda: False)
+    source: Any = Source()
+    session: Any = None
+
+    def transform(frame: Any) -> Any:
+        raise error
+
+    with pytest.raises(expected):
+        apply_transform(PythonTransform(transform, "job:transform"), source, session)
