@@ -1,7 +1,7 @@
 """A pipeline's start: `directkafka run` of one batch of ten records, beside a Spark that counts ten numbers.
 
-What the library adds to Spark's own start is the difference. What could go of Spark's own is measured too: a JVM that
-has Spark's classes from an archive (class data sharing, JEP 350) loads and verifies none.
+The difference is what the library adds to Spark's own start. A third run shows how much of Spark's own start can be
+saved: its JVM takes Spark's classes from an archive (class data sharing, JEP 350), and need not parse and verify them.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -51,7 +52,7 @@ print("a task in Python has run", flush=True)
 spark.stop()
 """
 
-#: What a line says, and the name of the part that ends with it.
+#: Words of a line that is printed, and the name of the part of the run that is over when it is.
 _PARTS = {
     "starting Spark": "Python and its imports",
     "Spark runs": "Python and the JVM",
@@ -64,14 +65,16 @@ _PARTS = {
 
 
 def starts(servers: str, *, repeat: int) -> list[Figure]:
-    """Seconds of one batch of ten records, from the process's start to its end, and what they are made of."""
+    """Compare a run of one batch of ten records with a Spark alone, and with a run that uses an archive of classes.
+
+    Each run is timed from its process's start to its end. The seconds of its parts are printed.
+    """
     publish_values(servers, "ten", [b"%d" % number for number in range(10)], partitions=1)
     pipeline = [str(Path(sys.executable).with_name("directkafka")), "run", "ten.toml"]
     bare = [sys.executable, "-c", _BARE]
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
         archive = Path(folder) / "spark.jsa"
         _seconds(pipeline, servers, f"-XX:ArchiveClassesAtExit={archive} -Xlog:disable")
-        _wait_for_jvm(archive)
         size_mb = archive.stat().st_size / 1e6
         archived = f"-XX:SharedArchiveFile={archive}"
         sides = {"a pipeline": (pipeline, ""), "bare": (bare, ""), "a pipeline, archive": (pipeline, archived)}
@@ -94,7 +97,7 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
     return [
         told(
             Figure(
-                name="one batch of ten records, start to end, of the time of a Spark that counts ten numbers",
+                name="time of a run of one batch of ten records, over that of a Spark that counts ten numbers",
                 value=medians["a pipeline"] / medians["bare"],
                 unit="x",
                 required=None,
@@ -103,7 +106,7 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
         ),
         told(
             Figure(
-                name=f"the same with Spark's classes from an archive of {size_mb:.0f} MB, of the time without",
+                name=f"time of that run with Spark's classes from an archive ({size_mb:.0f} MB), over its time without",
                 value=medians["a pipeline, archive"] / medians["a pipeline"],
                 unit="x",
                 required=None,
@@ -113,24 +116,32 @@ def starts(servers: str, *, repeat: int) -> list[Figure]:
     ]
 
 
-def _wait_for_jvm(archive: Path) -> None:
-    """Wait for the JVM that writes the archive: it does so when its driver is gone, and no pipe or child tells."""
-    writers = [
+def _wait_for_jvm(options: str) -> None:
+    """Wait for the JVM that was started with these options: it ends after its driver, and is no child of this process.
+
+    Args:
+        options: a part of its command line.
+    """
+    found = [
         process
         for process in psutil.process_iter(["cmdline"])
-        if any(str(archive) in word for word in process.info["cmdline"] or ())
+        if any(options in word for word in process.info["cmdline"] or ())
     ]
-    _, alive = psutil.wait_procs(writers, _TIMEOUT_S)
+    _, alive = psutil.wait_procs(found, _TIMEOUT_S)
     assert not alive, f"the JVM does not end: {alive}"
 
 
 def _seconds(command: list[str], servers: str, jvm_options: str) -> dict[str, float]:
-    """Run a program in a folder of its own; the seconds of each part that its lines end, and of the rest."""
-    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {jvm_options}".strip()
+    """Run a program in a folder of its own.
+
+    Returns:
+        The seconds of each part of ``_PARTS``, and of what came after the last one, until the program's end.
+    """
+    run = f"-Ddirectkafka.run={time.monotonic_ns()}"
+    options = f"{os.environ.get('SPARK_SUBMIT_OPTS', '')} {jvm_options} {run}".strip()
     with tempfile.TemporaryDirectory(prefix="directkafka-bench-") as folder:
         Path(folder, "ten.toml").write_text(_FILE.format(servers=servers))
-        last = time.perf_counter()
-        # The JVM inherits the pipe: its end is the JVM's.
+        begun = time.perf_counter()
         with subprocess.Popen(
             command,
             cwd=folder,
@@ -139,17 +150,32 @@ def _seconds(command: list[str], servers: str, jvm_options: str) -> dict[str, fl
             stderr=subprocess.STDOUT,
             text=True,
         ) as process:
-            assert process.stdout is not None
-            taken: dict[str, float] = {}
-            said = []
-            for line in process.stdout:
-                said.append(line)
-                now = time.perf_counter()
-                for words, part in _PARTS.items():
-                    if words in line:
-                        taken[part] = taken.get(part, 0.0) + now - last
-                        last = now
-            code = process.wait(_TIMEOUT_S)
-        assert code == 0, "".join(said)
-    taken["the end"] = time.perf_counter() - last
+            lines: list[tuple[float, str]] = []
+            # Not until the pipe's end: a JVM that has inherited it may end later than the program.
+            reading = threading.Thread(target=_read_lines, args=(process, lines))
+            reading.start()
+            try:
+                code = process.wait(_TIMEOUT_S)
+                ended = time.perf_counter()
+            finally:
+                process.kill()
+                # Nothing of this run may take time from the next one.
+                _wait_for_jvm(run)
+                reading.join()
+        assert code == 0, "".join(line for _, line in lines)
+    taken: dict[str, float] = {}
+    last = begun
+    for at, line in lines:
+        for words, part in _PARTS.items():
+            if words in line:
+                taken[part] = taken.get(part, 0.0) + at - last
+                last = at
+    taken["the end"] = ended - last
     return taken
+
+
+def _read_lines(process: subprocess.Popen[str], lines: list[tuple[float, str]]) -> None:
+    """Keep each line that a program prints, and when it came."""
+    assert process.stdout is not None
+    for line in process.stdout:
+        lines.append((time.perf_counter(), line))
