@@ -1,8 +1,7 @@
 """The client of the brokers: kafka-python's connections, and its request schemas (more of them in ``requests.py``).
 
-kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API, so its connections
-are made by this module alone (a lint contract leaves kafka-python to three modules), and
-``tests/real/kafka/test_client.py`` holds it to what is relied on:
+kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API. So only this module
+makes connections with it, and ``tests/real/kafka/test_client.py`` checks that it still does what is relied on here:
 
 - ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; a connection's
   ``init_future`` resolves when it is ready, or fails; its TLS handshake has no time limit of its own, so it is
@@ -22,7 +21,7 @@ from __future__ import annotations
 import selectors
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,9 +42,10 @@ from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.broker_socket import BrokerSocket
 from directkafka.kafka.logins import prepare_logins
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
-from directkafka.kafka.requests import TRANSACTION_REQUESTS
+from directkafka.kafka.requests import TRANSACTION_REQUESTS, fill
 from directkafka.kafka.settings import connection_settings
-from directkafka.kafka.tls import OpenSockets, close_all, keep_open, tls_context
+from directkafka.kafka.sockets import SocketSelector
+from directkafka.kafka.tls import tls_context
 from directkafka.options import ClientOptions
 
 __all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
@@ -64,12 +64,12 @@ _REQUESTS = {
 
 #: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
 _FETCH_VERSION_MIN = 4
-#: From 12 on, a Produce request adds its partitions to the transaction by itself (KIP-890): not for us.
+#: From 12 on, a Produce request itself adds its partitions to the transaction (KIP-890). Here AddPartitionsToTxn does.
 _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
-#: What a broker that is stopped, not dead, fails with: it can be connected to, and is silent.
+#: What is met where a broker's process is frozen: its kernel still takes connections, and nothing ever answers.
 _SILENT = (kafka.errors.KafkaTimeoutError, kafka.errors.RequestTimedOutError)
 _BOOTSTRAP_PAUSE_S = 0.1
 
@@ -115,10 +115,20 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topi
 
 
 class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connections; but what a broker says just before it hangs up, such as why, is heard."""
+    """kafka-python's connections; but a broker's last words before it hangs up are heard, and no socket stays open."""
+
+    def __init__(self, options: ClientOptions, **chosen: Any) -> None:
+        self._selector = SocketSelector()
+        net = NetworkSelector(client_id=options.client_id, selector=lambda: self._selector)
+        super().__init__(net, **connection_settings(options) | chosen)
 
     async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
-        transport = await super()._build_transport(*arguments, **named)
+        task = self._net._current
+        try:
+            transport = await super()._build_transport(*arguments, **named)
+        except BaseException:
+            self._selector.close_sockets_of(task)
+            raise
         receive = transport._sock_recv
 
         def receive_before_the_end() -> tuple[bytes, Exception | None]:
@@ -142,9 +152,8 @@ class KafkaClient:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._lock = threading.RLock()
-        self._net = NetworkSelector(client_id=options.client_id)
-        self._manager = _Connections(self._net, **connection_settings(options))
-        self._tls_sockets = OpenSockets()
+        self._manager = _Connections(options)
+        self._net = self._manager._net
         self._bootstrapped = False
 
     @property
@@ -171,8 +180,7 @@ class KafkaClient:
             BrokerResponseError: the broker is too old for the question (``UNSUPPORTED_VERSION``).
         """
         with self._lock:
-            # Nobody drives the connections between two calls: a broker that hung up meanwhile is noticed now, and
-            # not by a request that fails.
+            # Nothing reads between two calls: one would be sent over a connection that the broker has closed.
             self._net.poll(timeout_ms=0)
             self._bootstrap()
             try:
@@ -199,24 +207,32 @@ class KafkaClient:
         with self._lock:
             self._manager.close()
             self._net.close()
-            close_all(self._tls_sockets)
 
     async def _send(self, api: str, node_id: int | None, version_min: int, values: Mapping[str, Any]) -> Any:
-        # Of brokers that are known, some may just have died: if any will do, the others are asked too.
-        others = len(self._manager.cluster.brokers()) - 1 if node_id is None else 0
+        tried: set[int | str | None] = set()
+        chosen = self._untried(tried) if node_id is None else node_id
         while True:
-            chosen = self._manager.least_loaded_node() if node_id is None else node_id
             connection = self._manager.get_connection(chosen, refresh_metadata_on_err=node_id is not None)
             try:
                 await _ready(self._manager, connection, self._options.connect_timeout_ms)
-                break
+                request = fill(_REQUESTS[api][0], values)
+                request._min_version, request._max_version = version_min, _REQUESTS[api][1]
+                return await connection.send_request(request)
             except (OSError, kafka.errors.KafkaConnectionError, *_SILENT):
-                if others <= 0 or self._manager.least_loaded_node() is None:
+                # It may have died or frozen just now. Where any will do, each other one is asked. That it may have
+                # answered does no harm: such requests ask, or take a producer's id.
+                tried.add(chosen)
+                chosen = self._untried(tried) if node_id is None else None
+                if chosen is None:
                     raise
-                others -= 1
-        request = _fill(_REQUESTS[api][0], values)
-        request._min_version, request._max_version = version_min, _REQUESTS[api][1]
-        return await connection.send_request(request)
+
+    def _untried(self, tried: Collection[int | str | None]) -> Any:
+        """The broker that kafka-python would ask; if that was tried, another one that may be asked now, or None."""
+        chosen = self._manager.least_loaded_node()
+        if chosen not in tried:
+            return chosen
+        others = (broker.node_id for broker in self._manager.cluster.brokers() if broker.node_id not in tried)
+        return next((node_id for node_id in others if self._manager.connection_delay(node_id) <= 0), None)
 
     def _bootstrap(self) -> None:
         """Learn the cluster from the first address that answers, within the connection timeout.
@@ -226,7 +242,7 @@ class KafkaClient:
         """
         if self._bootstrapped:
             return
-        self._manager.config["ssl_context"] = tls_context(self._options, self._tls_sockets)
+        self._manager.config["ssl_context"] = tls_context(self._options)
         self._manager._auth_failures.clear()
         timeout_ms = self._options.connect_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
@@ -295,7 +311,7 @@ class Channel(BrokerSocket):
 
     def _encode(self, request_type: Any, version: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
         self._correlation_id = (self._correlation_id + 1) % 2**31
-        request = _fill(request_type, values)
+        request = fill(request_type, values)
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         return self._correlation_id, bytes(request.encode(framed=True, header=True))
@@ -316,21 +332,17 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
     address = address_text(host, port)
-    tls_sockets = OpenSockets()
-    chosen = {"bootstrap_servers": [address], "ssl_context": tls_context(options, tls_sockets)}
-    net = NetworkSelector(client_id=options.client_id)
-    manager = _Connections(net, **connection_settings(options) | chosen)
+    manager = _Connections(options, bootstrap_servers=[address], ssl_context=tls_context(options))
     try:
         channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
     except _FAILURES as error:
         raise connection_failure(error, options, (address,), timeout_ms) from error
     else:
-        keep_open(channel.socket, tls_sockets)
+        manager._selector.let_go(channel.socket)
         return channel
     finally:
         manager.close()
-        net.close()
-        close_all(tls_sockets)
+        manager._net.close()
 
 
 async def _take_over(manager: Any, options: ClientOptions, host: str, port: int, timeout_ms: int) -> Channel:
@@ -383,17 +395,6 @@ async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
     except TypeError as error:
         raise kafka.errors.KafkaConnectionError(f"the broker's answer cannot be read: {error}") from error
     except (ValueError, LookupError) as error:
-        # So kafka-python's SCRAM says that the broker does not know the password either (RFC 5802, section 3).
+        # In SCRAM the broker proves that it knows the password too (RFC 5802, section 3). These are the errors that
+        # kafka-python raises where the proof is wrong or cannot be read.
         raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error
-
-
-def _fill(container: Any, values: Mapping[str, Any]) -> Any:
-    """A request, or a structure in one, from nested dicts: kafka-python has a class for each structure."""
-    filled = {}
-    for name, value in values.items():
-        schema = container._struct.fields[name]
-        if schema.is_struct_array() and value is not None:
-            filled[name] = [_fill(schema.data_class, structure) for structure in value]
-        else:
-            filled[name] = value
-    return container(**filled)

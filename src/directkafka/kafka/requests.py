@@ -1,4 +1,4 @@
-"""The requests of a transaction's life and of the ledger's topic: kafka-python's schemas, for the client's table.
+"""Requests from plain values, and those of transactions and of the ledger's topic: kafka-python's schemas.
 
 Beside each the highest version that this library has been written and tested for. Above version 3 of
 AddPartitionsToTxn only brokers talk to each other; EndTxn 5 belongs to KIP-890's second part, in which a broker
@@ -7,6 +7,7 @@ raises the epoch at the end of a transaction by itself. Here the driver does so 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
@@ -21,7 +22,7 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-__all__ = ["TRANSACTION_REQUESTS"]
+__all__ = ["TRANSACTION_REQUESTS", "fill"]
 
 TRANSACTION_REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "AddOffsetsToTxn": (AddOffsetsToTxnRequest, 3),
@@ -35,3 +36,15 @@ TRANSACTION_REQUESTS: Final[dict[str, tuple[Any, int]]] = {
     "ListTransactions": (ListTransactionsRequest, 1),
     "TxnOffsetCommit": (TxnOffsetCommitRequest, 3),
 }
+
+
+def fill(container: Any, values: Mapping[str, Any]) -> Any:
+    """A request, or a structure in one, from nested dicts: kafka-python has a class for each structure."""
+    filled = {}
+    for name, value in values.items():
+        schema = container._struct.fields[name]
+        if schema.is_struct_array() and value is not None:
+            filled[name] = [fill(schema.data_class, structure) for structure in value]
+        else:
+            filled[name] = value
+    return container(**filled)

@@ -11,7 +11,6 @@ import socket
 import ssl
 import tempfile
 from pathlib import Path
-from typing import Any
 
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.kafka.certificate_stores import Identity, StoreFaultError, read_identity, read_trusted
@@ -19,17 +18,14 @@ from directkafka.options import ClientOptions
 from directkafka.options.spec import Secret
 from directkafka.options.tls import KeyStore, TrustStore
 
-__all__ = ["OpenSockets", "close_all", "keep_open", "tls_context"]
+__all__ = ["tls_context"]
 
 #: What the settings of a store's type and password begin with.
 _PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}
 
 
-OpenSockets = set[ssl.SSLSocket]
-
-
 class _Socket(ssl.SSLSocket):
-    """Closes itself when its handshake fails: kafka-python forgets it then."""
+    """Closes itself when its handshake fails: kafka-python forgets it then, and may not have waited for it."""
 
     def do_handshake(self, block: bool = False) -> None:
         try:
@@ -41,46 +37,19 @@ class _Socket(ssl.SSLSocket):
             raise
 
 
-class _Context(ssl.SSLContext):
-    """Remembers its sockets: kafka-python forgets one whose handshake does not end."""
-
-    sslsocket_class = _Socket
-    sockets: OpenSockets
-
-    def wrap_socket(self, *arguments: Any, **named: Any) -> ssl.SSLSocket:
-        wrapped = super().wrap_socket(*arguments, **named)
-        self.sockets.difference_update([one for one in self.sockets if one.fileno() < 0])
-        self.sockets.add(wrapped)
-        return wrapped
-
-
-def close_all(sockets: OpenSockets) -> None:
-    """Close every socket that somebody forgot."""
-    for one in sockets:
-        one.close()
-    sockets.clear()
-
-
-def keep_open(taken: socket.socket, sockets: OpenSockets) -> None:
-    """Take a socket out of those that are to be closed."""
-    if isinstance(taken, ssl.SSLSocket):
-        sockets.discard(taken)
-
-
-def tls_context(options: ClientOptions, sockets: OpenSockets) -> ssl.SSLContext | None:
+def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     """The context for connections with these options; None for connections without TLS.
 
     Args:
         options: the stores, and whether the broker's name is checked.
-        sockets: receives the sockets that are made; :func:`close_all` closes those that nobody else did.
 
     Raises:
         OptionError: a store that cannot be read, by the name of the setting that is wrong.
     """
     if not options.security_protocol.endswith("SSL"):
         return None
-    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
-    context.sockets = sockets
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.sslsocket_class = _Socket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = options.ssl_check_hostname
     if options.ssl_trust_store is None:

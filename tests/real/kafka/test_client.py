@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import kafka.net.connection
+import kafka.net.inet
 import pytest
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
@@ -355,3 +356,19 @@ def test_an_error_code_becomes_an_error_with_its_name() -> None:
     with pytest.raises(BrokerResponseError, match=r"ListOffsets for topic flights with error 3 \(UNKNOWN_TOPIC"):
         raise_for("ListOffsets", 3, "topic flights", anybody)
     raise_for("ListOffsets", 0, "topic flights", anybody)
+
+
+def test_a_connection_that_takes_too_long_leaves_no_open_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    """kafka-python leaves it to garbage collection."""
+    made: list[socket.socket] = []
+
+    async def too_slow(self: object, net: object, sock: socket.socket, *arguments: object, **named: object) -> None:
+        made.append(sock)
+        await net.wait_write(sock, timeout_at=0)  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(kafka.net.inet.KafkaNetSocket, "sock_connect", too_slow)
+    client = KafkaClient(options("127.0.0.1:1", socket_connection_setup_timeout_ms=200))
+    with closing(client), pytest.raises(BrokerUnreachableError):
+        client.call("Metadata", topics=[], allow_auto_topic_creation=False)
+    assert made
+    assert [one.fileno() for one in made if one.fileno() >= 0] == []

@@ -217,7 +217,7 @@ def test_the_key_s_file_for_openssl_is_gone_and_was_of_no_use(
     place.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(place))
     seen: list[tuple[int, str]] = []
-    load = "directkafka.kafka.tls._Context.load_cert_chain"
+    load = "ssl.SSLContext.load_cert_chain"
 
     def look(_: object, path: str, password: str) -> None:
         seen.append((Path(path).stat().st_mode & 0o777, Path(path).read_text()))
