@@ -55,12 +55,18 @@ class FromBothEnds(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
-        """Leave out the test under which a worker has ended; xdist gives it to the next worker, and so on."""
-        units = self.assigned_work[node].values()
-        running = next(((unit, test) for unit in units for test, is_done in unit.items() if not is_done), None)
+        """Leave out what a worker that has ended had done, and the test under which it ended.
+
+        xdist puts all its files back, also those that are done. The worker that takes its place is given one of them,
+        has nothing to do, and so never gets another one: at the end of a run nobody is left to do the rest, and the run
+        stands still. The test under which it ended would end the next worker too.
+        """
+        units = self.assigned_work[node]
+        running = next(((unit, test) for unit in units.values() for test, is_done in unit.items() if not is_done), None)
         if running is None:
             return super().remove_node(node)
         unit, test = running
         unit[test] = True
+        self.assigned_work[node] = {name: unit for name, unit in units.items() if not all(unit.values())}
         super().remove_node(node)
         return test

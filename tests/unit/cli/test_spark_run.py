@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +73,14 @@ class Stopping:
 
     def request_stop(self) -> None:
         self.is_asked = True
+
+
+@pytest.fixture(autouse=True)
+def _late_signals_fail_a_test() -> Iterator[None]:
+    """Without a handler, one that came behind a test's end would end the whole process."""
+    before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("nobody took the signal"))
+    yield
+    signal.signal(signal.SIGTERM, before)
 
 
 def ask() -> None:
