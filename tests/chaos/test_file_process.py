@@ -147,7 +147,7 @@ def test_signals_for_the_whole_group_are_the_driver_s_to_answer(tmp_path: Path) 
 
 
 DRIVER = """
-import os, sys, time
+import os, signal, sys
 from directkafka.stores.database_file import DatabaseFile
 file = DatabaseFile("sqlite", sys.argv[1], lock_timeout_s=600.0)
 connection = file.connect()
@@ -160,7 +160,7 @@ if child == 0:
     other.rows("CREATE TABLE flights (id BIGINT)")
     other.close()
     print(os.getpid(), flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 

@@ -143,7 +143,7 @@ def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
     """Whether a plan reads the source and nothing else, neither beside it nor in a subquery."""
     plan, known = _Plan.of(frame), list(_Plan.of(source).leaves())
     return bool(plan.root.subqueriesAll().isEmpty()) and all(
-        any(leaf.sameResult(one) for one in known) for leaf in plan.leaves()
+        any(leaf.sameResult(other) for other in known) for leaf in plan.leaves()
     )
 
 
@@ -157,8 +157,8 @@ def _is_cut(frame: DataFrame, source: DataFrame) -> bool:
     if _CUTS.isdisjoint(operators_of(_plan_text(frame))):
         return False
     plan, read = _Plan.of(frame), list(_Plan.of(source).leaves())
-    cuts = (one for one in _nodes(plan.root) if one.nodeName() in _CUTS)
-    return any(leaf.sameResult(one) for cut in cuts for leaf in plan.leaves(cut) for one in read)
+    cuts = (node for node in _nodes(plan.root) if node.nodeName() in _CUTS)
+    return any(leaf.sameResult(other) for cut in cuts for leaf in plan.leaves(cut) for other in read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,15 +171,15 @@ class _Plan:
     @classmethod
     def of(cls, frame: DataFrame) -> Self:
         root = frame._jdf.queryExecution().analyzed()
-        return cls(root, {one.id(): one for one in _nodes(root) if one.nodeName() == "CTERelationDef"})
+        return cls(root, {node.id(): node for node in _nodes(root) if node.nodeName() == "CTERelationDef"})
 
     def leaves(self, below: JavaObject | None = None) -> Iterator[JavaObject]:
         """The leaves below a node; a name that ``WITH`` defines is no leaf, but stands for its definition's."""
-        for one in _nodes(self.root if below is None else below):
-            if one.nodeName() == "CTERelationRef":
-                yield from self.leaves(self.definitions[one.cteId()])
-            elif one.children().isEmpty():
-                yield one
+        for node in _nodes(self.root if below is None else below):
+            if node.nodeName() == "CTERelationRef":
+                yield from self.leaves(self.definitions[node.cteId()])
+            elif node.children().isEmpty():
+                yield node
 
 
 def _nodes(plan: JavaObject) -> Iterator[JavaObject]:

@@ -34,16 +34,16 @@ BEFORE, AFTER = 100, 250
 
 
 @pytest.fixture(scope="module")
-def one() -> Iterator[KafkaBroker]:
+def broker() -> Iterator[KafkaBroker]:
     with KafkaBroker() as broker:
         yield broker
 
 
 @pytest.fixture
-def filled(one: KafkaBroker, topic: Callable[[], str]) -> str:
+def filled(broker: KafkaBroker, topic: Callable[[], str]) -> str:
     name = topic()
-    create_topic_again(one.bootstrap_servers, name)
-    produce(one.bootstrap_servers, name, [b"old"] * BEFORE)
+    create_topic_again(broker.bootstrap_servers, name)
+    produce(broker.bootstrap_servers, name, [b"old"] * BEFORE)
     return name
 
 
@@ -74,19 +74,21 @@ def pipeline_of(broker: KafkaBroker, topic: str, folder: Path, **source: str) ->
     )
 
 
-def test_a_pipeline(one: KafkaBroker, filled: str, spark: SparkSession, tmp_path: Path) -> None:
-    pipeline_of(one, filled, tmp_path).run()
-    cut_and_grow(one, filled)
+def test_a_pipeline_tells_the_loss_until_it_is_accepted(
+    broker: KafkaBroker, filled: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    pipeline_of(broker, filled, tmp_path).run()
+    cut_and_grow(broker, filled)
     with pytest.raises(dk.DataLossError) as caught:
-        pipeline_of(one, filled, tmp_path).run()
+        pipeline_of(broker, filled, tmp_path).run()
     check(caught.value, filled)
     with pytest.raises(dk.DataLossError):
-        pipeline_of(one, filled, tmp_path).run()
-    pipeline_of(one, filled, tmp_path, failOnDataLoss="false").run()
+        pipeline_of(broker, filled, tmp_path).run()
+    pipeline_of(broker, filled, tmp_path, failOnDataLoss="false").run()
     entry = dk.SQLiteSink(str(tmp_path / "out.db"), "records").store.read("cut")
     assert entry is not None
     assert (list(entry.ends().values()), dict(entry.total_rows)) == ([AFTER], {"records": AFTER})
-    pipeline_of(one, filled, tmp_path).run()
+    pipeline_of(broker, filled, tmp_path).run()
 
 
 @contextmanager
@@ -100,22 +102,22 @@ def no_looks() -> Iterator[None]:
         source.resume()
 
 
-def test_a_query(one: KafkaBroker, filled: str, session: SparkSession, output: Output) -> None:
+def test_a_query_tells_the_loss(broker: KafkaBroker, filled: str, session: SparkSession, output: Output) -> None:
     stream = (
         session.readStream.format("directkafka")
-        .option("kafka.bootstrap.servers", one.bootstrap_servers)
+        .option("kafka.bootstrap.servers", broker.bootstrap_servers)
         .option("subscribe", filled)
         .option("startingOffsets", "earliest")
     )
     query = output.start(stream, processingTime="100 milliseconds")
     until(lambda: len(output.all()) == BEFORE, "the first records")
     with no_looks():
-        cut_and_grow(one, filled)
+        cut_and_grow(broker, filled)
     check(failure_of(query), filled)
 
 
-def test_a_direct_stream(one: KafkaBroker, filled: str, context: StreamingContext) -> None:
-    params = {"bootstrap.servers": one.bootstrap_servers, "auto.offset.reset": "earliest"}
+def test_a_direct_stream_tells_the_loss(broker: KafkaBroker, filled: str, context: StreamingContext) -> None:
+    params = {"bootstrap.servers": broker.bootstrap_servers, "auto.offset.reset": "earliest"}
     is_cut = threading.Event()
     stream = dk.create_direct_stream(
         context, dk.Subscribe([filled], params), trigger=lambda _: 0 if is_cut.is_set() else 1_000
@@ -123,7 +125,7 @@ def test_a_direct_stream(one: KafkaBroker, filled: str, context: StreamingContex
     collected = Collected().of(stream.map(place))
     context.start()
     collected.wait_for(BEFORE)
-    cut_and_grow(one, filled)
+    cut_and_grow(broker, filled)
     is_cut.set()
     with pytest.raises(Py4JJavaError) as caught:
         context.awaitTermination(60)
