@@ -54,12 +54,19 @@ class FromBothEnds(LoadFileScheduling):
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
         super()._assign_work_unit(node)
 
+    def schedule(self) -> None:
+        """Give a worker that comes later two files: it runs a test only when it has the next one, or is told to end."""
+        is_later = self.collection is not None
+        super().schedule()
+        if is_later:
+            for node in self.nodes:
+                self._reschedule(node)
+
     def remove_node(self, node: WorkerController) -> str | None:
         """Leave out what a worker that has ended had done, and the test under which it ended.
 
-        xdist puts all its files back, also those that are done. The worker that takes its place is given one of them,
-        has nothing to do, and so never gets another one: at the end of a run nobody is left to do the rest, and the run
-        stands still. The test under which it ended would end the next worker too.
+        xdist queues all its files again, done ones too. A new worker that is given a done file never asks for more, so
+        the run stands still. The test under which the old one ended would end the new one too.
         """
         units = self.assigned_work[node]
         running = next(((unit, test) for unit in units.values() for test, is_done in unit.items() if not is_done), None)

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -165,20 +165,23 @@ signal.pause()
 
 
 def test_the_process_ends_with_its_driver_though_a_forked_child_of_that_lives_on(tmp_path: Path) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", DRIVER, str(tmp_path / "air")], stdout=subprocess.PIPE, text=True
-    ) as driver:
-        assert driver.stdout is not None
-        child = psutil.Process(int(driver.stdout.readline()))
-        files, its_files = file_process(driver.pid), file_process(child.pid)
-        driver.kill()
-        assert files.wait(PATIENCE_S) is None or not files.is_running()
-        with closing(sqlite3.connect(tmp_path / "air", timeout=0.0)) as connection:
-            connection.execute("CREATE TABLE flights (id BIGINT)")
-        child.kill()
-        deadline = time.monotonic() + PATIENCE_S
-        while its_files.is_running() and its_files.status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < deadline
+    command = [sys.executable, "-c", DRIVER, str(tmp_path / "air")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as driver:
+        try:
+            assert driver.stdout is not None
+            child = psutil.Process(int(driver.stdout.readline()))
+            files, its_files = file_process(driver.pid), file_process(child.pid)
+            driver.kill()
+            assert files.wait(PATIENCE_S) is None or not files.is_running()
+            with closing(sqlite3.connect(tmp_path / "air", timeout=0.0)) as connection:
+                connection.execute("CREATE TABLE flights (id BIGINT)")
+            child.kill()
+            deadline = time.monotonic() + PATIENCE_S
+            while its_files.is_running() and its_files.status() != psutil.STATUS_ZOMBIE:
+                assert time.monotonic() < deadline
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(driver.pid, signal.SIGKILL)
     with closing(sqlite3.connect(tmp_path / "air.other")) as connection:
         assert connection.execute("SELECT count(*) FROM flights").fetchall() == [(0,)]
 

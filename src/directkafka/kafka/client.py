@@ -1,16 +1,14 @@
-"""The client of the brokers: kafka-python's connections, and its request schemas (more of them in ``requests.py``).
+"""The client of the brokers: questions over kafka-python's connections, with its request schemas (``requests.py``).
 
-kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API. So only this module
-makes connections with it, and ``tests/real/kafka/test_client.py`` checks that it still does what is relied on here:
+kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API. So only this module and
+``connections.py`` use it, and ``tests/real/kafka/test_client.py`` checks that it still does what is relied on here:
 
-- ``KafkaConnectionManager(net, **settings)`` connects, negotiates versions and authenticates; a connection's
-  ``init_future`` resolves when it is ready, or fails; its TLS handshake has no time limit of its own, so it is
-  awaited with ``manager.wait_for``;
+- ``get_connection`` connects, negotiates versions and authenticates; a connection's ``init_future`` resolves when it is
+  ready, or fails;
 - ``connection.send_request(request)`` sends any request and resolves to its response;
 - ``net.poll(timeout_ms=0)`` lets it notice what happened since it was last asked;
 - ``cluster.update_metadata(response)`` teaches it the brokers' addresses;
-- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered;
-- ``_build_transport`` makes a transport, whose ``_sock_recv`` returns bytes and what ended them.
+- a ready connection's socket can be taken over: its reader task is cancelled, the socket unregistered.
 
 Two things leave this module: :class:`KafkaClient`, which asks questions, and :class:`Channel`, a connected,
 authenticated, blocking socket for records, which receives without kafka-python (it copies twice).
@@ -26,8 +24,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import kafka.errors
-from kafka.net.manager import KafkaConnectionManager
-from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer import (
     FetchRequest,
     ListOffsetsRequest,
@@ -40,11 +36,10 @@ from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, Produ
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.broker_socket import BrokerSocket
+from directkafka.kafka.connections import Connections
 from directkafka.kafka.logins import prepare_logins
 from directkafka.kafka.refusals import address_text, connection_failure, rights_needed
 from directkafka.kafka.requests import TRANSACTION_REQUESTS, fill
-from directkafka.kafka.settings import connection_settings
-from directkafka.kafka.sockets import SocketSelector
 from directkafka.kafka.tls import tls_context
 from directkafka.options import ClientOptions
 
@@ -69,8 +64,15 @@ _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
-#: What is met where a broker's process is frozen: its kernel still takes connections, and nothing ever answers.
-_SILENT = (kafka.errors.KafkaTimeoutError, kafka.errors.RequestTimedOutError)
+#: What is met where one broker is dead, asks clients to wait, or is frozen: its kernel still takes connections, and
+#: nothing ever answers.
+_OF_ONE_BROKER = (
+    OSError,
+    kafka.errors.KafkaConnectionError,
+    kafka.errors.NodeNotReadyError,
+    kafka.errors.KafkaTimeoutError,
+    kafka.errors.RequestTimedOutError,
+)
 _BOOTSTRAP_PAUSE_S = 0.1
 
 #: The kind of coordinator that keeps a consumer group's offsets.
@@ -114,32 +116,6 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topi
         )
 
 
-class _Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connections; but a broker's last words before it hangs up are heard, and no socket stays open."""
-
-    def __init__(self, options: ClientOptions, **chosen: Any) -> None:
-        self._selector = SocketSelector()
-        net = NetworkSelector(client_id=options.client_id, selector=lambda: self._selector)
-        super().__init__(net, **connection_settings(options) | chosen)
-
-    async def _build_transport(self, *arguments: Any, **named: Any) -> Any:
-        task = self._net._current
-        try:
-            transport = await super()._build_transport(*arguments, **named)
-        except BaseException:
-            self._selector.close_sockets_of(task)
-            raise
-        receive = transport._sock_recv
-
-        def receive_before_the_end() -> tuple[bytes, Exception | None]:
-            received, error = receive()
-            # The end is met again by the next reading.
-            return received, None if received else error
-
-        transport._sock_recv = receive_before_the_end
-        return transport
-
-
 class KafkaClient:
     """Asks brokers questions, one at a time, over connections that it keeps.
 
@@ -152,8 +128,7 @@ class KafkaClient:
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
         self._lock = threading.RLock()
-        self._manager = _Connections(options)
-        self._net = self._manager._net
+        self._manager = Connections(options)
         self._bootstrapped = False
 
     @property
@@ -174,14 +149,16 @@ class KafkaClient:
             kafka-python's decoded response.
 
         Raises:
-            BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``.
+            BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``. Where any broker will do,
+                others are asked, each for so long, as long as the first one's time is not over.
             BrokerAccessError: TLS or the login failed.
             OptionError: a store cannot be read, or the token's function fails.
             BrokerResponseError: the broker is too old for the question (``UNSUPPORTED_VERSION``).
         """
         with self._lock:
-            # Nothing reads between two calls: one would be sent over a connection that the broker has closed.
-            self._net.poll(timeout_ms=0)
+            # Nothing is read between two calls. Without this, a request could go over a connection that the broker has
+            # closed.
+            self._manager._net.poll(timeout_ms=0)
             self._bootstrap()
             try:
                 response = self._manager.run(self._send, api, node_id, version_min, values)
@@ -205,24 +182,28 @@ class KafkaClient:
     def close(self) -> None:
         """Close all connections. Calling it twice is harmless."""
         with self._lock:
-            self._manager.close()
-            self._net.close()
+            self._manager.close_all()
 
     async def _send(self, api: str, node_id: int | None, version_min: int, values: Mapping[str, Any]) -> Any:
+        limit_ms = self._options.connect_timeout_ms
         tried: set[int | str | None] = set()
+        until = time.monotonic() + (limit_ms + self._options.request_timeout_ms) / 1000
         chosen = self._untried(tried) if node_id is None else node_id
         while True:
-            connection = self._manager.get_connection(chosen, refresh_metadata_on_err=node_id is not None)
             try:
-                await _ready(self._manager, connection, self._options.connect_timeout_ms)
+                connection = self._manager.get_connection(
+                    chosen, timeout_ms=limit_ms, refresh_metadata_on_err=node_id is not None
+                )
+                await self._manager.ready(connection, limit_ms)
                 request = fill(_REQUESTS[api][0], values)
                 request._min_version, request._max_version = version_min, _REQUESTS[api][1]
                 return await connection.send_request(request)
-            except (OSError, kafka.errors.KafkaConnectionError, *_SILENT):
-                # It may have died or frozen just now. Where any will do, each other one is asked. That it may have
-                # answered does no harm: such requests ask, or take a producer's id.
+            except _OF_ONE_BROKER:
+                # The broker may have died or frozen just now. If any will do, the next one is asked. The first may have
+                # handled the request: no harm, for such a request asks, takes a producer's id, or makes a topic that
+                # the next one then has.
                 tried.add(chosen)
-                chosen = self._untried(tried) if node_id is None else None
+                chosen = self._untried(tried) if node_id is None and time.monotonic() < until else None
                 if chosen is None:
                     raise
 
@@ -269,7 +250,7 @@ class KafkaClient:
         self._manager.reset_backoff(node_id)
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
-            await _ready(self._manager, connection, timeout_ms)
+            await self._manager.ready(connection, timeout_ms)
             request = MetadataRequest(topics=[], max_version=_REQUESTS["Metadata"][1])
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
@@ -332,23 +313,24 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
     address = address_text(host, port)
-    manager = _Connections(options, bootstrap_servers=[address], ssl_context=tls_context(options))
+    manager = Connections(options, bootstrap_servers=[address], ssl_context=tls_context(options))
     try:
         channel: Channel = manager.run(_take_over, manager, options, host, port, timeout_ms)
     except _FAILURES as error:
         raise connection_failure(error, options, (address,), timeout_ms) from error
     else:
-        manager._selector.let_go(channel.socket)
         return channel
     finally:
-        manager.close()
-        manager._net.close()
+        manager.close_all()
 
 
 async def _take_over(manager: Any, options: ClientOptions, host: str, port: int, timeout_ms: int) -> Channel:
     node_id = manager.cluster.bootstrap_brokers()[0].node_id
     connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
-    await _ready(manager, connection, timeout_ms)
+    await manager.ready(connection, timeout_ms)
+    transport = connection.transport
+    if transport is None:
+        raise kafka.errors.KafkaConnectionError("the broker hung up behind its last answer")
     versions = connection.broker_version_data
     fetch_version = versions.api_version(
         FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_REQUESTS["Fetch"][1]
@@ -361,7 +343,6 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
         # It can still be read from.
         produce_version = -1
     lifetime_ms = connection._reauth.session_lifetime_ms
-    transport = connection.transport
     taken = transport._sock
     # The reader task waits in the selector for this socket. Once it is cancelled and the transport has no
     # socket left to close, closing the manager leaves ours alone.
@@ -379,22 +360,3 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
         expires_at=time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf"),
         client_id=options.client_id,
     )
-
-
-async def _ready(manager: Any, connection: Any, timeout_ms: float) -> None:
-    """Wait for a connection to be made, TLS and login included; it is closed when it takes too long.
-
-    Raises:
-        kafka.errors.KafkaError, OSError: why there is none.
-    """
-    try:
-        await manager.wait_for(connection.init_future, timeout_ms)
-    except kafka.errors.KafkaTimeoutError:
-        connection.close()
-        raise
-    except TypeError as error:
-        raise kafka.errors.KafkaConnectionError(f"the broker's answer cannot be read: {error}") from error
-    except (ValueError, LookupError) as error:
-        # In SCRAM the broker proves that it knows the password too (RFC 5802, section 3). These are the errors that
-        # kafka-python raises where the proof is wrong or cannot be read.
-        raise kafka.errors.SaslAuthenticationFailedError(f"the broker could not prove who it is: {error}") from error

@@ -24,19 +24,6 @@ __all__ = ["tls_context"]
 _PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}
 
 
-class _Socket(ssl.SSLSocket):
-    """Closes itself when its handshake fails: kafka-python forgets it then, and may not have waited for it."""
-
-    def do_handshake(self, block: bool = False) -> None:
-        try:
-            super().do_handshake(block)
-        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
-            raise
-        except BaseException:
-            self.close()
-            raise
-
-
 def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     """The context for connections with these options; None for connections without TLS.
 
@@ -49,7 +36,6 @@ def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
     if not options.security_protocol.endswith("SSL"):
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.sslsocket_class = _Socket
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = options.ssl_check_hostname
     if options.ssl_trust_store is None:

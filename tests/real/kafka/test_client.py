@@ -7,7 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
+from typing import Any
 
 import kafka.net.connection
 import kafka.net.inet
@@ -19,6 +20,7 @@ from tests.real.kafka.proxy import KafkaProxy, advertise
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.client import Channel, KafkaClient, error_name, is_retriable, open_channel, raise_for
+from directkafka.kafka.connections import Connections
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -358,17 +360,88 @@ def test_an_error_code_becomes_an_error_with_its_name() -> None:
     raise_for("ListOffsets", 0, "topic flights", anybody)
 
 
-def test_a_connection_that_takes_too_long_leaves_no_open_socket(monkeypatch: pytest.MonkeyPatch) -> None:
-    """kafka-python leaves it to garbage collection."""
-    made: list[socket.socket] = []
+# Sockets: kafka-python leaves these to garbage collection.
 
-    async def too_slow(self: object, net: object, sock: socket.socket, *arguments: object, **named: object) -> None:
-        made.append(sock)
-        await net.wait_write(sock, timeout_at=0)  # type: ignore[attr-defined]
 
-    monkeypatch.setattr(kafka.net.inet.KafkaNetSocket, "sock_connect", too_slow)
-    client = KafkaClient(options("127.0.0.1:1", socket_connection_setup_timeout_ms=200))
-    with closing(client), pytest.raises(BrokerUnreachableError):
-        client.call("Metadata", topics=[], allow_auto_topic_creation=False)
-    assert made
-    assert [one.fileno() for one in made if one.fileno() >= 0] == []
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[socket.socket]:
+    """The sockets that are made for connections, in their order."""
+    sockets: list[socket.socket] = []
+    make = kafka.net.inet.KafkaNetSocket.socket
+
+    def remembered(maker: object, *arguments: object) -> socket.socket:
+        sockets.append(make(maker, *arguments))
+        return sockets[-1]
+
+    monkeypatch.setattr(kafka.net.inet.KafkaNetSocket, "socket", remembered)
+    return sockets
+
+
+@pytest.fixture
+def full() -> Iterator[str]:
+    """An address at which the kernel drops whoever would connect: nobody accepts those who wait already."""
+    with ExitStack() as sockets:
+        listener = sockets.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(3):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+
+
+def test_a_connection_that_takes_too_long_leaves_no_open_socket(full: str, made: list[socket.socket]) -> None:
+    with closing(KafkaClient(options(full, socket_connection_setup_timeout_ms=300))) as client:
+        with pytest.raises(BrokerUnreachableError):
+            broker_count(client)
+        assert made
+        assert [one for one in made if one.fileno() >= 0] == []
+
+
+def test_an_address_of_a_host_that_is_refused_leaves_no_open_socket(
+    servers: str, nobody: str, made: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where ``localhost`` is two addresses, and the broker listens at one."""
+    look_up = kafka.net.inet.KafkaNetSocket.dns_lookup
+    refused = int(nobody.rpartition(":")[2])
+
+    def refused_first(maker: object, host: str, port: int) -> list[object]:
+        return [*look_up(maker, host, refused), *look_up(maker, host, port)]
+
+    monkeypatch.setattr(kafka.net.inet.KafkaNetSocket, "dns_lookup", refused_first)
+    with closing(KafkaClient(options(servers))) as client:
+        assert broker_count(client) == 1
+        port = int(servers.rpartition(":")[2])
+        assert len(made) >= 4
+        assert {one.getpeername()[1] for one in made if one.fileno() >= 0} == {port}
+    assert [one for one in made if one.fileno() >= 0] == []
+
+
+def test_a_tls_handshake_without_an_answer_is_hung_up_when_its_time_is_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        given = options(address, security_protocol="SSL", socket_connection_setup_timeout_ms=300)
+        with closing(KafkaClient(given)) as client:
+            with pytest.raises(BrokerUnreachableError):
+                broker_count(client)
+            accepted, _ = listener.accept()
+            with accepted:
+                accepted.settimeout(30)
+                while accepted.recv(4096):
+                    pass
+
+
+def test_a_broker_that_hangs_up_behind_the_last_answer_is_unreachable(
+    servers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = Connections.ready
+
+    async def hung_up(manager: Connections, connection: Any, timeout_ms: float) -> None:
+        await ready(manager, connection, timeout_ms)
+        connection.transport.abort()
+
+    monkeypatch.setattr(Connections, "ready", hung_up)
+    host, port = servers.split(":")
+    with pytest.raises(BrokerUnreachableError, match="hung up"):
+        open_channel(options(servers), host, int(port))

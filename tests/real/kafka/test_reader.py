@@ -177,8 +177,8 @@ def test_a_reader_that_is_thrown_away_leaves_no_thread(servers: str, hundred: st
     assert fetch_threads() == []
 
 
-#: A process that forks. In the child nothing is idle, and a range is read over a connection of its own. Not the tests'
-#: own process: there librdkafka, which others use, would wait in the child for threads that only the parent has.
+#: A process that forks. In the child nothing is idle, and a range is read over a connection of its own. It is a process
+#: of its own: in a fork of the tests' process librdkafka would wait for threads that only the parent has.
 FORKS = """
 import os, sys
 from directkafka.kafka import channels

@@ -77,7 +77,7 @@ class Stopping:
 
 @pytest.fixture(autouse=True)
 def _late_signals_fail_a_test() -> Iterator[None]:
-    """Without a handler, one that came behind a test's end would end the whole process."""
+    """Without a handler, one that arrives after ``stopped_by_signals`` has ended would end the tests' process."""
     before = signal.signal(signal.SIGTERM, lambda *_: pytest.fail("nobody took the signal"))
     yield
     signal.signal(signal.SIGTERM, before)

@@ -57,18 +57,23 @@ class Source:
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("error", "java_answers", "expected"),
     [
-        (PySparkRuntimeError("no answer"), EnvironmentFaultError),
-        (PySparkRuntimeError(errorClass="SESSION_OR_CONTEXT_NOT_EXISTS", messageParameters={}), EnvironmentFaultError),
-        (PySparkValueError("no number"), TransformError),
+        (PySparkRuntimeError("no answer"), False, EnvironmentFaultError),
+        (PySparkRuntimeError("no answer"), True, TransformError),
+        (
+            PySparkRuntimeError(errorClass="SESSION_OR_CONTEXT_NOT_EXISTS", messageParameters={}),
+            True,
+            EnvironmentFaultError,
+        ),
+        (PySparkValueError("no number"), False, TransformError),
     ],
-    ids=["a call without an answer", "no session", "the transform's own"],
+    ids=["a call without an answer", "a connection of the transform's", "no session", "the transform's own"],
 )
 def test_a_transform_is_not_blamed_for_a_spark_that_has_ended(
-    error: Exception, expected: type[DirectKafkaError], monkeypatch: pytest.MonkeyPatch
+    error: Exception, java_answers: bool, expected: type[DirectKafkaError], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "java_answers", lambda: False)
+    monkeypatch.setattr(application, "java_answers", lambda: java_answers)
     source: Any = Source()
     session: Any = None
 

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 
 CONFTEST = """
@@ -15,21 +17,37 @@ def pytest_xdist_make_scheduler(config, log):
     return FromBothEnds(config, log)
 """
 
-FILES = {
-    "test_1_is_done.py": "def test_one(): pass\n",
-    "test_2_dies.py": "import os\ndef test_two(): pass\ndef test_dies(): os._exit(1)\ndef test_three(): pass\n",
-    "test_3_is_another_s.py": "def test_four(): pass\n",
-}
+DIES = "import os\ndef test_two(): pass\ndef test_dies(): os._exit(1)\ndef test_three(): pass\n"
 
 
-def test_a_run_whose_worker_ends_at_its_end_is_finished_by_the_next_one(tmp_path: Path) -> None:
-    """The next one was given a file that was done, and after it nothing more: the run stood still."""
+@pytest.mark.parametrize(
+    ("workers", "files"),
+    [
+        (2, {"test_1.py": "def test_one(): pass\n", "test_2.py": DIES, "test_3.py": "def test_four(): pass\n"}),
+        (1, {"test_1.py": DIES, "test_2.py": "def test_one(): pass\n", "test_3.py": "def test_four(): pass\n"}),
+    ],
+    ids=["it had done a file", "it had files left"],
+)
+def test_what_a_worker_leaves_at_the_end_of_a_run_is_done_by_the_next_one(
+    tmp_path: Path, workers: int, files: dict[str, str]
+) -> None:
+    """The next one was given a file that was done, or one test: it waited for more, and the run stood still."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
-    for name, text in FILES.items():
+    for name, text in files.items():
         (tmp_path / name).write_text(text)
-    options = ("-p", "no:randomly", "-p", "no:cacheprovider", "--no-loadscope-reorder", "-n", "2", "--dist", "loadfile")
+    options = ("-p", "no:randomly", "-p", "no:cacheprovider", "--no-loadscope-reorder", "--dist", "loadfile")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", f"--rootdir={tmp_path}", "-c", os.devnull, *options, str(tmp_path)],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            f"--rootdir={tmp_path}",
+            *options,
+            f"-n{workers}",
+            "-c",
+            os.devnull,
+            str(tmp_path),
+        ],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
@@ -37,4 +55,4 @@ def test_a_run_whose_worker_ends_at_its_end_is_finished_by_the_next_one(tmp_path
         check=False,
     )
     assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
-    assert "crashed while running 'test_2_dies.py::test_dies'" in done.stdout
+    assert "::test_dies'" in done.stdout
