@@ -55,12 +55,17 @@ class FromBothEnds(LoadFileScheduling):
         super()._assign_work_unit(node)
 
     def schedule(self) -> None:
-        """Give a worker that comes later two files: it runs a test only when it has the next one, or is told to end."""
+        """Give a worker that joins later two files: a worker runs a test only when it has the next one, or the end."""
         is_later = self.collection is not None
         super().schedule()
         if is_later:
             for node in self.nodes:
                 self._reschedule(node)
+
+    def _reschedule(self, node: WorkerController) -> None:
+        """Leave out a worker that joins, and does not know the tests yet."""
+        if node in self.registered_collections:
+            super()._reschedule(node)
 
     def remove_node(self, node: WorkerController) -> str | None:
         """Leave out what a worker that has ended had done, and the test under which it ended.

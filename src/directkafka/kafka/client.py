@@ -64,8 +64,8 @@ _PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
-#: What is met where one broker is dead, asks clients to wait, or is frozen: its kernel still takes connections, and
-#: nothing ever answers.
+#: What is met where one broker is dead, or was just now, or is frozen: its kernel still takes connections, and nothing
+#: ever answers.
 _OF_ONE_BROKER = (
     OSError,
     kafka.errors.KafkaConnectionError,
@@ -74,6 +74,8 @@ _OF_ONE_BROKER = (
     kafka.errors.RequestTimedOutError,
 )
 _BOOTSTRAP_PAUSE_S = 0.1
+#: How often is looked whether a broker that has throttled this client (KIP-219) may be asked again.
+_THROTTLED_PAUSE_S = 0.05
 
 #: The kind of coordinator that keeps a consumer group's offsets.
 GROUP = CoordinatorType.GROUP
@@ -150,7 +152,7 @@ class KafkaClient:
 
         Raises:
             BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``. Where any broker will do,
-                others are asked, each for so long, as long as the first one's time is not over.
+                the next one is asked, with the same limits, until both limits have passed since the first.
             BrokerAccessError: TLS or the login failed.
             OptionError: a store cannot be read, or the token's function fails.
             BrokerResponseError: the broker is too old for the question (``UNSUPPORTED_VERSION``).
@@ -191,17 +193,16 @@ class KafkaClient:
         chosen = self._untried(tried) if node_id is None else node_id
         while True:
             try:
-                connection = self._manager.get_connection(
-                    chosen, timeout_ms=limit_ms, refresh_metadata_on_err=node_id is not None
-                )
+                connection = self._manager.get_connection(chosen, timeout_ms=limit_ms, refresh_metadata_on_err=False)
                 await self._manager.ready(connection, limit_ms)
+                while connection.paused and time.monotonic() < until:
+                    await self._manager._net.sleep(_THROTTLED_PAUSE_S)
                 request = fill(_REQUESTS[api][0], values)
                 request._min_version, request._max_version = version_min, _REQUESTS[api][1]
                 return await connection.send_request(request)
             except _OF_ONE_BROKER:
-                # The broker may have died or frozen just now. If any will do, the next one is asked. The first may have
-                # handled the request: no harm, for such a request asks, takes a producer's id, or makes a topic that
-                # the next one then has.
+                # The broker may have died or frozen just now. If any will do, the next one is asked. Had the first
+                # handled the request, asking again is harmless: it reads, takes a producer's id, or creates a topic.
                 tried.add(chosen)
                 chosen = self._untried(tried) if node_id is None and time.monotonic() < until else None
                 if chosen is None:

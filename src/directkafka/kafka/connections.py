@@ -1,4 +1,4 @@
-"""Connections to brokers, made by kafka-python: within a time, and so that no socket stays open.
+"""Connections to brokers, made by kafka-python: bounded in time, and without a socket left open.
 
 kafka-python leaves sockets to garbage collection: one that cannot be connected, one whose TLS handshake fails or takes
 too long (it has no limit), and one that is closed while something is still to be sent. Here whoever makes a socket
@@ -15,6 +15,7 @@ import socket
 import ssl
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import kafka.errors
 from kafka.net.inet import KafkaNetSocket, create_connection
@@ -33,6 +34,12 @@ class _ClosedOnFailure(KafkaNetSocket):  # type: ignore[misc]
 
     SCHEMES = ("directkafka",)
 
+    def dns_lookup(self, host: str, port: int, raise_error: bool = False) -> Any:
+        try:
+            return super().dns_lookup(host, port, raise_error=raise_error)
+        except UnicodeError as error:  # a label that is empty or longer than 63 characters
+            raise kafka.errors.KafkaConnectionError(f"{host!r} is no host's name: {error}") from error
+
     async def connect(
         self, net: Any, addrinfo: tuple[Any, ...], socket_options: Sequence[Any] = (), timeout_at: float | None = None
     ) -> socket.socket:
@@ -49,19 +56,19 @@ class _ClosedOnFailure(KafkaNetSocket):  # type: ignore[misc]
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]
-    """kafka-python's connections; and what a broker says just before it hangs up, such as why, is heard.
+    """kafka-python's connections. What a broker sends just before it hangs up, often the reason, is read first.
 
     Args:
         options: addresses, security, timeouts.
-        chosen: settings of kafka-python's that take the place of those.
+        chosen: settings by kafka-python's names, which override the options'.
     """
 
     def __init__(self, options: ClientOptions, **chosen: Any) -> None:
         net = NetworkSelector(client_id=options.client_id)
         super().__init__(net, **connection_settings(options) | {"proxy_url": "directkafka://"} | chosen)
         self._transports: list[Any] = []
-        #: By broker, the task that makes its connection.
-        self._tasks: dict[Any, Any] = {}
+        #: By connection, the task that makes it.
+        self._tasks: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
 
     async def ready(self, connection: Any, timeout_ms: float) -> None:
         """Wait for a connection to be made, TLS and login included; it is given up when it takes too long.
@@ -72,9 +79,10 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
         try:
             await self.wait_for(connection.init_future, timeout_ms)
         except kafka.errors.KafkaTimeoutError:
-            if connection.node_id in self._tasks:
-                self._net.cancel(self._tasks[connection.node_id])
+            # In this order: closing wakes the task where it waits for an answer.
             connection.close()
+            if connection in self._tasks:
+                self._net.cancel(self._tasks[connection])
             raise
         except TypeError as error:
             raise kafka.errors.KafkaConnectionError(f"the broker's answer cannot be read: {error}") from error
@@ -85,38 +93,39 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]
             raise kafka.errors.SaslAuthenticationFailedError(told) from error
 
     def close_all(self) -> None:
-        """Close all connections at once; what is still to be sent is not. Calling it twice is harmless."""
+        """Close all connections at once; unsent bytes are dropped. Calling it twice is harmless."""
         self.close()
         for transport in self._transports:
             transport._close()
         self._transports.clear()
         self._net.close()
 
-    async def _connect(self, node: Any, *arguments: Any, **named: Any) -> None:
-        self._tasks[node.node_id] = self._net._current
-        await super()._connect(node, *arguments, **named)
+    async def _connect(self, node: Any, connection: Any, **named: Any) -> None:
+        self._tasks[connection] = self._net._current
+        await super()._connect(node, connection, **named)
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         options = self.config["socket_options"]
         made = await create_connection(
             self._net, node.host, node.port, options, proxy_url=self.config["proxy_url"], timeout_at=timeout_at
         )
-        transport = KafkaTCPTransport(self._net, made, host=node.host)
         if self.ssl_enabled:
             transport = await self._secured(made, node.host, timeout_at)
+        else:
+            transport = KafkaTCPTransport(self._net, made, host=node.host)
         self._transports = [*(known for known in self._transports if known._sock is not None), transport]
         receive = transport._sock_recv
 
         def receive_before_the_end() -> tuple[bytes, Exception | None]:
             received, error = receive()
-            # The end is met again by the next reading.
+            # The next read meets the end again.
             return received, None if received else error
 
         transport._sock_recv = receive_before_the_end
         return transport
 
     async def _secured(self, connected: socket.socket, host: str, timeout_at: float | None) -> Any:
-        """A transport after its TLS handshake, which kafka-python would wait for without an end."""
+        """A transport after its TLS handshake; kafka-python's own has no time limit."""
         secured = connected
         try:
             transport = KafkaSSLTransport(self._net, connected, host=host, ssl_context=self.config["ssl_context"])

@@ -25,12 +25,7 @@ from directkafka.stores.kafka import KafkaStore
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
-pytestmark = [
-    pytest.mark.real,
-    pytest.mark.slow,
-    # kafka-python leaves a socket behind when it is closed while it connects anew, as it does when a broker is gone.
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
-]
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 WAYS = pytest.mark.parametrize("staged", [False, True], ids=["inline", "by tasks"])
 #: Who leads what: so each broker that dies is missed in another place.

@@ -17,42 +17,40 @@ def pytest_xdist_make_scheduler(config, log):
     return FromBothEnds(config, log)
 """
 
+OPTIONS = (
+    *("-c", os.devnull, "-p", "no:randomly", "-p", "no:cacheprovider"),
+    *("--dist", "loadfile", "--no-loadscope-reorder"),
+)
+
 DIES = "import os\ndef test_two(): pass\ndef test_dies(): os._exit(1)\ndef test_three(): pass\n"
 
 
+ONE, FOUR = "def test_one(): pass\n", "def test_four(): pass\n"
+
+
 @pytest.mark.parametrize(
-    ("workers", "files"),
+    ("workers", "files", "outcome"),
     [
-        (2, {"test_1.py": "def test_one(): pass\n", "test_2.py": DIES, "test_3.py": "def test_four(): pass\n"}),
-        (1, {"test_1.py": DIES, "test_2.py": "def test_one(): pass\n", "test_3.py": "def test_four(): pass\n"}),
+        (2, {"test_1.py": ONE, "test_2.py": DIES, "test_3.py": FOUR}, "1 failed, 4 passed"),
+        (1, {"test_1.py": DIES, "test_2.py": ONE, "test_3.py": FOUR}, "1 failed, 4 passed"),
+        (2, {"test_1.py": DIES, "test_2.py": DIES, "test_3.py": ONE, "test_4.py": FOUR}, "2 failed, 6 passed"),
     ],
-    ids=["it had done a file", "it had files left"],
+    ids=["it had done a file", "it had files left", "so did another one"],
 )
-def test_what_a_worker_leaves_at_the_end_of_a_run_is_done_by_the_next_one(
-    tmp_path: Path, workers: int, files: dict[str, str]
+def test_what_a_worker_leaves_is_done_by_the_next_one(
+    tmp_path: Path, workers: int, files: dict[str, str], outcome: str
 ) -> None:
     """The next one was given a file that was done, or one test: it waited for more, and the run stood still."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    options = ("-p", "no:randomly", "-p", "no:cacheprovider", "--no-loadscope-reorder", "--dist", "loadfile")
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            f"--rootdir={tmp_path}",
-            *options,
-            f"-n{workers}",
-            "-c",
-            os.devnull,
-            str(tmp_path),
-        ],
+        [sys.executable, "-m", "pytest", *OPTIONS, f"-n{workers}", f"--rootdir={tmp_path}", str(tmp_path)],
         env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
-    assert "1 failed, 4 passed" in done.stdout, done.stdout + done.stderr
+    assert outcome in done.stdout, done.stdout + done.stderr
     assert "::test_dies'" in done.stdout
