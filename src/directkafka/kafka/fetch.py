@@ -30,9 +30,10 @@ from directkafka.errors import FetchTimeoutError, MalformedBatchError
 from directkafka.kafka import channels
 from directkafka.kafka.client import error_name, is_retriable, raise_for
 from directkafka.kafka.exchange import ask
-from directkafka.kafka.fetch_response import FetchResponse, ResponseError
+from directkafka.kafka.fetch_response import FetchResponse
 from directkafka.kafka.partition_link import PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.receive import ResponseError
 from directkafka.kafka.record_batch import header_fault, read_headers
 from directkafka.options import ClientOptions
 from directkafka.spark_conditions import data_loss

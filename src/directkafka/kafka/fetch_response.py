@@ -21,14 +21,12 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-__all__ = ["FetchResponse", "ResponseError", "parse_fetch_response"]
+from directkafka.kafka.receive import ResponseError
+
+__all__ = ["FetchResponse", "parse_fetch_response"]
 
 #: A response of one partition has few aborted transactions; more than this is not a response.
 _ABORTED_MAX = 1_000_000
-
-
-class ResponseError(ValueError):
-    """The bytes are not the response that was asked for; the connection cannot be used any further."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

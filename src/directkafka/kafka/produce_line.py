@@ -18,11 +18,10 @@ from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka import channels
 from directkafka.kafka.client import Channel, error_name, raise_for
 from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.exchange import receive
-from directkafka.kafka.fetch_response import ResponseError
 from directkafka.kafka.outbox import Address, Sending
 from directkafka.kafka.produce_answer import Verdict, judge, refusal
 from directkafka.kafka.produce_desk import Desk
+from directkafka.kafka.receive import ResponseError, receive
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions

@@ -15,8 +15,8 @@ from tests.real.kafka.logs import options, task_for
 from tests.record_encoder import CODECS, seal, sized, varint
 
 from directkafka.kafka import channels
-from directkafka.kafka.exchange import receive
 from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.receive import receive
 from directkafka.options import ClientOptions
 
 pytestmark = pytest.mark.real

@@ -14,8 +14,9 @@ from tests.unit.kafka.test_fetch_response import encode
 
 from directkafka.kafka.client import Channel
 from directkafka.kafka.exchange import ask
-from directkafka.kafka.fetch_response import FetchResponse, ResponseError
+from directkafka.kafka.fetch_response import FetchResponse
 from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.receive import ResponseError
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
 

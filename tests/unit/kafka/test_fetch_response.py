@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchResponse as Theirs
 
-from directkafka.kafka.fetch_response import FetchResponse, ResponseError, parse_fetch_response
+from directkafka.kafka.fetch_response import FetchResponse, parse_fetch_response
+from directkafka.kafka.receive import ResponseError
 
 VERSIONS = range(4, 18)
 TOPIC_ID = uuid.UUID(int=0x1234_5678_9ABC_DEF0)
