@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 from tests.record_encoder import CODECS, Record, decoder, encode_batch
 
-from directkafka.kafka.record_batch import read_headers
+from directkafka.kafka.records.batch_header import read_headers
 
 #: A fetch response; `max.partition.fetch.bytes` is 1 MiB unless set.
 RESPONSE_BYTES = 4 * 1024 * 1024

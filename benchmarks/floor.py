@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from directkafka.kafka.arrow import schema as arrow_schema
-from directkafka.kafka.decode import BATCH_BYTES_MAX, BATCH_ROWS_MAX
+from directkafka.kafka.records.arrow import schema as arrow_schema
+from directkafka.kafka.records.decoder import BATCH_BYTES_MAX, BATCH_ROWS_MAX
 from directkafka.options.columns import RECORD_COLUMNS
 from directkafka.sources.columns import record_schema
 

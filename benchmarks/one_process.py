@@ -11,9 +11,9 @@ from figures import Figure, alternately, console, ratio, told
 from publish import RECORD_BYTES, publish
 
 from directkafka import Cluster
-from directkafka.kafka.arrow import schema
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.records.arrow import schema
 from directkafka.sources.source_cluster import task_of
 
 __all__ = ["one_process"]

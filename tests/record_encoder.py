@@ -11,7 +11,7 @@ from typing import Any
 import cramjam
 import google_crc32c
 
-from directkafka.kafka.decode import RecordDecoder
+from directkafka.kafka.records.decoder import RecordDecoder
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32

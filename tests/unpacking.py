@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from directkafka.kafka.c_functions import Decompressors
-from directkafka.kafka.codecs import CorruptDataError, RoomError, decompress_into
-from directkafka.kafka.unpack import unpack
+from directkafka.kafka.compression.decompress import CorruptDataError, RoomError, decompress_into
+from directkafka.kafka.compression.kernels import unpack
+from directkafka.kafka.kernels.c_functions import Decompressors
 
 __all__ = ["BY", "by_library", "unpacked"]
 

@@ -17,7 +17,7 @@ from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS, still_open
 from tests.real.kafka.logs import consume, create_topic_again, options, set_topic_config, until
 
-from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

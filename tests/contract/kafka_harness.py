@@ -16,9 +16,9 @@ from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient
 from tests.topics import make_topic
 
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.transactions import open_transactions
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.sinks.kafka import KafkaSink

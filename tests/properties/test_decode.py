@@ -39,7 +39,7 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
-from directkafka.kafka.record_batch import read_headers
+from directkafka.kafka.records.batch_header import read_headers
 from directkafka.stream_errors import DecompressionLimitError
 
 UNTIL = 2**62

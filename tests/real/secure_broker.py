@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 )
 from tests.certificates import Certified, authority, for_client, for_server
 
-from directkafka.kafka.client import KafkaClient
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.options import ClientOptions
 from directkafka.testing import KafkaBroker
 

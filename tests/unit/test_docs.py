@@ -15,7 +15,8 @@ import pytest
 import directkafka
 from directkafka.errors import DirectKafkaError
 from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
-from directkafka.kafka import decode, fetch
+from directkafka.kafka.consumer import fetcher
+from directkafka.kafka.records import decoder
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX
 from directkafka.pipeline import application, session, spec
 from directkafka.sinks import copy_rows
@@ -230,8 +231,8 @@ def test_the_memory_bounds_are_those_of_the_code() -> None:
     bounds = section("Memory bounds")
     inline = inspect.signature(directkafka.PostgresSink).parameters["inline_bytes_max"].default
     assert bounds.count(f"{inline >> 20} MiB of Arrow") == 1
-    assert f"holds at most |\n|---|---|\n| a task's fetch | {fetch.BUFFERS} responses" in bounds
-    assert f"{decode.BATCH_ROWS_MAX:,} rows or {decode.BATCH_BYTES_MAX >> 20} MiB" in bounds
+    assert f"holds at most |\n|---|---|\n| a task's fetch | {fetcher.BUFFERS} responses" in bounds
+    assert f"{decoder.BATCH_ROWS_MAX:,} rows or {decoder.BATCH_BYTES_MAX >> 20} MiB" in bounds
     assert f"decompressed | {DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
     assert f"COPY chunks of {copy_rows.CHUNK_BYTES >> 10} KiB" in bounds
 

@@ -1,7 +1,7 @@
 """TLS settings, understood as Kafka's Java clients write them, and as librdkafka does.
 
 Only the settings are read here: the files they name are opened where a connection is made
-(:mod:`directkafka.kafka.tls`), so that each executor reads its own.
+(:mod:`directkafka.kafka.network.tls`), so that each executor reads its own.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import RangeNotReadError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import total_count
 from directkafka.pipeline.background_job import BackgroundJob
 from directkafka.pipeline.bindings import Binding

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from directkafka.errors import WorkerLostError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.ports import Writing
 from directkafka.planning.plan import BatchPlan

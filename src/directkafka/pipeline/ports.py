@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.pipeline.batch import Written
 from directkafka.stores.base import BatchName

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.batch import BatchWriter, Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.dead_letters import DEAD_LETTERS, Work

@@ -2,7 +2,8 @@
 
 The rows are those of the first job, kept by Spark. A barrier stage runs all writers at once and none twice at a time;
 where dynamic allocation is on, Spark refuses barrier stages, and speculation, which would run a task twice, must be
-off. A task that is run again all the same raises before it writes (:mod:`directkafka.kafka.claims`).
+off. A task that is run again all the same raises before it writes
+(:mod:`directkafka.kafka.transactions.attempt_fencing`).
 
 A barrier stage begins when there is a free slot for each of its tasks, and Spark waits for that without a limit: so no
 more tasks are asked for than the executors have slots *now*, and the job is cancelled when the time of the transaction

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from pyspark.sql import DataFrame
 
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.batch import BatchWriter, Written
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor

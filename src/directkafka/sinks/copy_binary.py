@@ -20,7 +20,7 @@ from llvmlite import ir
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 
-from directkafka.kafka.kernel import kernel
+from directkafka.kafka.kernels.compile import kernel
 
 __all__ = [
     "ARRAY_HEADER_BYTES",

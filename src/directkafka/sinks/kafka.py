@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
-from directkafka.kafka.claims import ClaimPlace
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX
 from directkafka.sinks.kafka_rows import (

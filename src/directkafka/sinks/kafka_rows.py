@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError, StoreUnavailableError
-from directkafka.kafka.partition_keys import partitions_of_keys
+from directkafka.kafka.producer.partitioner import partitions_of_keys
 from directkafka.offsets import TopicPartition
 from directkafka.stores.base import TARGET
 

@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.faults import reach
-from directkafka.kafka.claims import ClaimPlace
-from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.produce import Producer
+from directkafka.kafka.producer.producer import Producer
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
 from directkafka.sinks.few_rows import hold, report_held

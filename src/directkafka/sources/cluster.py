@@ -8,8 +8,8 @@ from types import TracebackType
 from typing import Self
 
 from directkafka.errors import OptionError, TopicNotFoundError
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata, TopicDescription
+from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.positions import read_position

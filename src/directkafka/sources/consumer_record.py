@@ -42,8 +42,8 @@ def consumer_records(batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
     """The rows of a record batch as objects.
 
     Args:
-        batch: with the seven columns of a record and ``headers``, as :func:`~directkafka.kafka.reader.read_range`
-            gives them.
+        batch: with the seven columns of a record and ``headers``, as
+            :func:`~directkafka.kafka.consumer.range_reader.read_range` gives them.
     """
     columns = {name: batch.column(name) for name in batch.schema.names}
     fields = (

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
 from directkafka.planning.explicit import checked_ranges, losses_of_ranges

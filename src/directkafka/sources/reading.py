@@ -13,9 +13,9 @@ from pyspark import TaskContext
 
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
-from directkafka.kafka.channels import close_idle
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.python_worker import freeze_imports
 
 __all__ = ["Proof", "ReadRanges", "read_for_spark"]
@@ -30,7 +30,7 @@ class Proof(Protocol):
 
 
 def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
-    """:func:`~directkafka.kafka.reader.read_range`, with errors that keep their fields on the way to the driver."""
+    """Read a range; errors keep their fields on the way to the driver."""
     freeze_imports("read")
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:

@@ -17,11 +17,11 @@ import tenacity
 
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
-from directkafka.kafka import channels
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.produce import Producer, new_identity
-from directkafka.kafka.produce_answer import unknown_topic
-from directkafka.kafka.routing import Router
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.producer.produce_response import unknown_topic
+from directkafka.kafka.producer.producer import Producer, new_identity
+from directkafka.kafka.producer.row_partitioner import Router
 from directkafka.offsets import TopicPartition
 from directkafka.options import SinkOptions
 from directkafka.options.columns import HEADERS
@@ -60,7 +60,7 @@ def _write(options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.Record
     topics = _Topics(options)
     if options.topic is not None:
         topics.count([options.topic])
-    with channels.borrowed_client(options.client) as client:
+    with connection_pool.borrowed_client(options.client) as client:
         identity = new_identity(client, options.producer.topic_timeout_ms)
     # Tasks begin at different partitions, so that small ones do not all write to the first.
     router = Router(options.topic, topics.count, random.randrange(_DEALT_MAX))
@@ -108,7 +108,7 @@ class _Topics:
         return found
 
     def _ask(self, names: Collection[str]) -> dict[str, int]:
-        with channels.borrowed_client(self._options.client) as client:
+        with connection_pool.borrowed_client(self._options.client) as client:
             topics = Metadata(client).topics(names)
         for name, topic in topics.items():
             for number, leader in topic.leaders.items():

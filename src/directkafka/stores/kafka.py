@@ -2,7 +2,8 @@
 
 The rules are told where they are kept: fresh epochs and two drivers in :mod:`directkafka.stores.kafka_owner`, how the
 ledger is read in :mod:`directkafka.stores.kafka_ledger`, one writer for each partition in
-:mod:`directkafka.stores.kafka_transaction`, which attempt of a task may write in :mod:`directkafka.kafka.claims`.
+:mod:`directkafka.stores.kafka_transaction`, which attempt of a task may write in
+:mod:`directkafka.kafka.transactions.attempt_fencing`.
 
 Names: topic ``directkafka.ledger.<pipeline>``, transactional id ``directkafka.<pipeline>``; an option changes their
 beginning. Rights (ACLs) the user needs: WRITE and DESCRIBE on the transactional id; CREATE, DESCRIBE,
@@ -21,9 +22,9 @@ from collections.abc import Mapping, Sequence
 
 from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
 from directkafka.faults import reach
-from directkafka.kafka.brokers import look_at_brokers, topic_settings
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
 from directkafka.options.texts import fault_of_topic

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.kafka.brokers import Broker
+from directkafka.kafka.admin.configs import Broker
 
 __all__ = ["ASKED", "LOG_REPLICAS", "VERIFICATION", "Replicas", "check_brokers", "in_sync_of", "replicas_of"]
 
@@ -45,7 +45,8 @@ class _Spoken(NamedTuple):
     since: str
 
 
-#: Of a driver and its tasks; see :mod:`directkafka.kafka.requests` and :mod:`directkafka.kafka.client`.
+#: Of a driver and its tasks; see :mod:`directkafka.kafka.protocol.requests` and
+#: :mod:`directkafka.kafka.network.client`.
 _SPOKEN: Final = (
     _Spoken("Produce", 0, 9, 11, "2.8"),
     _Spoken("FindCoordinator", 10, 1, 3, "0.11"),

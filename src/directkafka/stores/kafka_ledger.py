@@ -25,12 +25,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
-from directkafka.kafka.brokers import look_at_brokers
-from directkafka.kafka.claims import CLAIM
-from directkafka.kafka.client import KafkaClient, raise_for
-from directkafka.kafka.metadata import Leader, Metadata
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.admin.admin_client import Leader, Metadata
+from directkafka.kafka.admin.configs import look_at_brokers
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.transactions.attempt_fencing import CLAIM
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.stores.base import FORMAT_VERSION, LedgerEntry
@@ -42,7 +42,7 @@ __all__ = ["NO_RECORD", "LedgerRecord", "LedgerTopic"]
 log = logging.getLogger("directkafka.stores.kafka")
 
 #: Of a topic made by us. Small segments, so that the cleaner, which leaves the newest one alone, has work to do; what
-#: tasks write here (:mod:`directkafka.kafka.claims`) must outlive any transaction.
+#: tasks write here (:mod:`directkafka.kafka.transactions.attempt_fencing`) must outlive any transaction.
 _TOPIC_CONFIG: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": "1048576",

@@ -22,7 +22,7 @@ import time
 from typing import Final
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.kafka.transactions import Coordinator
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.stores.kafka_ledger import LedgerTopic
 
 __all__ = ["check_is_not_lost"]

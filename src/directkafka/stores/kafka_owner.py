@@ -34,9 +34,9 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.transactions import Coordinator
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.options.ledger_topics import ledger_topic
 from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import (

@@ -19,9 +19,9 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowCountError
 from directkafka.faults import reach
-from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.produce import Producer
-from directkafka.kafka.transactions import Coordinator
+from directkafka.kafka.producer.producer import Producer
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import TransactionTooSlowError
@@ -139,7 +139,7 @@ class KafkaTransaction:
         return any(writer != DRIVER for writer in self._writers.values())
 
     def write(self, rows: pa.RecordBatch, targets: Sequence[TopicPartition], target_of: Int32s) -> None:
-        """Write rows from the driver; see :meth:`directkafka.kafka.produce.Producer.write`.
+        """Write rows from the driver; see :meth:`directkafka.kafka.producer.producer.Producer.write`.
 
         Raises:
             KafkaError: see there; also when a partition was not taken in.
@@ -167,7 +167,7 @@ class KafkaTransaction:
 
         Raises:
             RowCountError: the brokers acknowledged other numbers of rows than were written.
-            KafkaError: as :meth:`directkafka.kafka.produce.Producer.flush`.
+            KafkaError: as :meth:`directkafka.kafka.producer.producer.Producer.flush`.
         """
         found: dict[TopicPartition, int] = {}
         for producer in filter(None, (self._producer, self._ledger_producer)):

@@ -20,11 +20,11 @@ from confluent_kafka.admin import (
 )
 from tests.topics import make_topic
 
-from directkafka.kafka import channels
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.columns import HEADERS, RECORD_COLUMNS
@@ -239,4 +239,4 @@ def host_and_port(servers: str) -> tuple[str, int]:
 
 def forget_connections() -> None:
     """Close what this process keeps for the next task."""
-    channels.close_idle()
+    connection_pool.close_idle()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from tests.real.kafka.logs import consume, options
 
-from directkafka.kafka.claims import ClaimPlace
+from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import SecondAttemptError
 from directkafka.testing import KafkaBroker

@@ -19,9 +19,9 @@ from tests.real.kafka.logs import host_and_port, options, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.client import Channel, KafkaClient, error_name, is_retriable, open_channel, raise_for
-from directkafka.kafka.connections import Connections
-from directkafka.kafka.tls import tls_context
+from directkafka.kafka.network.client import Channel, KafkaClient, error_name, is_retriable, open_channel, raise_for
+from directkafka.kafka.network.connections import Connections
+from directkafka.kafka.network.tls import tls_context
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

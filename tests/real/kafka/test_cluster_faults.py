@@ -36,11 +36,12 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError
-from directkafka.kafka import channels, exchange, fetch
-from directkafka.kafka.client import Channel, KafkaClient
-from directkafka.kafka.fetch_response import FetchResponse
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.consumer import fetch_request, fetcher
+from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import Channel, KafkaClient
 from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -182,11 +183,11 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
     def counted(channel: Channel, *arguments: Any, **named: Any) -> FetchResponse:
         seen.requests[channel.port] += 1
-        response = exchange.ask(channel, *arguments, **named)
+        response = fetch_request.ask(channel, *arguments, **named)
         seen.record_bytes[channel.port] += response.records_end - response.records_start
         return response
 
-    monkeypatch.setattr(fetch, "ask", counted)
+    monkeypatch.setattr(fetcher, "ask", counted)
     return seen
 
 
@@ -201,7 +202,7 @@ def test_records_come_from_the_replica_in_our_rack(
         # The leader is asked once for each range, and refers to the replica without a byte of records.
         assert traffic.requests[leader] == number
         # Both connections are there for the next range.
-        assert {channel.port for _, channel in channels._idle} == {leader, near}
+        assert {channel.port for _, channel in connection_pool._idle} == {leader, near}
     assert traffic.record_bytes[leader] == 0
     assert traffic.record_bytes[near] > 2 * COUNT * 10_000
     assert set(traffic.requests) == {leader, near}

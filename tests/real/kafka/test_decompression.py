@@ -14,9 +14,9 @@ import pytest
 from tests.real.kafka.logs import options, task_for
 from tests.record_encoder import CODECS, seal, sized, varint
 
-from directkafka.kafka import channels
-from directkafka.kafka.range_task import RangeTask
-from directkafka.kafka.receive import receive
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.receive import receive
 from directkafka.options import ClientOptions
 
 pytestmark = pytest.mark.real
@@ -27,7 +27,7 @@ WAIT_S = 120.0
 #: Reads a task in a process of its own, and prints by how many bytes its peak size grew, and the error.
 PROGRAM = """
 import pickle, resource, sys
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.consumer.range_reader import read_range
 
 task = pickle.load(sys.stdin.buffer)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -61,7 +61,7 @@ def bomb(value_bytes: int) -> bytes:
 
 def send(client: ClientOptions, task: RangeTask, batch: bytes) -> None:
     """A Produce request with these bytes."""
-    channel = channels.borrow(client, task.host, task.port)
+    channel = connection_pool.borrow(client, task.host, task.port)
     topic = {"name": task.range.topic, "partition_data": [{"index": task.range.partition, "records": batch}]}
     asked, request = channel.encode_produce(transactional_id=None, acks=-1, timeout_ms=60_000, topic_data=[topic])
     channel.socket.settimeout(WAIT_S)
@@ -71,7 +71,7 @@ def send(client: ClientOptions, task: RangeTask, batch: bytes) -> None:
     found, answer = channel.decode_produce(bytes(buffer[:length]))
     (one,) = answer.responses[0].partition_responses
     assert (found, one.error_code) == (asked, 0)
-    channels.give_back(client, channel)
+    connection_pool.give_back(client, channel)
 
 
 def read_elsewhere(task: RangeTask) -> tuple[str, int]:

@@ -19,12 +19,12 @@ from tests.real.kafka.logs import (
     task_for,
     transactional,
 )
-from tests.unit.kafka.test_fetch_response import VERSIONS, assert_read_as_they_do, parsed
+from tests.unit.kafka.consumer.test_fetch_response import VERSIONS, assert_read_as_they_do, parsed
 
-from directkafka.kafka import channels
-from directkafka.kafka.client import Channel, open_channel
-from directkafka.kafka.exchange import ask
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import ask
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import Channel, open_channel
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -123,5 +123,5 @@ def test_a_range_is_read_the_same_over_every_version(
         channel.fetch_version = version
         return channel
 
-    monkeypatch.setattr(channels, "open_channel", older)
+    monkeypatch.setattr(connection_pool, "open_channel", older)
     assert read(planned(servers, eventful, version)) == expected

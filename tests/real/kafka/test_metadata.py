@@ -21,8 +21,8 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import TopicPartition
 
 pytestmark = pytest.mark.real

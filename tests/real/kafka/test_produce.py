@@ -16,11 +16,11 @@ from tests.real.kafka.logs import consume, create_topic_again, host_and_port, op
 from tests.real.kafka.proxy import KafkaProxy, advertise
 
 from directkafka.errors import BrokerResponseError
-from directkafka.kafka import channels
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.partition_keys import partitions_of_keys
-from directkafka.kafka.produce import Producer, new_identity
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.kafka.producer.producer import Producer, new_identity
+from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import DeliveryTimeoutError, ProducerFencedError, ProducerStateError
@@ -150,7 +150,7 @@ def test_connections_are_kept_for_the_next_producer(servers: str, create_topic: 
         with producer(servers, identity_at(servers)) as one:
             write(one, topic, number, 1)
             one.flush()
-        ((_, channel),) = channels._idle
+        ((_, channel),) = connection_pool._idle
         used.append(channel)
     assert used[0] is used[1]
 

@@ -10,8 +10,8 @@ import pytest
 from tests.real.kafka.cluster import NODES, elect, frozen, heal, partition_of, place_on
 from tests.real.kafka.logs import consume, create_topic_again, options, until
 
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.produce import Producer, new_identity
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.testing import KafkaBroker

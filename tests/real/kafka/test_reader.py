@@ -26,8 +26,9 @@ from tests.real.kafka.logs import (
 )
 from tests.real.kafka.proxy import KafkaProxy
 
-from directkafka.kafka import channels, fetch
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.consumer import fetcher
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.network import connection_pool
 
 pytestmark = pytest.mark.real
 
@@ -112,7 +113,7 @@ def test_many_small_ranges_share_one_connection(servers: str, hundred: str) -> N
     used = set()
     for task in tasks:
         assert offsets_of(read(task)) == [task.range.from_offset, task.range.from_offset + 1]
-        ((_, idle),) = channels._idle
+        ((_, idle),) = connection_pool._idle
         used.add(idle.socket.getsockname())
     assert len(used) == 1
 
@@ -121,7 +122,7 @@ def test_a_connection_that_the_broker_closed_is_not_used_again(servers: str, hun
     with KafkaProxy(*host_and_port(servers)) as proxy:
         task = task_for(options(servers), hundred, 0, 10, port=proxy.port)
         assert len(read(task)) == 10
-        ((_, idle),) = channels._idle
+        ((_, idle),) = connection_pool._idle
         proxy.cut()
         until(lambda: not idle.is_quiet(), "the end of the connection did not arrive")
         assert len(read(task)) == 10
@@ -136,20 +137,20 @@ def test_a_long_range_takes_no_more_than_its_buffers(
     produce(servers, topic, [os.urandom(10_000) for _ in range(2_000)], batch_every=20)
     lent: set[int] = set()
     sizes: list[int] = []
-    accept = fetch.RangeFetch._accept
+    accept = fetcher.RangeFetch._accept
 
-    def accepted(self: fetch.RangeFetch, response: Any, buffer: bytearray) -> Any:
+    def accepted(self: fetcher.RangeFetch, response: Any, buffer: bytearray) -> Any:
         lent.add(id(buffer))
         sizes.append(len(buffer))
         return accept(self, response, buffer)
 
-    monkeypatch.setattr(fetch.RangeFetch, "_accept", accepted)
-    monkeypatch.setattr(channels, "_buffers", [])
+    monkeypatch.setattr(fetcher.RangeFetch, "_accept", accepted)
+    monkeypatch.setattr(connection_pool, "_buffers", [])
     received = 0
     for batch in read_range(task_for(options(servers, max_partition_fetch_bytes=250_000), topic, 0, 2_000)):
         received += batch.num_rows
     assert received == 2_000
-    assert len(lent) <= fetch.BUFFERS
+    assert len(lent) <= fetcher.BUFFERS
     assert max(sizes[1:]) <= 1_300_000
     assert len(sizes) > 40
 
@@ -165,7 +166,7 @@ def test_a_reader_that_closes_early_leaves_no_thread_and_no_half_read_connection
         next(reader)
         reader.close()  # type: ignore[attr-defined]
         assert fetch_threads() == []
-        assert all(channel.is_quiet() for _, channel in channels._idle)
+        assert all(channel.is_quiet() for _, channel in connection_pool._idle)
     assert offsets_of(read(task_for(client, topic, 0, 1_000))) == list(range(1_000))
 
 
@@ -181,7 +182,7 @@ def test_a_reader_that_is_thrown_away_leaves_no_thread(servers: str, hundred: st
 #: of its own: in a fork of the tests' process librdkafka would wait for threads that only the parent has.
 FORKS = """
 import os, sys
-from directkafka.kafka import channels
+from directkafka.kafka.network import connection_pool
 from tests.real.kafka.logs import options, read, task_for
 servers, topic = sys.argv[1:]
 task = task_for(options(servers), topic, 0, 100)

@@ -30,10 +30,10 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError, FetchTimeoutError
-from directkafka.kafka import exchange, fetch, partition_link
-from directkafka.kafka.client import Channel
-from directkafka.kafka.fetch_response import FetchResponse
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer import fetch_request, fetcher, partition_connection
+from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network.client import Channel
 from directkafka.offsets import OffsetRange
 from directkafka.testing import KafkaBroker
 
@@ -105,9 +105,9 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(channel: Channel, task: RangeTask, position: int, **named: Any) -> FetchResponse:
         positions.append(position)
-        return exchange.ask(channel, task, position, **named)
+        return fetch_request.ask(channel, task, position, **named)
 
-    monkeypatch.setattr(fetch, "ask", counted)
+    monkeypatch.setattr(fetcher, "ask", counted)
     return positions
 
 
@@ -235,7 +235,7 @@ def test_a_topic_that_was_made_again_is_never_taken_for_the_old_one(servers: str
 def test_a_topic_that_is_gone_is_a_loss_of_the_range(
     servers: str, hundred: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(partition_link, "_MISSING_S", 1.0)
+    monkeypatch.setattr(partition_connection, "_MISSING_S", 1.0)
     task = task_for(options(servers), hundred, 0, 50)
     delete_topic(servers, hundred)
     with pytest.raises(DataLossError, match="the topic was deleted") as caught:

@@ -42,11 +42,11 @@ from directkafka.errors import (
     KafkaError,
     OptionError,
 )
-from directkafka.kafka import channels
-from directkafka.kafka.client import KafkaClient, open_channel
-from directkafka.kafka.metadata import Metadata
-from directkafka.kafka.partition_link import PartitionLink
-from directkafka.kafka.reader import read_range
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.consumer.partition_connection import PartitionLink
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import KafkaClient, open_channel
 from directkafka.options import ClientOptions
 from directkafka.testing import KafkaBroker
 
@@ -238,8 +238,8 @@ def test_a_channel_over_tls_is_lent_again(broker: KafkaBroker, topic: str, trust
     options = client_options(broker, "TLS", trusted)
     for _ in range(3):
         assert len(read(task_for(options, topic, 0, RECORDS))) == RECORDS
-        assert len(channels._idle) == 1
-        assert channels._idle[0][1].is_quiet()
+        assert len(connection_pool._idle) == 1
+        assert connection_pool._idle[0][1].is_quiet()
 
 
 # TLS that does not work.

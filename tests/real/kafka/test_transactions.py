@@ -13,10 +13,10 @@ import pyarrow as pa
 import pytest
 from tests.real.kafka.logs import options, until
 
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.encode import ProducerIdentity
-from directkafka.kafka.produce import Producer
-from directkafka.kafka.transactions import Coordinator, open_transactions
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.producer.producer import Producer
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.coordinator import Coordinator, open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import (

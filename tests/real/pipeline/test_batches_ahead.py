@@ -12,7 +12,7 @@ from tests.real.pipeline.conftest import COUNT, QUERY, World
 
 from directkafka import PostgresSink, SQLiteSink
 from directkafka.errors import StoreUnavailableError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline import planner
 from directkafka.pipeline.batch import BatchWriter
 from directkafka.pipeline.transform import reads_alone

@@ -56,7 +56,7 @@ def test_a_worker_that_was_ended_early_costs_the_next_one_no_imports(spark: Spar
     def what_is_imported(_: Iterator[int]) -> Iterator[bool]:
         # More than fits into the pipe, so that whoever takes one leaves the worker in the middle.
         for _number in range(100_000):
-            yield {"numba", "directkafka.kafka.decode", "directkafka.sources.reading"} <= sys.modules.keys()
+            yield {"numba", "directkafka.kafka.records.decoder", "directkafka.sources.reading"} <= sys.modules.keys()
 
     numbers = spark.sparkContext.parallelize(range(1), 1)
     assert [numbers.mapPartitions(what_is_imported).take(1) for _ in range(2)] == [[True], [True]]

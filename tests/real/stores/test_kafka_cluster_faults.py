@@ -17,8 +17,8 @@ from tests.real.kafka.cluster import heal, partition_of, place_on
 from tests.real.kafka.logs import create_topic_again, until
 
 from directkafka.errors import StoreUnavailableError
-from directkafka.kafka.produce import Producer
-from directkafka.kafka.transactions import Coordinator
+from directkafka.kafka.producer.producer import Producer
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.pipeline.retry import Patience
 from directkafka.sinks.kafka import KafkaSink
 from directkafka.stores.kafka import KafkaStore
@@ -166,7 +166,7 @@ def test_a_topic_that_has_too_few_replicas_in_sync_is_waited_for(
 
     once = Once(lose)
     while_rows_are_written(monkeypatch, batches.topic, once)
-    with caplog.at_level(logging.DEBUG, logger="directkafka.kafka.produce_line"):
+    with caplog.at_level(logging.DEBUG, logger="directkafka.kafka.producer.sender"):
         batches.run()
     assert once.has_happened, "no replica was lost, so it proved nothing"
     returns.join()

@@ -29,9 +29,9 @@ from directkafka.errors import (
     SchemaMismatchError,
     StoreUnavailableError,
 )
-from directkafka.kafka.claims import CLAIM, ClaimPlace
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.transactions import Coordinator
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.transactions.attempt_fencing import CLAIM, ClaimPlace
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import SecondAttemptError, TransactionTooSlowError

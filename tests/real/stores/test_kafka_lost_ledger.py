@@ -10,8 +10,8 @@ from tests.contract.kafka_harness import KafkaHarness
 from tests.real.kafka.logs import create_topic_again, delete_records, delete_topic, end_offset, set_topic_config
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.kafka.client import KafkaClient
-from directkafka.kafka.metadata import Metadata
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.network.client import KafkaClient
 from directkafka.options import ClientOptions
 from directkafka.stores import kafka_lost_ledger
 from directkafka.stores.kafka_owner import PipelineOwner

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowRejectedError, StoreUnavailableError
-from directkafka.kafka.arrow import HEADERS_TYPE
-from directkafka.kafka.partition_keys import partitions_of_keys
+from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.kafka.records.arrow import HEADERS_TYPE
 from directkafka.offsets import TopicPartition
 from directkafka.sinks.kafka_rows import (
     Aims,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from directkafka.kafka.arrow import schema
+from directkafka.kafka.records.arrow import schema
 from directkafka.sources.consumer_record import ConsumerRecord, consumer_records
 
 ROWS: list[dict[str, Any]] = [

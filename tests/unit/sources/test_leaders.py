@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.sources.rdd import _led

@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from directkafka.errors import OptionError
-from directkafka.kafka.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import SourceOptions
 from directkafka.sources.structured import DirectKafkaDataSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.kafka.brokers import Broker
+from directkafka.kafka.admin.configs import Broker
 from directkafka.stores.kafka_cluster import LOG_REPLICAS, VERIFICATION, check_brokers, in_sync_of, replicas_of
 
 PRODUCE, INIT_PRODUCER_ID, ADD_PARTITIONS, END_TXN = 0, 22, 24, 26

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.kafka.encode import ProducerIdentity
+from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import TransactionTooSlowError

@@ -65,6 +65,6 @@ def test_every_installation_of_pins_asks_for_hashes() -> None:
 
 @pytest.mark.parametrize("name", ["backports.zstd", "deflate", "google-crc32c", "lz4"])
 def test_a_library_whose_c_functions_are_called_by_address_has_an_upper_bound(name: str) -> None:
-    """:mod:`directkafka.kafka.c_functions` knows what they take, and nobody checks it at run time."""
+    """:mod:`directkafka.kafka.kernels.c_functions` knows what they take, and nobody checks it at run time."""
     (requirement,) = [one for one in _declared() if canonicalize_name(one.name) == canonicalize_name(name)]
     assert {"<", "<="} & {one.operator for one in requirement.specifier}, requirement

@@ -1,0 +1,1 @@
+"""Questions to the cluster about topics, offsets, groups and settings."""

@@ -1,0 +1,99 @@
+"""Ends of leader epochs in the leaders' logs, which tell whether a log was cut since somebody read it.
+
+API: OffsetForLeaderEpoch (23, v3 and v4; KIP-101, KIP-320). Each election gives a partition a leader epoch, one more
+than before, and the leader writes it into its batches. Asked about an epoch, a leader says where, in **its** log, the
+records of that epoch and of all earlier ones end. Sequence of events that this finds:
+
+1. a reader is at offset 500; the leader's epoch was 3 when its last batch was planned;
+2. the leader dies, and one that has only 400 records is elected (unclean election; or the broker comes back with an
+   older copy of its disk): the epoch is 4 or more;
+3. 200 records are written, offsets 400 to 599. The log reaches past 500 again, and nothing seems to be missing;
+4. the leader says that epoch 3 ends at 400. What the reader had from there on is gone, and others took its place.
+
+Version 2 and earlier need a right on the cluster (CLUSTER_ACTION) that readers do not have: not asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from directkafka.errors import BrokerResponseError
+from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, check_answered
+from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.view import EndedEpoch, PartitionView
+
+__all__ = ["ended_epochs", "epochs_risen"]
+
+_VERSION_MIN: Final = 3
+_UNSUPPORTED_VERSION: Final = 35
+_UNDEFINED: Final = -1
+
+
+def ended_epochs(
+    client: KafkaClient, epochs: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
+) -> dict[TopicPartition, EndedEpoch | None]:
+    """Where leader epochs, and all earlier ones, have ended in the leaders' logs.
+
+    Args:
+        client: the connections to use.
+        epochs: the leader epoch to ask about, by partition.
+        topics: a description of the partitions' topics. A leader that is in another epoch by now refuses (an error
+            that is retriable), so that no deposed leader is believed.
+
+    Returns:
+        None where the leader knows neither this epoch nor a later one, or is too old to be asked.
+
+    Raises:
+        BrokerResponseError: a leader has moved, for example.
+    """
+    found: dict[TopicPartition, EndedEpoch | None] = {}
+    for node_id, partitions in by_leader(epochs, topics).items():
+        found |= _ask(client, node_id, {one: epochs[one] for one in partitions}, topics)
+    return found
+
+
+def epochs_risen(
+    known: Mapping[TopicPartition, PartitionProgress], seen: Mapping[TopicPartition, PartitionView]
+) -> dict[TopicPartition, int]:
+    """The leader epochs to ask about: of the partitions that have had an election since they were read last."""
+    return {
+        one: here.leader_epoch
+        for one, here in known.items()
+        if one in seen
+        and 0 <= here.leader_epoch < seen[one].leader_epoch
+        and (not here.topic_id or not seen[one].topic_id or here.topic_id == seen[one].topic_id)
+    }
+
+
+def _ask(
+    client: KafkaClient,
+    node_id: int,
+    epochs: Mapping[TopicPartition, int],
+    topics: Mapping[str, TopicDescription],
+) -> dict[TopicPartition, EndedEpoch | None]:
+    def item(one: TopicPartition) -> dict[str, int]:
+        current = topics[one.topic].leaders[one.partition].epoch
+        return {"partition": one.partition, "current_leader_epoch": current, "leader_epoch": epochs[one]}
+
+    try:
+        response = client.call(
+            "OffsetForLeaderEpoch",
+            node_id,
+            version_min=_VERSION_MIN,
+            replica_id=-1,
+            topics=by_topic(epochs, "partitions", item, name="topic"),
+        )
+    except BrokerResponseError as error:
+        if error.code != _UNSUPPORTED_VERSION:
+            raise
+        return dict.fromkeys(epochs)
+    ends: dict[TopicPartition, int] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            place = TopicPartition(topic.topic, one.partition)
+            raise_for("OffsetForLeaderEpoch", one.error_code, str(place), client.options)
+            ends[place] = int(one.end_offset)
+    check_answered("OffsetForLeaderEpoch", epochs, ends)
+    return {one: EndedEpoch(epochs[one], end) if end > _UNDEFINED else None for one, end in ends.items()}

@@ -1,0 +1,1 @@
+"""Kafka's codecs, both ways."""

@@ -1,0 +1,1 @@
+"""Ranges of offsets fetched from the partitions' leaders."""

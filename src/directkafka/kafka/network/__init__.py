@@ -1,0 +1,1 @@
+"""Connections to brokers: made, secured, logged in, kept, and read from."""

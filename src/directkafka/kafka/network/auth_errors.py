@@ -1,0 +1,184 @@
+"""Why a broker that answers cannot be used: what TLS and SASL say, as an error that names the settings.
+
+A refusal stays one however often it is tried, so nobody tries again. What may pass, such as a connection that is cut
+in the middle of the handshake, is no refusal.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator
+
+from directkafka.errors import BrokerAccessError, BrokerUnreachableError
+from directkafka.kafka.network.oauth import forget_token
+from directkafka.options import ClientOptions
+from directkafka.options.sasl import OAUTHBEARER
+
+__all__ = ["address_text", "connection_failure", "rights_needed"]
+
+#: OpenSSL's numbers of what is wrong with a certificate (``x509_vfy.h``).
+_NOT_YET_VALID, _EXPIRED = 9, 10
+_WRONG_HOST = frozenset({62, 64})
+
+#: Parts of OpenSSL's names of what the other side said before it hung up (RFC 8446, section 6.2).
+_ABOUT_OUR_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
+_ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY")
+_NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
+
+#: Kafka's numbers.
+_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED = 33, 34, 58
+_LOGIN_REFUSED = (_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED)
+_TOPIC, _GROUP, _TRANSACTIONAL_ID = 29, 30, 53
+
+
+def connection_failure(
+    error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
+) -> BrokerAccessError | BrokerUnreachableError:
+    """What a failure to connect means to the user. A token that was refused is not used again.
+
+    Args:
+        error: the failure; the one of TLS may be its cause, its context or its argument. Kafka's own errors have
+            their number as ``errno``; where we refuse the broker, there is a ``remedy``.
+        options: the connection's.
+        addresses: the broker's, or those that were tried.
+        timeout_ms: how long the try could have taken, in milliseconds.
+    """
+    code = None if isinstance(error, OSError) else getattr(error, "errno", None)
+    tls = next((one for one in _behind(error) if isinstance(one, ssl.SSLError)), None)
+    refusal = None
+    if code in _LOGIN_REFUSED:
+        if options.sasl_token_callback is not None:
+            forget_token(options.sasl_token_callback)
+        # kafka-python puts the error's name before the broker's words.
+        words = str(error.args[0] if error.args else error).rpartition("Error: ")[2]
+        remedy = getattr(error, "remedy", None)
+        refusal = (words, remedy) if remedy else _login_refusal(code, words, options)
+    elif tls is not None:
+        refusal = _tls_refusal(tls, options)
+    if refusal is None:
+        cause = str(error) or type(error).__name__
+        return BrokerUnreachableError(addresses=addresses, timeout_ms=timeout_ms, cause=cause)
+    return BrokerAccessError(address=", ".join(addresses), cause=refusal[0], remedy=refusal[1])
+
+
+def address_text(host: str, port: int) -> str:
+    """``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _tls_refusal(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str] | None:
+    """Cause and remedy; None when the error is none that stays."""
+    reason = error.reason or ""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return _untrusted(error, options)
+    if any(part in reason for part in _NOT_TLS):
+        return (
+            "it does not speak TLS",
+            "Set kafka.security.protocol to PLAINTEXT or SASL_PLAINTEXT, or use the address of its TLS listener",
+        )
+    if "ALERT" in reason and any(part in reason for part in _ABOUT_OUR_CERTIFICATE):
+        return _unwelcome(error, options)
+    if "ALERT" in reason and any(part in reason for part in _ABOUT_PROTOCOL):
+        return (
+            f"it refused the TLS handshake ({reason})",
+            "Compare its ssl.enabled.protocols (1.2 and 1.3 are spoken here), ssl.cipher.suites and ssl.client.auth",
+        )
+    return None
+
+
+def _behind(error: BaseException | None) -> Iterator[BaseException]:
+    """An error and those that led to it."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+        error = inner or error.__cause__ or error.__context__
+
+
+def _untrusted(error: ssl.SSLCertVerificationError, options: ClientOptions) -> tuple[str, str]:
+    if error.verify_code in _WRONG_HOST:
+        return (
+            f"its certificate is not for this host ({error.verify_message.rstrip('.')})",
+            "Use an address that the certificate names, or give it one more name; to go without this check, set "
+            "kafka.ssl.endpoint.identification.algorithm to the empty text",
+        )
+    if error.verify_code in (_NOT_YET_VALID, _EXPIRED):
+        return (
+            f"its certificate, or one that signed it, is not valid now ({error.verify_message})",
+            "Renew it in the broker's ssl.keystore.location, and look at this machine's clock",
+        )
+    store = options.ssl_trust_store
+    trusted = f"kafka.{store.setting}" if store is not None else "the system's own, for kafka.ssl.truststore.location"
+    given = "" if store is not None else " is not given"
+    return (
+        f"its certificate is signed by nobody who is trusted ({error.verify_message})",
+        f"The trusted certificates are those of {trusted}{given}: put the authority's certificate there",
+    )
+
+
+def _unwelcome(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str]:
+    if options.ssl_key_store is None:
+        return (
+            f"it asks for a client's certificate, and none is given ({error.reason})",
+            "Give the certificate and its key with kafka.ssl.keystore.location",
+        )
+    return (
+        f"it refused this client's certificate ({error.reason})",
+        f"Compare the certificate in kafka.{options.ssl_key_store.setting} with the broker's ssl.truststore.location",
+    )
+
+
+def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, str]:
+    mechanism = options.sasl_mechanism
+    if code == _UNSUPPORTED_SASL_MECHANISM:
+        return (
+            f"it does not take logins by {mechanism}",
+            "Set kafka.sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
+        )
+    if code == _ILLEGAL_SASL_STATE:
+        return (
+            "it takes no login on this listener",
+            "Set kafka.security.protocol to SSL or PLAINTEXT, or use the address of a listener with SASL",
+        )
+    return (
+        f"it refused the login of {_principal(options)} by {mechanism} ({words})",
+        "Look at the token that the function of kafka.sasl.oauthbearer.token.callback gives"
+        if mechanism == OAUTHBEARER
+        else "Correct name and password in kafka.sasl.jaas.config, or in kafka.sasl.username and kafka.sasl.password, "
+        "and compare kafka.sasl.mechanism with how the broker knows this user",
+    )
+
+
+def _principal(options: ClientOptions) -> str:
+    """Who this client is to a broker, as far as the options say."""
+    if options.sasl_username is not None:
+        return f"user {options.sasl_username!r}"
+    if options.sasl_mechanism == OAUTHBEARER:
+        return "the user of the token"
+    if options.ssl_key_store is not None:
+        return "the user of the client's certificate"
+    return "the user ANONYMOUS, as who does not log in is called,"
+
+
+def rights_needed(code: int, options: ClientOptions, *, topic_right: str = "READ") -> str | None:
+    """What to do about an answer that denies a right, as a sentence; None for other codes.
+
+    Args:
+        code: the answer's.
+        options: the client's: who was denied it.
+        topic_right: what was to be done with the topic.
+    """
+    if code == _TOPIC:
+        return (
+            f"Give {_principal(options)} the rights (ACLs) DESCRIBE and {topic_right} on the topic, or log in as "
+            "somebody else"
+        )
+    if code == _TRANSACTIONAL_ID:
+        return (
+            f"Give {_principal(options)} the rights (ACLs) DESCRIBE and WRITE on the transactional id, or log in as "
+            "somebody else"
+        )
+    if code == _GROUP:
+        return f"Give {_principal(options)} the right (ACL) READ on the group, or log in as somebody else"
+    return None

@@ -1,0 +1,53 @@
+"""Logins of kafka-python: with our tokens, unseen in its log, and by SCRAM with a bound on what a broker may ask for.
+
+Whoever answers in the broker's place, where there is no TLS, chooses how often SCRAM hashes the password. After one
+round, what a client sends is enough to try a dictionary against it at the full speed of a machine. RFC 5802 (section
+5.1) and RFC 7677 ask for 4,096 rounds at least, and so do Kafka's own brokers of the users that they keep
+(``ScramMechanism.java``). kafka-python checks the other bound only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from kafka.errors import SaslAuthenticationFailedError
+from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.net.sasl.scram import SaslMechanismScram
+
+from directkafka.kafka.network.log_redaction import mask_logins
+from directkafka.kafka.network.oauth import TokenProvider
+
+__all__ = ["ITERATIONS_MIN", "prepare_logins"]
+
+ITERATIONS_MIN: Final = 4096
+_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class _TooFewIterationsError(SaslAuthenticationFailedError):  # type: ignore[misc]
+    remedy = (
+        "Its users need at least 4096 (kafka-configs.sh --alter --add-config SCRAM-SHA-...=[iterations=4096,...]). "
+        "Nothing made of the password was sent. Without TLS it may be somebody else who answers"
+    )
+
+
+class _BoundedScram(SaslMechanismScram):  # type: ignore[misc]
+    def __init__(self, **config: Any) -> None:
+        super().__init__(**config)
+        client = self._scram_client
+        salt_password = client.create_salted_password
+
+        def salt_enough(salt: bytes, iterations: int) -> None:
+            if iterations < ITERATIONS_MIN:
+                raise _TooFewIterationsError(f"it asks for {iterations} rounds of {self.mechanism}, which is too few")
+            salt_password(salt, iterations)
+
+        client.create_salted_password = salt_enough
+
+
+def prepare_logins() -> None:
+    """Log in so from now on; calling it twice is harmless."""
+    AbstractTokenProvider.register(TokenProvider)
+    for name in _MECHANISMS:
+        register_sasl_mechanism(name, _BoundedScram, overwrite=True)
+    mask_logins()

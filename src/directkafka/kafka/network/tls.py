@@ -1,0 +1,134 @@
+"""The TLS side of a connection: what the options name is read here and now, and becomes an ``ssl.SSLContext``.
+
+Files are read anew for every client and every fetch connection, on the machine that connects: a certificate that was
+renewed is used from the next connection on.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import ssl
+import tempfile
+from pathlib import Path
+
+from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.kafka.network.keystores import Identity, StoreFaultError, read_identity, read_trusted
+from directkafka.options import ClientOptions
+from directkafka.options.spec import Secret
+from directkafka.options.tls import KeyStore, TrustStore
+
+__all__ = ["tls_context"]
+
+#: What the settings of a store's type and password begin with.
+_PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}
+
+
+def tls_context(options: ClientOptions) -> ssl.SSLContext | None:
+    """The context for connections with these options; None for connections without TLS.
+
+    Args:
+        options: the stores, and whether the broker's name is checked.
+
+    Raises:
+        OptionError: a store that cannot be read, by the name of the setting that is wrong.
+    """
+    if not options.security_protocol.endswith("SSL"):
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = options.ssl_check_hostname
+    if options.ssl_trust_store is None:
+        context.load_default_certs()
+    else:
+        _trust(context, options.ssl_trust_store)
+    if options.ssl_key_store is not None:
+        _identify(context, options.ssl_key_store)
+    return context
+
+
+def _trust(context: ssl.SSLContext, store: TrustStore) -> None:
+    try:
+        content = store.certificates.encode() if store.certificates is not None else _read(store, store.location)
+        trusted = read_trusted(content, store.type, _text(store.password))
+        context.load_verify_locations(cadata=b"".join(trusted))
+    except StoreFaultError as error:
+        raise _option_error(store, error) from error
+    except ssl.SSLError as error:
+        raise _option_error(store, StoreFaultError("content", "has a certificate that is damaged")) from error
+    # As in Java: what is in the trust store is trusted, whether or not it signed itself.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+
+def _identify(context: ssl.SSLContext, store: KeyStore) -> None:
+    try:
+        identity = read_identity(
+            _key_store_content(store), store.type, _text(store.password), _text(store.key_password)
+        )
+        _load(context, identity)
+    except StoreFaultError as error:
+        raise _option_error(store, error) from error
+    except ssl.SSLError as error:
+        reason = f"has a private key and a certificate that do not fit ({error.reason})"
+        raise _option_error(store, StoreFaultError("content", reason)) from error
+    except OSError as error:
+        raise EnvironmentFaultError(
+            what=f"The private key must be in a temporary file for a moment, which cannot be made ({error})",
+            remedy="Set TMPDIR to a folder that can be written.",
+        ) from error
+
+
+def _key_store_content(store: KeyStore) -> bytes:
+    if store.key is not None:
+        return f"{store.key.reveal()}\n{store.chain}".encode()
+    content = _read(store, store.location)
+    # The key first: a certificate's file may hold a key as well.
+    return content if store.key_location is None else _read(store, store.key_location) + b"\n" + content
+
+
+def _load(context: ssl.SSLContext, identity: Identity) -> None:
+    """Give the key to OpenSSL, which Python lets read it from a file only.
+
+    The file is readable by this user alone, is gone at once, and is of no use to who finds it all the same: its
+    password is in no other place than here.
+    """
+    from cryptography.hazmat.primitives.serialization import (
+        BestAvailableEncryption,
+        Encoding,
+        PrivateFormat,
+        load_der_private_key,
+    )
+
+    password = secrets.token_bytes(32).hex()
+    key = load_der_private_key(identity.key, None)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
+    with tempfile.NamedTemporaryFile(prefix="directkafka-", suffix=".pem") as file:
+        file.write(pem + "".join(ssl.DER_cert_to_PEM_cert(one) for one in identity.chain).encode())
+        file.flush()
+        context.load_cert_chain(file.name, password=password)
+
+
+def _read(store: TrustStore | KeyStore, location: str | None) -> bytes:
+    assert location is not None
+    try:
+        return Path(location).read_bytes()
+    except OSError as error:
+        raise StoreFaultError(
+            "content",
+            f"{location!r} cannot be read on {socket.gethostname()} ({error.strerror}); every executor needs the file",
+        ) from error
+
+
+def _option_error(store: TrustStore | KeyStore, error: StoreFaultError) -> OptionError:
+    match error.part:
+        case "content":
+            option = f"kafka.{store.setting}"
+        case "key.password":
+            option = "kafka.ssl.key.password"
+        case _:
+            option = f"{_PREFIX[type(store)]}.{error.part}"
+    return OptionError(option=option, reason=str(error))
+
+
+def _text(secret: Secret | None) -> str | None:
+    return None if secret is None else secret.reveal()

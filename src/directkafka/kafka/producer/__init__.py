@@ -1,0 +1,1 @@
+"""Rows sent to the partitions' leaders, each exactly once in its partition."""

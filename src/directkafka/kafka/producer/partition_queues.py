@@ -1,0 +1,218 @@
+"""Encoded batches on their way to the brokers: which may be sent now, and what becomes of them. No I/O, no clock.
+
+A partition's batches are written in the order of their sequence numbers, or not at all. So:
+
+- a batch is *waiting*, or *sent* (on its way, no answer yet), or *returned*: to be sent again;
+- while one of a partition's batches is returned, none of its others is sent; those that are on their way come back
+  one by one, refused as out of order, written after all, or lost with their connection;
+- when the last one is back, the returned ones are put before the waiting ones in their old order, and all goes on.
+
+At no time are batches of one partition on their way to two brokers: the older broker's answers come first. And until a
+partition's first batch is acknowledged, it is alone on its way: a broker that knows nothing of a producer takes any
+sequence number as the first. Sequence of events that this prevents: batches 0 and 1 are on their way to a topic that
+was made a moment ago; 0 is refused in passing, 1 is written; 0 is sent again, and is out of order for ever (45).
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from directkafka.kafka.records.encoder import EncodedBatch
+from directkafka.offsets import TopicPartition
+
+__all__ = ["Address", "Outbox", "Sending"]
+
+Address = tuple[str, int]
+
+_BACKOFF_S_MAX: Final = 1.0
+#: What a request has besides its batches: names, numbers, lengths.
+_REQUEST_OVERHEAD_BYTES: Final = 512
+
+
+@dataclass(slots=True, eq=False)
+class Sending:
+    """One batch until it is acknowledged.
+
+    Attributes:
+        batch: what is sent, and where to.
+        number: its place among all batches of the producer.
+        deadline: when it must have been acknowledged.
+        tries: how often it was sent.
+        reason: why it is not acknowledged yet.
+    """
+
+    batch: EncodedBatch
+    number: int
+    deadline: float
+    tries: int = 0
+    reason: str = "it waits to be sent"
+
+
+@dataclass(slots=True, eq=False)
+class _Queue:
+    """One partition's batches, and who leads it, as far as is known."""
+
+    leader: Address | None = None
+    waiting: deque[Sending] = field(default_factory=deque)
+    sent: deque[Sending] = field(default_factory=deque)
+    returned: list[Sending] = field(default_factory=list)
+    held_until: float = 0.0
+    failures: int = 0
+
+    def oldest(self) -> Sending | None:
+        """The batch whose deadline comes first."""
+        candidates = [*self.returned, *(one[0] for one in (self.sent, self.waiting) if one)]
+        return min(candidates, key=lambda one: one.number, default=None)
+
+    def may_send(self, now: float) -> bool:
+        return bool(self.waiting) and not self.returned and now >= self.held_until
+
+
+class Outbox:
+    """The batches of one producer that are not acknowledged.
+
+    Args:
+        delivery_timeout_s: how long a batch may take, from when it is added.
+        backoff_s: wait of a partition after a first failure, in seconds; doubled with each further one.
+        leaders: who leads partitions, as far as it is known already.
+    """
+
+    def __init__(
+        self, *, delivery_timeout_s: float, backoff_s: float, leaders: Mapping[TopicPartition, Address] | None = None
+    ) -> None:
+        self._delivery_timeout_s = delivery_timeout_s
+        self._backoff_s = backoff_s
+        self._leaders = dict(leaders or {})
+        self._queues: dict[TopicPartition, _Queue] = {}
+        #: Partitions whose leader has written a batch of this producer.
+        self._met: set[TopicPartition] = set()
+        self._added = 0
+        self.bytes = 0
+        self.acknowledged: Counter[TopicPartition] = Counter()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether all batches are acknowledged."""
+        return not self._queues
+
+    @property
+    def leaders(self) -> Mapping[TopicPartition, Address]:
+        """Who leads partitions, as far as it is known."""
+        return self._leaders
+
+    def add(self, batches: Iterable[EncodedBatch], now: float) -> None:
+        """Put batches behind those of their partitions."""
+        for batch in batches:
+            self._added += 1
+            self.bytes += len(batch.data)
+            queue = self._queues.setdefault(batch.target, _Queue(leader=self._leaders.get(batch.target)))
+            queue.waiting.append(Sending(batch, self._added, now + self._delivery_timeout_s))
+
+    def take(self, address: Address, bytes_max: int, now: float) -> list[Sending]:
+        """What the next request to a broker carries: one batch of each partition that may have one, as far as they fit.
+
+        Args:
+            address: the broker.
+            bytes_max: most bytes of the request; a single batch that is larger goes alone.
+            now: the time.
+        """
+        taken: list[Sending] = []
+        size = _REQUEST_OVERHEAD_BYTES
+        for target in [one for one, queue in self._queues.items() if self._may_take(one, queue, address, now)]:
+            queue = self._queues[target]
+            size += len(queue.waiting[0].batch.data)
+            if taken and size > bytes_max:
+                break
+            sending = queue.waiting.popleft()
+            sending.tries += 1
+            sending.reason = "there is no answer yet"
+            queue.sent.append(sending)
+            taken.append(sending)
+            # Behind the others, so that those which did not fit come first next time.
+            self._queues[target] = self._queues.pop(target)
+        return taken
+
+    def _may_take(self, target: TopicPartition, queue: _Queue, address: Address, now: float) -> bool:
+        is_no_second = target in self._met or not queue.sent
+        return queue.leader == address and queue.may_send(now) and is_no_second
+
+    def acknowledge(self, sending: Sending, now: float) -> None:
+        """A batch is written, now or by an earlier try."""
+        queue = self._queues[sending.batch.target]
+        queue.sent.remove(sending)
+        queue.failures = 0
+        self._met.add(sending.batch.target)
+        self.bytes -= len(sending.batch.data)
+        self.acknowledged[sending.batch.target] += sending.batch.records
+        self._settle_returned(sending.batch.target, now)
+
+    def give_back(self, sending: Sending, reason: str, now: float, *, leader_is_stale: bool) -> None:
+        """A batch is to be sent again, after a while.
+
+        Args:
+            sending: one that was taken.
+            reason: why, for the message if there is no other try.
+            now: the time.
+            leader_is_stale: whether to ask again who leads the partition.
+        """
+        target = sending.batch.target
+        queue = self._queues[target]
+        queue.sent.remove(sending)
+        queue.returned.append(sending)
+        sending.reason = reason
+        if leader_is_stale:
+            queue.leader = None
+            self._leaders.pop(target, None)
+        self._settle_returned(target, now)
+
+    def has_earlier(self, sending: Sending) -> bool:
+        """Whether an earlier batch of the same partition is not acknowledged: this one is out of order then."""
+        oldest = self._queues[sending.batch.target].oldest()
+        return oldest is not None and oldest.number < sending.number
+
+    def leaderless(self, now: float) -> list[TopicPartition]:
+        """Partitions that have something to send and nobody to send it to."""
+        return [one for one, queue in self._queues.items() if queue.leader is None and queue.may_send(now)]
+
+    def lead(self, target: TopicPartition, leader: Address) -> None:
+        """A partition's leader was found."""
+        self._leaders[target] = leader
+        self._queues[target].leader = leader
+
+    def hold(self, target: TopicPartition, reason: str, now: float) -> None:
+        """A partition's leader was not found; to be asked for again after a while."""
+        queue = self._queues[target]
+        for sending in queue.waiting:
+            sending.reason = reason
+        self._back_off(queue, now)
+
+    def overdue(self, now: float) -> Sending | None:
+        """A batch that was not acknowledged in time."""
+        oldest = (queue.oldest() for queue in self._queues.values())
+        return next((one for one in oldest if one is not None and now >= one.deadline), None)
+
+    def next_change(self, now: float) -> float | None:
+        """Seconds until something may be sent, or looked up, without anybody's doing; None for never."""
+        times = [queue.held_until for queue in self._queues.values() if queue.held_until > now]
+        return min(times) - now if times else None
+
+    def _settle_returned(self, target: TopicPartition, now: float) -> None:
+        """Once nothing of a partition is on its way any more: what came back goes first, in its old order."""
+        queue = self._queues[target]
+        if queue.sent:
+            return
+        if queue.returned:
+            queue.waiting.extendleft(sorted(queue.returned, key=lambda one: -one.number))
+            queue.returned.clear()
+            self._back_off(queue, now)
+        elif not queue.waiting:
+            del self._queues[target]
+
+    def _back_off(self, queue: _Queue, now: float) -> None:
+        wait_s = min(_BACKOFF_S_MAX, self._backoff_s * 2**queue.failures)
+        queue.failures += 1
+        queue.held_until = now + wait_s * random.uniform(0.8, 1.2)

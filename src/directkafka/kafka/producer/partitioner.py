@@ -1,0 +1,99 @@
+"""Which partition a record goes to by its key: the rule of the Java client's default partitioner, as a kernel.
+
+``partition = (murmur2(key) & 0x7fffffff) % partitions``, murmur2 being the 32-bit MurmurHash2 with Kafka's seed over
+the key's bytes. A record without a key goes anywhere; an empty key is a key.
+
+Sources: Kafka's ``Utils.murmur2`` and ``toPositive``, ``BuiltInPartitioner.partitionForKey``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numba import types
+
+from directkafka.kafka.kernels.compile import BYTES_IN, INT32S, INT64S, helper, kernel, unwrapped, wide
+from directkafka.kafka.records.record_rows import spans_of
+
+__all__ = ["key_hashes", "partitions_of_keys"]
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int32s = np.ndarray[Any, np.dtype[np.int32]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+
+_SEED: Final = 0x9747B28C
+_MULTIPLIER: Final = 0x5BD1E995
+_MASK: Final = 0xFFFFFFFF
+_POSITIVE: Final = 0x7FFFFFFF
+
+
+@helper
+def _times(number: int) -> int:
+    """The product with MurmurHash2's multiplier, of 32 bits."""
+    return (number * _MULTIPLIER) & _MASK
+
+
+@helper
+def _murmur2(data: Any, start: int, length: int) -> int:
+    """The hash, as a number of 32 bits without sign."""
+    digest = (_SEED ^ length) & _MASK
+    at, end = start, start + (length & ~3)
+    while at < end:
+        word = wide(data[at]) | wide(data[at + 1]) << 8 | wide(data[at + 2]) << 16 | wide(data[at + 3]) << 24
+        word = _times(word)
+        digest = _times(digest) ^ _times(word ^ (word >> 24))
+        at += 4
+    rest = length & 3
+    if rest == 3:
+        digest ^= wide(data[end + 2]) << 16
+    if rest >= 2:
+        digest ^= wide(data[end + 1]) << 8
+    if rest >= 1:
+        digest = _times(digest ^ wide(data[end]))
+    digest = _times(digest ^ (digest >> 13))
+    return digest ^ (digest >> 15)
+
+
+@kernel(types.void(BYTES_IN, INT64S, INT64S, INT32S))
+def _hash_keys(data: Bytes, starts: Int64s, lengths: Int64s, hashes: Int32s) -> None:
+    source = unwrapped(data)
+    for row in range(starts.shape[0]):
+        length = lengths[row]
+        hashes[row] = _murmur2(source, starts[row], length) & _POSITIVE if length >= 0 else -1
+
+
+def key_hashes(keys: pa.Array) -> Int32s:
+    """The positive murmur2 hash of each key, -1 for null.
+
+    Args:
+        keys: binary or string, large or not, or null.
+
+    Raises:
+        OptionError: keys of another type.
+    """
+    spans = spans_of(keys, "key")
+    hashes = np.empty(len(keys), np.int32)
+    _hash_keys(spans.data, spans.starts, spans.lengths, hashes)
+    return hashes
+
+
+def partitions_of_keys(keys: pa.Array, partition_counts: Int32s | int, own: Int32s, first: int = 0) -> Int32s:
+    """The partition of each row by its key; rows without key are dealt in turn to the partitions of one's own.
+
+    Args:
+        keys: binary or string, large or not, or null.
+        partition_counts: number of the topic's partitions, of all rows or of each.
+        own: partitions for rows without key; may be empty where there are none.
+        first: how many rows without key were dealt before.
+
+    Raises:
+        OptionError: keys of another type.
+    """
+    hashes = key_hashes(keys)
+    partitions: Int32s = hashes % np.asarray(partition_counts, np.int32)
+    keyless = np.flatnonzero(hashes < 0)
+    if keyless.size:
+        partitions[keyless] = own[(first + np.arange(keyless.size)) % own.size]
+    return partitions

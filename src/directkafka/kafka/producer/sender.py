@@ -1,0 +1,210 @@
+"""Requests and answers between a producer and one broker, in a thread of their own.
+
+Several requests may be on their way; the broker answers them in order. While something can be sent, it is; else the
+thread waits for the oldest answer. What happens meanwhile goes with the next request: the longer answers take, the
+fuller requests become.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+from directkafka.errors import BrokerUnreachableError
+from directkafka.kafka.network import connection_pool
+from directkafka.kafka.network.client import Channel, error_name, raise_for
+from directkafka.kafka.network.receive import ResponseError, receive
+from directkafka.kafka.producer.accumulator import Desk
+from directkafka.kafka.producer.partition_queues import Address, Sending
+from directkafka.kafka.producer.produce_response import Verdict, judge, refusal
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.offsets import TopicPartition
+from directkafka.options import ClientOptions
+from directkafka.options.producer import ProducerOptions
+
+__all__ = ["BrokerLine"]
+
+log = logging.getLogger(__name__)
+
+_ALL_REPLICAS = -1
+_UNSUPPORTED_VERSION = 35
+_ANSWER_BYTES_MAX = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """What is on its way: the number that the answer will bear, and until when it is waited for."""
+
+    correlation_id: int
+    sendings: dict[TopicPartition, Sending]
+    deadline: float
+
+
+class BrokerLine:
+    """Sends what the desk has for one broker, until the desk closes.
+
+    Args:
+        address: the broker.
+        desk: where batches come from, and answers go to.
+        client: security, timeouts.
+        options: how much goes into a request, and how many may be on their way.
+        identity: who writes.
+    """
+
+    def __init__(
+        self, address: Address, desk: Desk, client: ClientOptions, options: ProducerOptions, identity: ProducerIdentity
+    ) -> None:
+        self._address = address
+        self._desk = desk
+        self._client = client
+        self._options = options
+        self._identity = identity
+        self._requests: deque[_Request] = deque()
+        self._channel: Channel | None = None
+        self._answer = bytearray()
+        self._thread = threading.Thread(target=self._run, name=f"produce to {address[0]}:{address[1]}", daemon=True)
+        self._thread.start()
+
+    def interrupt(self) -> None:
+        """Wake the thread if it waits for the broker. The desk must be closed."""
+        channel = self._channel
+        if channel is not None and self._requests:
+            channel.interrupt()
+
+    def join(self) -> None:
+        """Wait for the thread's end: at most as long as a connection takes to be made."""
+        self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while self._step():
+                pass
+        except BaseException as error:  # noqa: BLE001 - whatever it is, the producer raises it
+            self._desk.fail(error)
+        finally:
+            self._end()
+
+    def _step(self) -> bool:
+        """Send one request, or receive one answer; whether there may be more."""
+        if len(self._requests) < self._options.in_flight_max:
+            sendings = self._desk.take(self._address, self._options.request_bytes_max, waits=not self._requests)
+            if sendings:
+                self._send(sendings)
+                return True
+        if not self._requests or self._desk.is_closed:
+            return False
+        self._receive()
+        return True
+
+    def _send(self, sendings: list[Sending]) -> None:
+        try:
+            channel = self._open()
+            correlation_id, request = channel.encode_produce(
+                transactional_id=self._identity.transactional_id,
+                acks=_ALL_REPLICAS,
+                timeout_ms=self._client.request_timeout_ms,
+                topic_data=_by_topic(sendings),
+            )
+            self._requests.append(_Request(correlation_id, {one.batch.target: one for one in sendings}, self._limit()))
+            channel.socket.settimeout(self._client.request_timeout_ms / 1000)
+            channel.socket.sendall(request)
+        except BrokerUnreachableError as error:
+            self._desk.give_back(sendings, str(error))
+        except OSError as error:
+            self._lose(error)
+
+    def _open(self) -> Channel:
+        """The channel; a new one when there is none, or when its SASL session is about to end."""
+        channel = self._channel
+        if channel is not None and time.monotonic() >= channel.expires_at:
+            while self._requests:
+                self._receive()
+            self._drop()
+            channel = None
+        if channel is None:
+            channel = connection_pool.borrow(self._client, *self._address)
+            if channel.produce_version < 0:
+                raise_for("Produce", _UNSUPPORTED_VERSION, f"{self._address[0]}:{self._address[1]}", self._client)
+            self._channel = channel
+        return channel
+
+    def _limit(self) -> float:
+        return time.monotonic() + self._client.request_timeout_ms / 1000
+
+    def _receive(self) -> None:
+        """The oldest answer, to the desk."""
+        channel, request = self._channel, self._requests[0]
+        if channel is None:
+            raise RuntimeError(f"request {request.correlation_id} is on its way on no channel")
+        try:
+            channel.socket.settimeout(max(0.001, request.deadline - time.monotonic()))
+            length = receive(channel, self._answer, _ANSWER_BYTES_MAX, request.deadline)
+            found, answer = channel.decode_produce(bytes(memoryview(self._answer)[:length]))
+            if found != request.correlation_id:
+                raise ResponseError(f"asked with correlation id {request.correlation_id}, got {found}")
+            _check_named(answer, request)
+        except (OSError, ResponseError) as error:
+            self._lose(error)
+            return
+        self._requests.popleft()
+        for topic in answer.responses:
+            for one in topic.partition_responses:
+                sending = request.sendings.pop(TopicPartition(topic.name, one.index))
+                self._hear(sending, one.error_code, one.error_message)
+        self._desk.give_back(list(request.sendings.values()), "the broker's answer leaves this partition out")
+
+    def _hear(self, sending: Sending, code: int, words: str | None) -> None:
+        has_earlier = self._desk.has_earlier(sending)
+        verdict = judge(code, tries=sending.tries, has_earlier=has_earlier)
+        log.debug("%s from sequence %d: %s", sending.batch.target, sending.batch.base_sequence, verdict)
+        match verdict:
+            case Verdict.WRITTEN:
+                self._desk.acknowledge(sending)
+            case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
+                reason = f"the broker {self._address[0]}:{self._address[1]} answered {error_name(code)}"
+                self._desk.give_back([sending], reason, leader_is_stale=verdict is Verdict.AGAIN_ELSEWHERE)
+            case Verdict.REFUSED:
+                raise refusal(code, words, sending.batch, self._identity)
+
+    def _lose(self, error: Exception) -> None:
+        """The connection is of no more use: nobody knows whether what is on its way was written, so it is sent again.
+
+        The leader will know batches again that it has: they have the sequence numbers that they had.
+        """
+        self._drop()
+        lost = [sending for request in self._requests for sending in request.sendings.values()]
+        self._requests.clear()
+        reason = f"{self._address[0]}:{self._address[1]}: {error or type(error).__name__}"
+        self._desk.give_back(lost, reason)
+
+    def _drop(self) -> None:
+        channel, self._channel = self._channel, None
+        if channel is not None:
+            channel.close()
+
+    def _end(self) -> None:
+        if self._channel is not None and not self._requests:
+            connection_pool.give_back(self._client, self._channel)
+        else:
+            self._drop()
+
+
+def _by_topic(sendings: list[Sending]) -> list[dict[str, object]]:
+    """Kafka's nesting of partitions in a request."""
+    nested: dict[str, list[dict[str, object]]] = {}
+    for one in sendings:
+        place = one.batch.target
+        nested.setdefault(place.topic, []).append({"index": place.partition, "records": one.batch.data})
+    return [{"name": topic, "partition_data": partitions} for topic, partitions in nested.items()]
+
+
+def _check_named(answer: Any, request: _Request) -> None:
+    """Refuse an answer of partitions that were not asked about, or were twice, before any of it is believed."""
+    named = [TopicPartition(topic.name, one.index) for topic in answer.responses for one in topic.partition_responses]
+    unknown = sorted({str(one) for one in named if one not in request.sendings or named.count(one) > 1})
+    if unknown:
+        raise ResponseError(f"the answer is about {', '.join(unknown[:3])}, not asked about or named twice")

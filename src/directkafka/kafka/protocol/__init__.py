@@ -1,0 +1,1 @@
+"""Kafka's requests, by kafka-python's schemas."""

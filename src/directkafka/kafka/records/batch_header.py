@@ -1,0 +1,233 @@
+"""Record batches (message format v2, magic 2): their headers as compiled kernels over bytes.
+
+A fetch response's ``records`` field is a run of batches, the last of which may be cut off::
+
+    0   base offset            int64      23  last offset delta    int32
+    8   length of what follows int32      27  base timestamp (ms)  int64
+    12  partition leader epoch int32      35  max timestamp (ms)   int64
+    16  magic                  int8       43  producer id          int64
+    17  CRC32C of 21..end      uint32     51  producer epoch       int16
+    21  attributes             int16      53  base sequence        int32
+                                          57  number of records    int32
+    61  records, compressed as a whole by the codec in attributes bits 0..2
+
+    attributes: bit 3 LogAppendTime, bit 4 transactional, bit 5 control, bit 6 the base timestamp is a delete
+    horizon (record timestamps are still relative to it)
+
+The work is done in three steps: :func:`index_batches` reads the headers here, ``survey`` checks the batches and
+leaves out those that hold nothing wanted, ``records.decode_run`` reads the records of the others.
+
+Gaps between offsets are normal (compaction, transaction markers). Ignored: producer epoch, sequence numbers. A batch
+of magic 0 or 1 has its magic byte at the same place, and is refused by it.
+
+Sources: https://kafka.apache.org/documentation/#recordbatch, KIP-98, KIP-534 (delete horizon), Kafka's
+``DefaultRecordBatch.java``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from directkafka.kafka.kernels.compile import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
+from directkafka.kafka.records.corruption import Fault, describe, new_fault, report
+
+__all__ = [
+    "HEADER_SIZE",
+    "Batch",
+    "Headers",
+    "batch_at",
+    "header_fault",
+    "index_batches",
+    "read_headers",
+    "readonly_bytes",
+]
+
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
+Int64s = np.ndarray[Any, np.dtype[np.int64]]
+Table = np.ndarray[Any, np.dtype[np.int64]]
+
+#: Bytes before a batch's first record.
+HEADER_SIZE = 61
+_LENGTH_END = 12
+_MAGIC_END = 17
+_INT64_MAX = 9223372036854775807
+
+
+class Batch(NamedTuple):
+    """One batch header: a row of what :func:`index_batches` returns, for Python and the kernels alike.
+
+    ``start`` and ``end`` are byte positions in the response; the rest is as the header says, ``last_offset`` being
+    the sum of base offset and last offset delta. Timestamps are in milliseconds.
+    """
+
+    start: int
+    end: int
+    base_offset: int
+    last_offset: int
+    crc: int
+    attributes: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    record_count: int
+
+
+@helper
+def batch_at(batches: Any, row: int) -> Batch:
+    """A row of the index as a named tuple, inside kernels."""
+    return Batch(
+        batches[row, 0], batches[row, 1], batches[row, 2], batches[row, 3], batches[row, 4],
+        batches[row, 5], batches[row, 6], batches[row, 7], batches[row, 8], batches[row, 9],
+    )  # fmt: skip
+
+
+@helper
+def _uint32(data: Any, position: int) -> int:
+    high = wide(data[position]) << 24 | wide(data[position + 1]) << 16
+    return high | wide(data[position + 2]) << 8 | wide(data[position + 3])
+
+
+@helper
+def _int32(data: Any, position: int) -> int:
+    value = _uint32(data, position)
+    return value - ((value & 0x80000000) << 1)
+
+
+@helper
+def _int64(data: Any, position: int) -> int:
+    return _uint32(data, position) << 32 | _uint32(data, position + 4)
+
+
+@helper
+def _batch_end(data: Any, start: int, data_end: int, last_offset: int, fault: Any) -> Any:
+    """Check the batch header at ``start``: where its batch ends, 0 when that is cut off, -1 on a fault."""
+    size = data_end - start
+    if size < _MAGIC_END:
+        return 0
+    magic, length = data[start + 16], _int32(data, start + 8)
+    if magic != 2:
+        return report(fault, Fault.MAGIC, start, magic, 0)
+    if length < HEADER_SIZE - _LENGTH_END:
+        return report(fault, Fault.BATCH_LENGTH, start, length, 0)
+    if length > size - _LENGTH_END:
+        return 0
+    base, last_delta = _int64(data, start), _int32(data, start + 23)
+    end = start + _LENGTH_END + length
+    if base < 0 or last_delta < 0 or base > _INT64_MAX - 1 - last_delta:
+        end = report(fault, Fault.OFFSETS, start, base, last_delta)
+    elif base <= last_offset:
+        end = report(fault, Fault.ORDER, start, base, last_offset)
+    return end
+
+
+@kernel(INT64(BYTES_IN, TABLE, INT64, INT64S, INT64S))
+def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any) -> int:
+    """Read the batch headers, into the index as far as that has rows; see :func:`index_batches`.
+
+    Returns:
+        One past the last offset of the last complete batch, 0 when there is none; ``counted[0]`` is their number,
+        ``counted[1]`` where the first one of a later leader epoch begins, -1 when there is none.
+    """
+    data = unwrapped(records)
+    count = start = 0
+    counted[1] = -1
+    last_offset = -1
+    while True:
+        end = _batch_end(data, start, records.shape[0], last_offset, fault)
+        if end <= 0:
+            counted[0] = count
+            return last_offset + 1
+        base = _int64(data, start)
+        last_offset = base + _int32(data, start + 23)
+        if leader_epoch >= 0 and counted[1] < 0 and _int32(data, start + 12) > leader_epoch:
+            counted[1] = start
+        if count < index.shape[0]:
+            index[count, 0] = start
+            index[count, 1] = end
+            index[count, 2] = base
+            index[count, 3] = last_offset
+            index[count, 4] = _uint32(data, start + 17)
+            index[count, 5] = _uint32(data, start + 21) >> 16
+            index[count, 6] = _int64(data, start + 27)
+            index[count, 7] = _int64(data, start + 35)
+            index[count, 8] = _int64(data, start + 43)
+            index[count, 9] = _int32(data, start + 57)
+        count += 1
+        start = end
+
+
+_NO_INDEX = np.empty((0, len(Batch._fields)), np.int64)
+
+
+def index_batches(data: Bytes, fault: Int64s) -> Table:
+    """The headers of all complete batches up to the first faulty one; a batch that is cut off ends the run.
+
+    Args:
+        data: the response's bytes, read-only.
+        fault: out, see :class:`Fault`; zeros on entry, still zeros when no header is faulty.
+
+    Returns:
+        One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
+    """
+    # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
+    counted = np.zeros(2, np.int64)
+    _walk(data, _NO_INDEX, -1, counted, fault)
+    index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
+    _walk(data, index, -1, counted, fault)
+    return index
+
+
+def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
+    """A read-only view over a buffer's bytes, as the kernels and google_crc32c take them; nothing is copied."""
+    view = np.frombuffer(buffer, np.uint8)
+    view.setflags(write=False)
+    return view
+
+
+class WrittenLater(NamedTuple):
+    """A batch of a later leader epoch than expected: position of its first byte, and its base offset."""
+
+    start: int
+    base_offset: int
+
+
+class Headers(NamedTuple):
+    """What the batch headers of a response say.
+
+    Attributes:
+        next_offset: one past the last offset of the last complete batch, the offset to fetch next; None when no
+            complete batch is there.
+        written_later: the first complete batch of a later leader epoch than expected, or None.
+    """
+
+    next_offset: int | None
+    written_later: WrittenLater | None
+
+
+def read_headers(records: memoryview, leader_epoch: int = -1) -> Headers:
+    """Read the batch headers alone.
+
+    Meant for the thread that receives: it can ask for what follows before these bytes are decoded. Bytes that are
+    no batch end the run, as a batch that is cut off does; the decoder reports them.
+
+    Args:
+        records: the ``records`` field of a fetch response.
+        leader_epoch: the last epoch that is expected; -1 for any.
+    """
+    counted = np.zeros(2, np.int64)
+    following = int(_walk(readonly_bytes(records), _NO_INDEX, leader_epoch, counted, new_fault()))
+    start = int(counted[1])
+    later = WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
+    return Headers(following or None, later)
+
+
+def header_fault(records: memoryview) -> str | None:
+    """What is wrong with the first batch header that is none; None when all are well up to where the bytes end.
+
+    Meant for the message when :func:`read_headers` finds nothing to go on from.
+    """
+    fault = new_fault()
+    index_batches(readonly_bytes(records), fault)
+    return describe(fault) if fault[0] else None

@@ -1,0 +1,119 @@
+"""One record's fields, read from bytes that nobody has checked: helpers compiled into the kernels.
+
+A record, after decompression (varints are zigzag; length -1 is null, which a header's key cannot be)::
+
+    length varint | attributes int8 | timestamp delta varlong | offset delta varint
+    | key length varint, key | value length varint, value
+    | number of headers varint | each: key length varint, key, value length varint, value
+
+Every reader is told where its bytes end, reads none behind that, and reports what is wrong in the fault array; the
+position it returns is then -1. A record's own attributes are ignored (no bit of them is in use).
+
+Sources: https://kafka.apache.org/documentation/#record, KIP-82 (headers), Kafka's ``DefaultRecord.java``.
+"""
+
+# ruff: noqa: PLR0917 - what compiled helpers hand on stays in registers only as single arguments
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from directkafka.kafka.kernels.compile import helper, wide
+from directkafka.kafka.records.corruption import Fault, report
+
+__all__ = ["RECORD_SIZE_MIN", "Fields", "control_record_type", "read_record", "record_bounds", "span"]
+
+#: A record has at least length, attributes, two deltas, two lengths and a header count of one byte each.
+RECORD_SIZE_MIN = 7
+#: A header has at least the two lengths.
+_HEADER_SIZE_MIN = 2
+#: A control record's key: version int16, type int16.
+_CONTROL_KEY_SIZE = 4
+_INT64_MAX = 9223372036854775807
+
+
+class Fields(NamedTuple):
+    """What stands in a record; lengths are -1 for null, ``key`` and ``value`` are where the bytes start.
+
+    ``end`` is the position of the first header, or -1 where a fault was met: then nothing else means anything.
+    """
+
+    timestamp_delta: int
+    offset_delta: int
+    key_length: int
+    key: int
+    value_length: int
+    value: int
+    headers: int
+    end: int
+
+
+@helper
+def _varint(data: Any, position: int, end: int, bits: int, fault: Any) -> tuple[int, int]:
+    """A zigzag varint of at most ``bits`` bits (32: 5 bytes, 64: 10): its value and the position after it, or -1."""
+    value = shift = 0
+    at = position
+    while at < end and shift < bits:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if shift + 7 > bits and byte >> (bits - shift) != 0:
+                break
+            return ((value >> 1) & _INT64_MAX) ^ -(value & 1), at
+        shift += 7
+    return 0, report(fault, Fault.VARINT, position, end - position, bits)
+
+
+@helper
+def span(data: Any, position: int, end: int, null_allowed: bool, code: int, fault: Any) -> tuple[int, int, int]:
+    """A length and as many bytes: length (-1 for null), where they start, and the position after them, or -1."""
+    length, start = _varint(data, position, end, 32, fault)
+    after = start + max(length, 0)
+    if start < 0:
+        after = -1
+    elif length < -1 or after > end or (length == -1 and not null_allowed):
+        after = report(fault, code, position, length, end - start)
+    return length, start, after
+
+
+@helper
+def record_bounds(data: Any, position: int, end: int, fault: Any) -> tuple[int, int]:
+    """Where the body of the record at ``position`` starts and ends; the end is -1 on a fault."""
+    length, start = _varint(data, position, end, 32, fault)
+    if start < 0:
+        return start, -1
+    if length < RECORD_SIZE_MIN - 1 or length > end - start:
+        return start, report(fault, Fault.RECORD_LENGTH, position, length, end - start)
+    return start, start + length
+
+
+@helper
+def read_record(data: Any, start: int, end: int, fault: Any) -> Fields:
+    """The fields of the record whose body is ``[start, end)``, up to its headers."""
+    # The attributes byte at `start` has no bit in use.
+    timestamp_delta, at = _varint(data, start + 1, end, 64, fault)
+    offset_delta = key_length = key = value_length = value = headers = 0
+    if at >= 0:
+        offset_delta, at = _varint(data, at, end, 32, fault)
+    if at >= 0:
+        key_length, key, at = span(data, at, end, True, Fault.KEY_LENGTH, fault)
+    if at >= 0:
+        value_length, value, at = span(data, at, end, True, Fault.VALUE_LENGTH, fault)
+    if at >= 0:
+        counted_at = at
+        headers, at = _varint(data, at, end, 32, fault)
+        if at >= 0 and not 0 <= headers <= (end - at) // _HEADER_SIZE_MIN:
+            at = report(fault, Fault.HEADER_COUNT, counted_at, headers, end - at)
+    return Fields(timestamp_delta, offset_delta, key_length, key, value_length, value, headers, at)
+
+
+@helper
+def control_record_type(data: Any, start: int, end: int, fault: Any) -> int:
+    """The type in the key of a control batch's first record (0 abort, 1 commit), or -1 where there is none."""
+    body, after = record_bounds(data, start, end, fault)
+    if after < 0:
+        return -1
+    record = read_record(data, body, after, fault)
+    if record.end < 0 or record.key_length < _CONTROL_KEY_SIZE:
+        return -1
+    return wide(data[record.key + 2]) << 8 | wide(data[record.key + 3])
