@@ -21,7 +21,7 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from directkafka.sinks.copy_rows import RowEncoder, Wire, WireColumn, copy_chunks
+from directkafka.sinks.postgres.copy_encoder import RowEncoder, Wire, WireColumn, copy_chunks
 from directkafka.testing import EmbeddedPostgres
 
 ROWS = 1_000_000

@@ -19,7 +19,7 @@ from publish import publish
 from pyspark.sql import SparkSession
 
 from directkafka import DeltaSink, DuckDBSink, ParquetSink, Pipeline
-from directkafka.sinks.committed import committed_files
+from directkafka.sinks.files.reader import committed_files
 
 __all__ = ["kafka_to_files"]
 

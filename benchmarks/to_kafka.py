@@ -24,8 +24,8 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.second_phase import RouteTask, write_shares
 from directkafka.pipeline.write_task import WriteTask, reports_of
-from directkafka.sinks.kafka_rows import Router
-from directkafka.stores.base import TARGET, SecondPhase, TaskReport
+from directkafka.sinks.api import TARGET, SecondPhase, TaskReport
+from directkafka.sinks.kafka.rows import Router
 
 __all__ = ["kafka_to_kafka"]
 

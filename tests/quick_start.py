@@ -32,7 +32,11 @@ _ROOT = Path(__file__).parent.parent
 _FOLDER = Path(sys.prefix) / "directkafka-tests"
 _SPARK_HOME = _FOLDER / "spark"
 _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
-_KERNELS = ("directkafka.kafka.records.decoder", "directkafka.sources.writing", "directkafka.sinks.copy_binary")
+_KERNELS = (
+    "directkafka.kafka.records.decoder",
+    "directkafka.sources.writing",
+    "directkafka.sinks.postgres.copy_kernels",
+)
 _TIMEOUT_S = 180
 
 

@@ -401,8 +401,8 @@ def faults() -> Iterator[str]:
 
 #: What the guides import from modules; see ``test_what_a_page_imports_is_on_the_page_of_public_names``.
 _IMPORTED = (
-    "directkafka.sinks.committed.committed_files",
-    "directkafka.sinks.renewable.Renewable",
+    "directkafka.sinks.files.reader.committed_files",
+    "directkafka.sinks.clonable.Renewable",
     "directkafka.testing.java.use_java",
     "directkafka.testing.store_contract.StoreContract",
     "directkafka.testing.store_driver.StoreHarness",
@@ -414,7 +414,7 @@ _GIVEN = (
     "directkafka.pipeline.replay_report.ReplayReport",
     "directkafka.pipeline.replay_report.ReplaySummary",
     "directkafka.pipeline.replay_report.ReasonCount",
-    "directkafka.sinks.committed.CommittedFiles",
+    "directkafka.sinks.files.reader.CommittedFiles",
 )
 
 

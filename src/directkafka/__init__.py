@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured_restart import LedgerChange, adopt, restart
-    from directkafka.sinks.committed import read_parquet
-    from directkafka.sinks.delta import DeltaSink
-    from directkafka.sinks.duckdb import DuckDBSink
-    from directkafka.sinks.kafka import KafkaSink
-    from directkafka.sinks.parquet import ParquetSink
-    from directkafka.sinks.postgres import PostgresSink
-    from directkafka.sinks.sqlite import SQLiteSink
+    from directkafka.sinks.api import Sink, Store
+    from directkafka.sinks.delta.sink import DeltaSink
+    from directkafka.sinks.embedded.duckdb import DuckDBSink
+    from directkafka.sinks.embedded.sqlite import SQLiteSink
+    from directkafka.sinks.files.reader import read_parquet
+    from directkafka.sinks.files.sink import ParquetSink
+    from directkafka.sinks.kafka.sink import KafkaSink
+    from directkafka.sinks.postgres.sink import PostgresSink
     from directkafka.sources.cluster import Cluster
     from directkafka.sources.frame import create_dataframe
     from directkafka.sources.lag import lag
     from directkafka.sources.register import register
-    from directkafka.stores.base import Sink, Store
 
 #: Public name to the module that has it.
 _HOME = {
@@ -44,31 +44,31 @@ _HOME = {
     "Cluster": "directkafka.sources.cluster",
     "ConsumerRecord": "directkafka.sources.consumer_record",
     "DataLossError": "directkafka.errors",
-    "DeltaSink": "directkafka.sinks.delta",
+    "DeltaSink": "directkafka.sinks.delta.sink",
     "DirectKafkaError": "directkafka.errors",
-    "DuckDBOffsets": "directkafka.stores.duckdb_offsets",
-    "DuckDBSink": "directkafka.sinks.duckdb",
+    "DuckDBOffsets": "directkafka.sinks.embedded.duckdb_offset_store",
+    "DuckDBSink": "directkafka.sinks.embedded.duckdb",
     "FencedError": "directkafka.errors",
-    "KafkaSink": "directkafka.sinks.kafka",
+    "KafkaSink": "directkafka.sinks.kafka.sink",
     "LedgerChange": "directkafka.pipeline.structured_restart",
     "LineageError": "directkafka.errors",
     "Moment": "directkafka.planning.trigger",
-    "OffsetDatabase": "directkafka.stores.offset_database",
+    "OffsetDatabase": "directkafka.sinks.offset_database",
     "OffsetMismatchError": "directkafka.errors",
     "OffsetRange": "directkafka.offsets",
-    "OffsetStore": "directkafka.stores.offset_store",
+    "OffsetStore": "directkafka.sinks.offset_store",
     "OptionError": "directkafka.errors",
-    "ParquetSink": "directkafka.sinks.parquet",
+    "ParquetSink": "directkafka.sinks.files.sink",
     "PerPartitionConfig": "directkafka.sources.stream_plan",
     "Pipeline": "directkafka.pipeline.pipeline",
-    "PostgresSink": "directkafka.sinks.postgres",
+    "PostgresSink": "directkafka.sinks.postgres.sink",
     "PreferBrokers": "directkafka.planning.placement",
     "PreferConsistent": "directkafka.planning.placement",
     "PreferFixed": "directkafka.planning.placement",
-    "SQLiteOffsets": "directkafka.stores.sqlite_offsets",
-    "SQLiteSink": "directkafka.sinks.sqlite",
-    "Sink": "directkafka.stores.base",
-    "Store": "directkafka.stores.base",
+    "SQLiteOffsets": "directkafka.sinks.embedded.sqlite_offset_store",
+    "SQLiteSink": "directkafka.sinks.embedded.sqlite",
+    "Sink": "directkafka.sinks.api",
+    "Store": "directkafka.sinks.api",
     "ConsumerStrategy": "directkafka.options.consumer",
     "Subscribe": "directkafka.options.consumer",
     "SubscribePattern": "directkafka.options.consumer",
@@ -82,7 +82,7 @@ _HOME = {
     "lag": "directkafka.sources.lag",
     "offset_ranges": "directkafka.sources.rdd",
     "record_counts": "directkafka.sources.rdd",
-    "read_parquet": "directkafka.sinks.committed",
+    "read_parquet": "directkafka.sinks.files.reader",
     "register": "directkafka.sources.register",
     "restart": "directkafka.pipeline.structured_restart",
     "write_stream": "directkafka.pipeline.structured",

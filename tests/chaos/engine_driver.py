@@ -35,12 +35,12 @@ from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
-from directkafka.sinks import letters as letters_module
-from directkafka.sinks.duckdb import DuckDBSink
-from directkafka.sinks.letter_sinks import SettledLetters
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.sinks.sqlite import SQLiteSink
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.dead_letters import table as letters_module
+from directkafka.sinks.dead_letters.replay import SettledLetters
+from directkafka.sinks.embedded.duckdb import DuckDBSink
+from directkafka.sinks.embedded.sqlite import SQLiteSink
+from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.testing.store_driver import SCHEMA, batches_of
 from directkafka.view import ClusterView, PartitionView
 

@@ -18,7 +18,7 @@ import duckdb
 import psutil
 
 if TYPE_CHECKING:
-    from directkafka.sinks.embedded import EmbeddedSink
+    from directkafka.sinks.embedded.sink import EmbeddedSink
 
 Kind = Literal["sqlite", "duckdb"]
 
@@ -28,7 +28,7 @@ LOCK_TIMEOUT_S = 60.0
 
 def file_process(driver: int) -> psutil.Process:
     """The process that opens a driver's files."""
-    name = "directkafka.stores.file_process"
+    name = "directkafka.sinks.embedded.file.process"
     (found,) = [one for one in psutil.Process(driver).children() if name in one.cmdline()]
     return found
 
@@ -60,8 +60,8 @@ def attached(path: Path) -> duckdb.DuckDBPyConnection:
 
 def open_sink(kind: Kind, path: Path, table: str, *, lock_timeout_s: float = LOCK_TIMEOUT_S) -> EmbeddedSink:
     # Here, since a program that is no driver starts in a fraction of the time without them.
-    from directkafka.sinks.duckdb import DuckDBSink
-    from directkafka.sinks.sqlite import SQLiteSink
+    from directkafka.sinks.embedded.duckdb import DuckDBSink
+    from directkafka.sinks.embedded.sqlite import SQLiteSink
 
     make = SQLiteSink if kind == "sqlite" else DuckDBSink
     return make(path, table, lock_timeout_s=lock_timeout_s)

@@ -24,8 +24,8 @@ import pytest
 
 from directkafka.errors import FencedError
 from directkafka.faults import reach
-from directkafka.sinks.kafka import KafkaSink
-from directkafka.stores.kafka import KafkaStore
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing.store_driver import Job
 
 BATCH = 10

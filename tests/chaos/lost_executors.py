@@ -18,8 +18,8 @@ from pyspark.sql import SparkSession
 from tests.chaos.local_cluster import local_cluster, wait_for_executors
 
 import directkafka as dk
-from directkafka.sinks.postgres_writer import PostgresTaskWriter
-from directkafka.stores.base import BatchName
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
 #: Another reason whenever it is computed.
 QUERY = (

@@ -14,11 +14,11 @@ import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.pipeline.retry import may_pass
-from directkafka.sinks.delta import DeltaSink
-from directkafka.sinks.duckdb import DuckDBSink
-from directkafka.sinks.parquet import ParquetSink
-from directkafka.sinks.sqlite import SQLiteSink
-from directkafka.stores import files_log
+from directkafka.sinks.delta.sink import DeltaSink
+from directkafka.sinks.embedded.duckdb import DuckDBSink
+from directkafka.sinks.embedded.sqlite import SQLiteSink
+from directkafka.sinks.files import log
+from directkafka.sinks.files.sink import ParquetSink
 from directkafka.testing.store_driver import SCHEMA, Job
 
 Kind = Literal["files", "delta", "sqlite", "duckdb"]
@@ -38,7 +38,7 @@ def open_sink(kind: Kind, folder: Path, *, lock_timeout_s: float = LOCK_TIMEOUT_
         make = SQLiteSink if kind == "sqlite" else DuckDBSink
         folder.mkdir(exist_ok=True)
         return make(folder / f"flights.{kind}", "flights", inline_bytes_max=0, lock_timeout_s=lock_timeout_s)
-    files_log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
+    log.GROUP = GROUP  # type: ignore[misc]  # only tests change it, in every process alike
     return ParquetSink(folder, durable=False) if kind == "files" else DeltaSink(folder, durable=False)
 
 

@@ -21,11 +21,11 @@ from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
 from tests.processes import suspend
 
 from directkafka.errors import StoreUnavailableError
-from directkafka.stores import database_file, file_client
-from directkafka.stores.base import BatchName, TaskReport
-from directkafka.stores.database_file import DatabaseFile
-from directkafka.stores.embedded_file import DatabaseSaidError
-from directkafka.stores.file_client import RemoteConnection
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.embedded.file import client, database_file
+from directkafka.sinks.embedded.file.client import RemoteConnection
+from directkafka.sinks.embedded.file.connection import DatabaseSaidError
+from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.testing.store_driver import BrokenSink, Job
 
 KINDS: tuple[Kind, ...] = ("sqlite", "duckdb")
@@ -64,7 +64,7 @@ def test_a_commit_whose_process_was_killed_is_undone_and_tried_again(kind: Kind,
 def test_a_commit_whose_process_was_stopped_ends_within_a_bound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(file_client, "_LOOK_S", 0.1)
+    monkeypatch.setattr(client, "_LOOK_S", 0.1)
     sink = open_sink("sqlite", tmp_path / "air", "flights")
     job = Job(sink.store).start()
     with pytest.raises(StoreUnavailableError, match="has ended"):
@@ -148,7 +148,7 @@ def test_signals_for_the_whole_group_are_the_driver_s_to_answer(tmp_path: Path) 
 
 DRIVER = """
 import os, signal, sys
-from directkafka.stores.database_file import DatabaseFile
+from directkafka.sinks.embedded.file.database_file import DatabaseFile
 file = DatabaseFile("sqlite", sys.argv[1], lock_timeout_s=600.0)
 connection = file.connect()
 connection.begin()
@@ -187,11 +187,11 @@ def test_the_process_ends_with_its_driver_though_a_forked_child_of_that_lives_on
 
 
 def test_it_starts_whatever_else_stands_on_the_import_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_client, "_process", file_client._FileProcess())
+    monkeypatch.setattr(client, "_process", client._FileProcess())
     monkeypatch.setattr(sys, "path", [*sys.path, tmp_path, b"bytes", None])
     with closing(DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0).connect()) as connection:
         assert connection.rows("SELECT 1") == [(1,)]
-    file_client._process.end()
+    client._process.end()
 
 
 def test_a_killed_process_is_noticed_though_a_forked_child_keeps_its_end_of_the_socket(
@@ -199,14 +199,14 @@ def test_a_killed_process_is_noticed_though_a_forked_child_keeps_its_end_of_the_
 ) -> None:
     """A child that another thread forks while the socket is handed over has a copy, and no end of it is ever seen."""
     copies: list[int] = []
-    hand_over = file_client._FileProcess._hand_over
+    hand_over = client._FileProcess._hand_over
 
-    def copied(process: file_client._FileProcess, theirs: socket.socket) -> Any:
+    def copied(process: client._FileProcess, theirs: socket.socket) -> Any:
         copies.append(os.dup(theirs.fileno()))
         return hand_over(process, theirs)
 
-    monkeypatch.setattr(file_client._FileProcess, "_hand_over", copied)
-    monkeypatch.setattr(file_client, "_LOOK_S", 0.1)
+    monkeypatch.setattr(client._FileProcess, "_hand_over", copied)
+    monkeypatch.setattr(client, "_LOOK_S", 0.1)
     file = DatabaseFile("sqlite", tmp_path / "air", lock_timeout_s=2.0)
     with ThreadPoolExecutor() as pool:
         connection = file.connect()

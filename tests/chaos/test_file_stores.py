@@ -22,8 +22,8 @@ from tests.chaos.pipelines import PATIENCE_S, _waitpid
 from tests.chaos.store_writer import FENCED, GROUP, ROWS, Kind, expected, open_sink
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.committed import committed_files
-from directkafka.stores import files_log
+from directkafka.sinks.files import log
+from directkafka.sinks.files.reader import committed_files
 
 UNTIL = 12
 
@@ -61,7 +61,7 @@ AT_THE_WORST = [
 
 @pytest.fixture(autouse=True)
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files_log, "GROUP", GROUP)
+    monkeypatch.setattr(log, "GROUP", GROUP)
 
 
 @contextmanager

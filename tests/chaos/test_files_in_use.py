@@ -21,7 +21,7 @@ import pytest
 from tests.chaos import file_neighbours
 from tests.chaos.file_neighbours import ROWS, Kind, commit, open_sink
 
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, TaskReport
 from directkafka.testing.store_driver import BrokenSink, Job
 
 KINDS: tuple[Kind, ...] = ("sqlite", "duckdb")

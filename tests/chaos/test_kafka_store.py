@@ -29,7 +29,7 @@ from tests.contract.kafka_harness import (
     wait_until_stable,
 )
 
-from directkafka.stores.kafka import KafkaStore
+from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

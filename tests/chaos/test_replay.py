@@ -33,7 +33,7 @@ from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_num
 from tests.chaos.pipelines import running as running_process
 
 from directkafka import Pipeline
-from directkafka.sinks.letters import Letters, Selection
+from directkafka.sinks.dead_letters.table import Letters, Selection
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 

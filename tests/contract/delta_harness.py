@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 from deltalake import DeltaTable
 
-from directkafka.sinks.delta import DeltaSink
-from directkafka.stores.delta import DeltaStore
+from directkafka.sinks.delta.sink import DeltaSink
+from directkafka.sinks.delta.store import DeltaStore
 from directkafka.testing.store_driver import SCHEMA
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import duckdb
 from tests.contract.postgres_harness import KEYS
 
-from directkafka.sinks.duckdb import DuckDBSink
-from directkafka.sinks.embedded import EmbeddedSink
-from directkafka.sinks.modes import Mode
-from directkafka.sinks.sqlite import SQLiteSink
-from directkafka.stores.duckdb import DuckDBStore
-from directkafka.stores.embedded import EmbeddedStore
-from directkafka.stores.sqlite import SQLiteStore
+from directkafka.sinks.embedded.duckdb import DuckDBSink
+from directkafka.sinks.embedded.duckdb_store import DuckDBStore
+from directkafka.sinks.embedded.sink import EmbeddedSink
+from directkafka.sinks.embedded.sqlite import SQLiteSink
+from directkafka.sinks.embedded.sqlite_store import SQLiteStore
+from directkafka.sinks.embedded.store import EmbeddedStore
+from directkafka.sinks.write_modes import Mode
 
 __all__ = ["DuckDBHarness", "SQLiteHarness"]
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.committed import committed_files
-from directkafka.sinks.file_columns import Format
-from directkafka.sinks.parquet import ParquetSink
-from directkafka.stores.files import FilesStore
+from directkafka.sinks.files.reader import committed_files
+from directkafka.sinks.files.schema import Format
+from directkafka.sinks.files.sink import ParquetSink
+from directkafka.sinks.files.store import FilesStore
 
 
 @dataclass(frozen=True)

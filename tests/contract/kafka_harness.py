@@ -21,9 +21,9 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.sinks.kafka import KafkaSink
-from directkafka.stores.base import BatchName, SecondPhase, TaskReport
-from directkafka.stores.kafka import KafkaStore
+from directkafka.sinks.api import BatchName, SecondPhase, TaskReport
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing.store_driver import SCHEMA
 
 PARTITIONS = 3

@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 from psycopg import sql
 
-from directkafka.sinks.modes import Mode
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
+from directkafka.sinks.write_modes import Mode
 
 KEYS: dict[str, dict[str, Sequence[str]]] = {
     "append": {},

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.contract.files_harness import FilesHarness
 
-from directkafka.sinks.file_columns import Format
+from directkafka.sinks.files.schema import Format
 from directkafka.testing.store_contract import StoreContract
 
 

@@ -22,7 +22,7 @@ from directkafka.errors import (
     StoreAccessError,
     StoreUnavailableError,
 )
-from directkafka.stores.postgres_offsets import PostgresOffsets
+from directkafka.sinks.postgres.offset_store import PostgresOffsets
 from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 FIRST, SECOND, THIRD = (TopicPartition("flights", partition) for partition in range(3))

@@ -19,7 +19,7 @@ from directkafka.kafka.consumer import fetcher
 from directkafka.kafka.records import decoder
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX
 from directkafka.pipeline import application, session, spec
-from directkafka.sinks import copy_rows
+from directkafka.sinks.postgres import copy_encoder
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -234,7 +234,7 @@ def test_the_memory_bounds_are_those_of_the_code() -> None:
     assert f"holds at most |\n|---|---|\n| a task's fetch | {fetcher.BUFFERS} responses" in bounds
     assert f"{decoder.BATCH_ROWS_MAX:,} rows or {decoder.BATCH_BYTES_MAX >> 20} MiB" in bounds
     assert f"decompressed | {DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
-    assert f"COPY chunks of {copy_rows.CHUNK_BYTES >> 10} KiB" in bounds
+    assert f"COPY chunks of {copy_encoder.CHUNK_BYTES >> 10} KiB" in bounds
 
 
 def test_the_layers_are_those_of_the_import_contract() -> None:

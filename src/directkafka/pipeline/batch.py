@@ -39,9 +39,9 @@ from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.second_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.write_task import ProofUnion
+from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.sinks.ledger import check_count
 from directkafka.sources.frame import records_frame
-from directkafka.stores.base import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
-from directkafka.stores.ledger import check_count
 
 __all__ = ["BatchWriter", "Written"]
 
@@ -145,7 +145,7 @@ class BatchWriter:
         """Make what tables are not there, for the columns that :meth:`check` found.
 
         Raises:
-            SchemaMismatchError: see :meth:`~directkafka.stores.base.Sink.prepare`.
+            SchemaMismatchError: see :meth:`~directkafka.sinks.api.Sink.prepare`.
         """
         for writer in self._writers:
             writer.sink.prepare(writer.schema)

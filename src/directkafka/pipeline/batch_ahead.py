@@ -24,7 +24,7 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.batch import Written
 from directkafka.pipeline.ports import Writing
 from directkafka.planning.plan import BatchPlan
-from directkafka.stores.base import BatchName
+from directkafka.sinks.api import BatchName
 from directkafka.view import ClusterView
 
 __all__ = ["BatchAhead", "BegunBatch"]

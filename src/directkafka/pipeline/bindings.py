@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from directkafka.errors import OptionError
 from directkafka.pipeline.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.transform import DEFAULT_OUTPUT
-from directkafka.sinks.renewable import Renewable
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
+from directkafka.sinks.clonable import Renewable
 
 __all__ = ["Binding", "Sinks", "bind", "renewed"]
 

@@ -26,8 +26,8 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
 from directkafka.pipeline.kept import Keeper
-from directkafka.sinks.letters import REPLAYS
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
+from directkafka.sinks.dead_letters.table import REPLAYS
 
 __all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "AtWork", "LookOnly", "Rejected", "Work", "divert"]
 

@@ -13,7 +13,7 @@ from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.claim import Claim
 from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.recover import Recovery, reconcile, with_own_origins
-from directkafka.stores.base import LedgerEntry, Sink, Stoppable, StopSignal, Store
+from directkafka.sinks.api import LedgerEntry, Sink, Stoppable, StopSignal, Store
 
 __all__ = ["Ledgers"]
 

@@ -16,7 +16,7 @@ from enum import Enum
 from directkafka.errors import LineageError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.pipeline.recover import OPEN_LINEAGE, Recovery
-from directkafka.stores.base import LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 __all__ = ["Case", "Decision", "PlannedBatch", "classify", "decide", "describe_position", "progress_of"]
 

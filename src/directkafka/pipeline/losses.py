@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from directkafka.planning.loss import Condition
 from directkafka.planning.plan import BatchPlan
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
 
 __all__ = ["log_losses"]
 

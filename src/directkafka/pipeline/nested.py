@@ -7,8 +7,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.json_fields import is_json, key_problems, with_json
-from directkafka.stores.base import JsonSink, Sink
+from directkafka.sinks.api import JsonSink, Sink
+from directkafka.sinks.json_columns import is_json, key_problems, with_json
 
 __all__ = ["arrow_schema", "wanted_schema", "with_json_texts"]
 

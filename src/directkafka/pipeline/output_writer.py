@@ -27,8 +27,8 @@ from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.nested import arrow_schema, with_json_texts
 from directkafka.pipeline.spark_failure import too_much_for_driver
 from directkafka.pipeline.write_task import PART, WriteTask, reports_of
+from directkafka.sinks.api import BatchName, Sink, TaskReport, TaskWriter
 from directkafka.sources.arrow_map import map_in_arrow
-from directkafka.stores.base import BatchName, Sink, TaskReport, TaskWriter
 
 __all__ = ["GROWTH", "OutputWriter"]
 

@@ -29,8 +29,8 @@ from directkafka.pipeline.structured_engine import StructuredEngine
 from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger_forms import GivenTrigger
+from directkafka.sinks.api import Sink
 from directkafka.sources.source_cluster import SourceCluster
-from directkafka.stores.base import Sink
 
 __all__ = ["Pipeline"]
 
@@ -147,7 +147,7 @@ class Pipeline:
 
         Raises:
             AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
-                user's own kind that is no :class:`directkafka.sinks.renewable.Renewable`.
+                user's own kind that is no :class:`directkafka.sinks.clonable.Renewable`.
         """
         bindings = renewed(self._bindings)
         if bindings is None and (self._run_lock.locked() or self._thread is not None):

@@ -21,8 +21,8 @@ from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sinks.api import LedgerEntry
 from directkafka.sources.second_look import believed
-from directkafka.stores.base import LedgerEntry
 from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner"]

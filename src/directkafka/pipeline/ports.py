@@ -8,7 +8,7 @@ from typing import Protocol
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.pipeline.batch import Written
-from directkafka.stores.base import BatchName
+from directkafka.sinks.api import BatchName
 from directkafka.view import ClusterView
 
 __all__ = ["Cluster", "Prepared", "Writer", "Writing"]

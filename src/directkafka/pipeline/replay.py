@@ -40,9 +40,9 @@ from directkafka.pipeline.ledgers import Ledgers
 from directkafka.pipeline.ports import Prepared
 from directkafka.pipeline.replay_report import ReplayReport, ReplayReporter, ReplaySummary
 from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
-from directkafka.sinks.letter_sinks import PlannedLetters, SettledLetters
-from directkafka.sinks.letters import Letters
-from directkafka.stores.base import BatchName, LedgerEntry
+from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.dead_letters.table import Letters
 
 __all__ = ["ReplayEngine", "Writer"]
 

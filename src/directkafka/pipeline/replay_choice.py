@@ -19,10 +19,10 @@ from directkafka.pipeline.replay_writer import LettersWriter
 from directkafka.pipeline.retry import Patience, StopSignal
 from directkafka.pipeline.spec import replay_name
 from directkafka.pipeline.transform import Transform
-from directkafka.sinks.letter_sinks import PlannedLetters, SettledLetters
-from directkafka.sinks.letters import Letters, LetterTable, Selection
-from directkafka.sinks.modes import RowMode
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
+from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
+from directkafka.sinks.write_modes import RowMode
 
 __all__ = ["Choice", "Chosen", "LetterSink", "choose", "with_letters_last"]
 

@@ -16,10 +16,10 @@ from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.dead_letters import DEAD_LETTERS, Work
 from directkafka.pipeline.outputs import outputs_of
 from directkafka.pipeline.transform import Transform, is_per_batch
-from directkafka.sinks.letter_sinks import SettledLetters
-from directkafka.sinks.letters import REPLAYS, decode_letters
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.dead_letters.replay import SettledLetters
+from directkafka.sinks.dead_letters.table import REPLAYS, decode_letters
 from directkafka.sources.columns import record_columns
-from directkafka.stores.base import BatchName
 
 __all__ = ["LettersWriter", "letters_frame"]
 
@@ -102,7 +102,7 @@ def letters_frame(session: SparkSession, letters: pa.Table, columns: Sequence[st
 
     Args:
         session: where the DataFrame lives.
-        letters: see :func:`~directkafka.sinks.letters.decode_letters`.
+        letters: see :func:`~directkafka.sinks.dead_letters.table.decode_letters`.
         columns: names of the source's columns; null where the letters do not have them.
     """
     from pyspark.sql.pandas.types import from_arrow_schema

@@ -22,7 +22,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     WorkerLostError,
 )
-from directkafka.stores.base import StopSignal
+from directkafka.sinks.api import StopSignal
 
 __all__ = ["Patience", "StopAsked", "StopSignal", "may_pass"]
 

@@ -46,8 +46,8 @@ from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sinks.api import BatchName, LedgerEntry
 from directkafka.sources.second_look import believed
-from directkafka.stores.base import BatchName, LedgerEntry
 
 __all__ = ["DirectEngine"]
 

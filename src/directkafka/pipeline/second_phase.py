@@ -25,8 +25,8 @@ from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.background_job import JobOverdue, run_within
 from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 from directkafka.sources.arrow_map import map_in_arrow
-from directkafka.stores.base import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
 

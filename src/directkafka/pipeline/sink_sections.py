@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from directkafka.options.ledger_topics import NAME_PREFIX
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
 
 __all__ = ["SINK_SECTIONS", "AnySinkSection", "Section", "SinkSection"]
 
@@ -70,8 +70,8 @@ class PostgresSection(TableSection):
     )
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.postgres.PostgresSink`."""
-        from directkafka.sinks.postgres import PostgresSink
+        """A :class:`~directkafka.sinks.postgres.sink.PostgresSink`."""
+        from directkafka.sinks.postgres.sink import PostgresSink
 
         return PostgresSink(self.dsn, self.table, **self._options("connections_max", "staging_schema"))
 
@@ -96,8 +96,8 @@ class SQLiteSection(FileSection):
     type: Literal["sqlite"]
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.sqlite.SQLiteSink`."""
-        from directkafka.sinks.sqlite import SQLiteSink
+        """A :class:`~directkafka.sinks.embedded.sqlite.SQLiteSink`."""
+        from directkafka.sinks.embedded.sqlite import SQLiteSink
 
         return SQLiteSink(self.path, self.table, **self._options("staging", "lock_timeout_s"))
 
@@ -108,8 +108,8 @@ class DuckDBSection(FileSection):
     type: Literal["duckdb"]
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.duckdb.DuckDBSink`."""
-        from directkafka.sinks.duckdb import DuckDBSink
+        """A :class:`~directkafka.sinks.embedded.duckdb.DuckDBSink`."""
+        from directkafka.sinks.embedded.duckdb import DuckDBSink
 
         return DuckDBSink(self.path, self.table, **self._options("staging", "lock_timeout_s"))
 
@@ -164,8 +164,8 @@ class KafkaSection(SinkSection):
         return rest | ({"kafka": gathered} if gathered else {})
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.kafka.KafkaSink`."""
-        from directkafka.sinks.kafka import KafkaSink
+        """A :class:`~directkafka.sinks.kafka.sink.KafkaSink`."""
+        from directkafka.sinks.kafka.sink import KafkaSink
 
         return KafkaSink(
             self.client,
@@ -204,8 +204,8 @@ class ParquetSection(DirectorySection):
     )
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.parquet.ParquetSink`."""
-        from directkafka.sinks.parquet import ParquetSink
+        """A :class:`~directkafka.sinks.files.sink.ParquetSink`."""
+        from directkafka.sinks.files.sink import ParquetSink
 
         return ParquetSink(
             self.path, self.mode, table=self.table, format=self.format, compression=self.compression,
@@ -222,8 +222,8 @@ class DeltaSection(DirectorySection):
     )
 
     def build(self) -> Sink:
-        """A :class:`~directkafka.sinks.delta.DeltaSink`."""
-        from directkafka.sinks.delta import DeltaSink
+        """A :class:`~directkafka.sinks.delta.sink.DeltaSink`."""
+        from directkafka.sinks.delta.sink import DeltaSink
 
         return DeltaSink(
             self.path, self.mode, compression=self.compression, row_group_bytes=self.row_group_bytes,

@@ -23,7 +23,7 @@ from directkafka.pipeline.sink_sections import AnySinkSection, Section
 from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
 from directkafka.planning.trigger import Trigger
 from directkafka.planning.trigger_forms import parse_duration_ms, parse_trigger
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
 
 __all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
 

@@ -30,7 +30,7 @@ from directkafka.pipeline.lineage import describe_position
 from directkafka.pipeline.recover import OPEN_LINEAGE
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.planning.plan import progress_at
-from directkafka.stores.base import LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 __all__ = ["LedgerChange", "Moved", "Origin", "adopt", "position_of", "restart"]
 

@@ -40,7 +40,7 @@ from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.pipeline.structured_checkpoint import Checkpoint
 from directkafka.pipeline.structured_writer import MicroBatchWriter
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.stores.base import BatchName, LedgerEntry
+from directkafka.sinks.api import BatchName, LedgerEntry
 
 __all__ = ["QueryRun"]
 

@@ -12,7 +12,7 @@ from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.executor_errors import from_executor
 from directkafka.pipeline.kept import Keeper
 from directkafka.pipeline.transform import PythonTransform, Transform
-from directkafka.stores.base import BatchName
+from directkafka.sinks.api import BatchName
 
 __all__ = ["AS_IT_IS", "MicroBatchWriter"]
 

@@ -15,7 +15,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
-from directkafka.stores.base import TaskReport, TaskWriter
+from directkafka.sinks.api import TaskReport, TaskWriter
 
 __all__ = ["PART", "ProofUnion", "WriteTask", "reports_of"]
 

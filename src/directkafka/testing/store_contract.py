@@ -30,7 +30,7 @@ from directkafka.errors import (
     RowCountError,
     SchemaMismatchError,
 )
-from directkafka.stores.base import LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 from directkafka.testing.store_driver import SCHEMA, BrokenSink, Job, StoreHarness, batches_of, run_together
 
 __all__ = ["Job", "StoreContract", "StoreHarness"]

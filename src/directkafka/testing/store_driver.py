@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.offsets import PartitionProgress
-from directkafka.stores.base import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.sinks.api import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport, TwoPhaseSink
 
 __all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
 

@@ -16,8 +16,8 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline import planner
 from directkafka.pipeline.batch import BatchWriter
 from directkafka.pipeline.transform import reads_alone
-from directkafka.stores.base import BatchName
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.real
 

@@ -30,7 +30,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline import second_phase
 from directkafka.pipeline.verify import verify
-from directkafka.stores.base import BatchName, LedgerEntry, SecondPhase, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

@@ -21,8 +21,8 @@ from tests.real.pipeline.structured_world import Streams
 from directkafka import PostgresSink
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.kept import Keeper
-from directkafka.sinks.postgres_writer import PostgresTaskWriter
-from directkafka.stores.base import BatchName
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
 pytestmark = pytest.mark.real
 

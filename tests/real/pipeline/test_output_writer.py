@@ -18,8 +18,8 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.nested import arrow_schema
 from directkafka.pipeline.output_writer import OutputWriter
-from directkafka.sinks.few_rows import hold, report_held
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.inline_rows import hold, report_held
 
 pytestmark = pytest.mark.real
 

@@ -17,7 +17,7 @@ from tests.real.kafka.logs import until
 from directkafka.errors import EnvironmentFaultError, TransformError
 from directkafka.pipeline.background_job import run_within
 from directkafka.pipeline.second_phase import write_shares, writers_max
-from directkafka.stores.base import TARGET, SecondPhase, TaskReport
+from directkafka.sinks.api import TARGET, SecondPhase, TaskReport
 
 pytestmark = pytest.mark.real
 

@@ -27,7 +27,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline import structured_engine
 from directkafka.pipeline.structured import BatchFunction
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.real
 

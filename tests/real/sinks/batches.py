@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
 from directkafka.testing.store_driver import Job
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing.store_driver import Job
 
 

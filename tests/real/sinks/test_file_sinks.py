@@ -24,9 +24,9 @@ from directkafka.errors import (
     StoreAccessError,
     StoreUnavailableError,
 )
-from directkafka.sinks.duckdb import DuckDBSink
-from directkafka.sinks.embedded import EmbeddedSink
-from directkafka.sinks.sqlite import SQLiteSink
+from directkafka.sinks.embedded.duckdb import DuckDBSink
+from directkafka.sinks.embedded.sink import EmbeddedSink
+from directkafka.sinks.embedded.sqlite import SQLiteSink
 from directkafka.testing.store_driver import Job
 
 KINDS: dict[str, tuple[type[Any], Callable[[str], Any]]] = {

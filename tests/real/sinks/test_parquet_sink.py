@@ -15,8 +15,8 @@ from tests.real.sinks.spark_batches import commit_frame
 import directkafka as dk
 from directkafka.errors import SchemaMismatchError
 from directkafka.pipeline.verify import verify
-from directkafka.sinks.committed import committed_files
-from directkafka.sinks.file_columns import Format
+from directkafka.sinks.files.reader import committed_files
+from directkafka.sinks.files.schema import Format
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 

@@ -13,8 +13,8 @@ import pytest
 from psycopg import sql
 
 from directkafka.errors import SchemaMismatchError, StoreAccessError
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.real
 

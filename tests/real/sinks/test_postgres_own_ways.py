@@ -11,8 +11,8 @@ from psycopg import sql
 from tests.real.sinks.batches import problems_of, run
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.modes import Mode
-from directkafka.sinks.postgres import PostgresSink
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.write_modes import Mode
 from directkafka.testing.store_driver import Job
 
 pytestmark = pytest.mark.real

@@ -23,11 +23,11 @@ from directkafka.errors import (
     StoreAccessError,
     StoreUnavailableError,
 )
-from directkafka.sinks.modes import Mode
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.base import BatchName
-from directkafka.stores.postgres import PostgresStore
-from directkafka.stores.staging import stale_staging_pattern
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
+from directkafka.sinks.staging import stale_staging_pattern
+from directkafka.sinks.write_modes import Mode
 from directkafka.testing.store_driver import Job, run_together
 
 pytestmark = pytest.mark.real

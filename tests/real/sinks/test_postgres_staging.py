@@ -12,9 +12,9 @@ import pytest
 from psycopg import conninfo, sql
 from tests.real.sinks.batches import run
 
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.base import TaskReport
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.api import TaskReport
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing.store_driver import Job
 
 pytestmark = pytest.mark.real

@@ -12,9 +12,9 @@ import pytest
 from tests.real.sinks.batches import problems_of, run
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.modes import Mode
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
+from directkafka.sinks.write_modes import Mode
 from directkafka.testing.store_driver import Job, run_together
 
 pytestmark = pytest.mark.real

@@ -10,8 +10,8 @@ import os
 import sys
 
 from directkafka.errors import DirectKafkaError
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing.store_driver import Job
 
 

@@ -16,8 +16,8 @@ from tests.real.sources.test_groups import committed
 
 from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress
-from directkafka.stores import kafka_cluster
-from directkafka.stores.kafka_cluster import VERIFICATION
+from directkafka.sinks.kafka import requirements
+from directkafka.sinks.kafka.requirements import VERIFICATION
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job
 
@@ -45,7 +45,7 @@ def test_brokers_that_are_too_old_are_refused_before_anything_is_written(
     harness: KafkaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that can be had are new enough; so the sign of it is moved to where they are not."""
-    monkeypatch.setattr(kafka_cluster, "_VERIFYING_VERSION", 99)
+    monkeypatch.setattr(requirements, "_VERIFYING_VERSION", 99)
     sink = harness.sink("flights")
     with pytest.raises(
         EnvironmentFaultError, match=r"broker 1 at .*AddPartitionsToTxn up to version \d+, needed is 99"

@@ -20,8 +20,8 @@ from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.pipeline.retry import Patience
-from directkafka.sinks.kafka import KafkaSink
-from directkafka.stores.kafka import KafkaStore
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 

@@ -35,8 +35,8 @@ from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import SecondAttemptError, TransactionTooSlowError
-from directkafka.sinks.kafka import KafkaSink
-from directkafka.stores.kafka import KafkaStore
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job, batches_of, run_together
 

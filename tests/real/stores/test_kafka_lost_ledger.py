@@ -13,9 +13,9 @@ from directkafka.errors import SchemaMismatchError
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.options import ClientOptions
-from directkafka.stores import kafka_lost_ledger
-from directkafka.stores.kafka_owner import PipelineOwner
-from directkafka.stores.kafka_transaction import KafkaTransaction
+from directkafka.sinks.kafka import lost_ledger
+from directkafka.sinks.kafka.transaction import KafkaTransaction
+from directkafka.sinks.kafka.transaction_manager import PipelineOwner
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
@@ -26,7 +26,7 @@ COMPACTED = {"cleanup.policy": "compact"}
 
 @pytest.fixture
 def harness(kafka_broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaHarness]:
-    monkeypatch.setattr(kafka_lost_ledger, "_UNHEARD_S_MAX", 0.5)
+    monkeypatch.setattr(lost_ledger, "_UNHEARD_S_MAX", 0.5)
     harness = KafkaHarness(kafka_broker.bootstrap_servers)
     yield harness
     harness.close()

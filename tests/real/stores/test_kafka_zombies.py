@@ -20,7 +20,7 @@ from tests.real.stores.test_kafka_faults import NoClaims
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import ProducerFencedError, ProducerStateError, SecondAttemptError
-from directkafka.stores.base import BatchName, LedgerEntry, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of
 

@@ -17,8 +17,8 @@ from tests.real.stores.postgres_standby import promote, standby_of, wait_until_i
 
 from directkafka.errors import DirectKafkaError, RowCountError, StoreUnavailableError
 from directkafka.pipeline.retry import may_pass
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing import EmbeddedPostgres
 from directkafka.testing.store_driver import SCHEMA, Job, batches_of
 

@@ -30,8 +30,8 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import InjectedFaultError
-from directkafka.sinks.postgres import PostgresSink
-from directkafka.stores.postgres import PostgresStore
+from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing import EmbeddedPostgres
 from directkafka.testing.store_driver import Job
 
@@ -368,7 +368,7 @@ def test_a_session_ended_in_the_commit_is_a_definite_failure(
                 other.execute("SELECT pg_terminate_backend(%s, 5000)", found)
             ended.append(True)
 
-    monkeypatch.setattr("directkafka.stores.postgres.reach", end_session)
+    monkeypatch.setattr("directkafka.sinks.postgres.store.reach", end_session)
     with pytest.raises(StoreUnavailableError):
         job.run((sink, [[(2, 1)]]))
     assert ended == [True]

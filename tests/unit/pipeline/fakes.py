@@ -22,7 +22,7 @@ from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.run import DirectEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
-from directkafka.stores.base import BatchName, LedgerEntry, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 NAME = "flights"

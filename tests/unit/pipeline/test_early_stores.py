@@ -16,7 +16,7 @@ from directkafka.pipeline import batch as batch_module
 from directkafka.pipeline.batch import BatchWriter
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.output_writer import OutputWriter
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
 NAME = BatchName(pipeline="flights", generation=1, batch_id=7, attempt="this try")

@@ -13,7 +13,7 @@ from directkafka.errors import LineageError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline.lineage import Case, Decision, PlannedBatch, classify, decide, progress_of
 from directkafka.pipeline.recover import OPEN_LINEAGE, Recovery, reconcile
-from directkafka.stores.base import LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 PLACE = TopicPartition("t", 0)
 MINE = "mine"

@@ -12,9 +12,9 @@ from pyspark.sql.types import DateType, LongType, MapType, StringType, StructTyp
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.pipeline.nested import wanted_schema
-from directkafka.sinks.duckdb import DuckDBSink
-from directkafka.sinks.json_fields import is_json
-from directkafka.sinks.sqlite import SQLiteSink
+from directkafka.sinks.embedded.duckdb import DuckDBSink
+from directkafka.sinks.embedded.sqlite import SQLiteSink
+from directkafka.sinks.json_columns import is_json
 
 
 def frame(key: Any) -> Any:

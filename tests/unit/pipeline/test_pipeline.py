@@ -13,7 +13,7 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 from directkafka.errors import AlreadyRunningError, FencedError, OptionError
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.verify import verify
-from directkafka.sinks.kafka import KafkaSink
+from directkafka.sinks.kafka.sink import KafkaSink
 
 PATIENCE_S = 60.0
 FENCED = FencedError(store="a", pipeline="flights", held=1, found=2)

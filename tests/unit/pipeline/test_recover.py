@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.pipeline.recover import Recovery, progress_of_newcomer, reconcile, with_own_origins
-from directkafka.stores.base import FORGOTTEN, LedgerEntry
+from directkafka.sinks.api import FORGOTTEN, LedgerEntry
 
 
 def progress(start: int, end: int, *, topic: str = "t", topic_id: str = "id-1", origin: int = 0) -> PartitionProgress:

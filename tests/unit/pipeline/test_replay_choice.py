@@ -11,8 +11,8 @@ from directkafka import DuckDBSink, KafkaSink, ParquetSink, Pipeline, SQLiteSink
 from directkafka.errors import OptionError
 from directkafka.pipeline.replay_choice import Chosen, choose
 from directkafka.pipeline.replay_report import ReplaySummary
-from directkafka.sinks.letters import Selection
-from directkafka.stores.base import Sink
+from directkafka.sinks.api import Sink
+from directkafka.sinks.dead_letters.table import Selection
 
 
 def pipeline(sink: Sink, dead_letters: Sink | None) -> Pipeline:

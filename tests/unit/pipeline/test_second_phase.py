@@ -14,8 +14,8 @@ from directkafka.errors import EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline import second_phase
 from directkafka.pipeline.second_phase import RouteTask, can_run_barriers, check_speculation, writers_max
 from directkafka.producer_errors import SecondAttemptError
-from directkafka.sinks.kafka import KafkaSink
-from directkafka.sinks.postgres import PostgresSink
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.postgres.sink import PostgresSink
 
 KAFKA = KafkaSink({"bootstrap.servers": "one:9092"}, "flights")
 POSTGRES = PostgresSink("postgresql://one/air", "flights")

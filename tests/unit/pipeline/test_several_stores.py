@@ -19,7 +19,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline.bindings import Binding
 from directkafka.pipeline.ledgers import Ledgers
-from directkafka.stores.base import LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 

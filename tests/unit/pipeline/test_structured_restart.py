@@ -14,8 +14,8 @@ from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline import structured_restart
 from directkafka.pipeline.recover import OPEN_LINEAGE, reconcile
 from directkafka.pipeline.structured_restart import LedgerChange, Position, adopt, restart
-from directkafka.stores.base import LedgerEntry
-from directkafka.stores.ledger import check_successor
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import check_successor
 
 NEW = Position(lineage=None, done_ends={}, planned_begin={}, planned_ends={})
 #: Batch 5 is done at 50, batch 6 is planned to 60.

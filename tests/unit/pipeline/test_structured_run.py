@@ -19,7 +19,7 @@ from directkafka.pipeline.recover import OPEN_LINEAGE
 from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured_run import QueryRun
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.stores.base import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 #: In the far future, as a machine whose clock is ahead would say.

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from directkafka.pipeline.verify import Finding
-from directkafka.stores.base import TableCount
+from directkafka.sinks.api import TableCount
 
 RIGHT = Finding(
     sink="flights",

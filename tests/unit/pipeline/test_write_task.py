@@ -11,8 +11,8 @@ import pytest
 from directkafka.error_notes import Notes
 from directkafka.errors import RowRejectedError
 from directkafka.pipeline.write_task import PART, WriteTask, reports_of
-from directkafka.sinks.few_rows import report_held
-from directkafka.stores.base import TaskReport
+from directkafka.sinks.api import TaskReport
+from directkafka.sinks.inline_rows import report_held
 
 NUMBERS = pa.record_batch({"id": pa.array(range(1_000_000), pa.int64())})
 

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.unit.sinks.test_copy_rows import decode, encode
+from tests.unit.sinks.postgres.test_copy_encoder import decode, encode
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.copy_rows import RowEncoder, Wire, WireColumn
+from directkafka.sinks.postgres.copy_encoder import RowEncoder, Wire, WireColumn
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 #: Element type in Postgres, wire, Arrow's type, values.

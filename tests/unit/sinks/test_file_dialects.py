@@ -6,9 +6,9 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.duckdb_dialect import DuckDBDialect
-from directkafka.sinks.file_table import Dialect, FileColumn, FileTable, column_problems, key_problems
-from directkafka.sinks.sqlite_dialect import SQLiteDialect
+from directkafka.sinks.embedded.duckdb_dialect import DuckDBDialect
+from directkafka.sinks.embedded.sqlite_dialect import SQLiteDialect
+from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable, column_problems, key_problems
 
 SQLITE, DUCKDB = SQLiteDialect(), DuckDBDialect()
 

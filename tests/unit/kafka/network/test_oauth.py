@@ -86,7 +86,7 @@ def test_what_is_no_token_is_refused_by_what_it_is(give: Give, answer: object, s
 
 def test_a_function_that_fails_is_told_by_its_error_s_name_and_place(give: Give) -> None:
     error = refused(give(ValueError("secret-token")))
-    assert re.search(r"raised ValueError \(.*test_tokens.py, line \d+\)", error.reason)
+    assert re.search(r"raised ValueError \(.*test_oauth.py, line \d+\)", error.reason)
 
 
 def test_what_an_executor_tells_spark_has_no_word_of_the_function_s_error(give: Give) -> None:

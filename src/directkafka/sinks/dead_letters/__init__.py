@@ -1,0 +1,1 @@
+"""Dead letters: rejected rows with their reasons, kept in a table, and written again."""

@@ -1,0 +1,184 @@
+"""What a replay does in the dead letters' own store, as sinks: plans its batches, and settles each in its commit.
+
+A settled batch's letters are gone, and those that were rejected again are there anew: in one transaction with the
+ledger, and with the rows that the others gave when these go into the same store.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from directkafka.faults import reach
+from directkafka.sinks.api import BatchName, Sink, Store, TableCount, TaskReport, TaskWriter
+from directkafka.sinks.dead_letters.table import REPLAYS, Letters, Selection
+
+__all__ = ["Outcome", "PlannedLetters", "ReasonCounter", "SettledLetters", "uncounted"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What became of a batch of letters.
+
+    Attributes:
+        taken: letters by the reason that they had.
+        rejected: letters that were rejected again, by the reason that they have now.
+    """
+
+    taken: Mapping[str, int]
+    rejected: Mapping[str, int]
+
+
+class _LetterSink:
+    """A sink in the place of the one that the letters came by."""
+
+    def __init__(self, inner: Sink, letters: Letters) -> None:
+        self._inner = inner
+        self._letters = letters
+
+    @property
+    def name(self) -> str:
+        """The table's."""
+        return self._inner.name
+
+    @property
+    def store(self) -> Store:
+        """The dead letters' store."""
+        return self._inner.store
+
+    def check(self, schema: pa.Schema) -> None:
+        """As the inner sink, apart from the column that :meth:`prepare` adds.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError, StoreUnavailableError: as the inner sink.
+        """
+        self._inner.check(pa.schema([field for field in schema if field.name != REPLAYS], metadata=schema.metadata))
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Add the columns that a replay needs, and see that all fits.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError, StoreUnavailableError: as the inner sink.
+        """
+        self._letters.add_columns()
+        self._inner.prepare(schema)
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
+        """The inner sink's."""
+        return self._inner.task_writer(batch, schema, task_count=task_count)
+
+    def recount(self) -> TableCount:
+        """What the table has now."""
+        return self._inner.recount()
+
+
+class PlannedLetters(_LetterSink):
+    """For a batch without rows, whose commit says which letters the batches behind it will try.
+
+    Args:
+        inner: the sink that the letters came by.
+        letters: its table.
+        selection: which letters.
+    """
+
+    def __init__(self, inner: Sink, letters: Letters, selection: Selection) -> None:
+        super().__init__(inner, letters)
+        self._selection = selection
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Plan the batches behind this one.
+
+        Raises:
+            RowRejectedError: see :meth:`~directkafka.sinks.dead_letters.table.Letters.plan`.
+        """
+        self._letters.plan(transaction, self._selection, after=batch.batch_id)
+        reach("replay.planned")
+        return 0
+
+
+class SettledLetters(_LetterSink):
+    """Takes what the transform rejects again, and takes out the letters of the batch.
+
+    Args:
+        inner: the sink that the letters came by.
+        letters: its table.
+    """
+
+    def __init__(self, inner: Sink, letters: Letters) -> None:
+        super().__init__(inner, letters)
+        #: How many letters the batch under way has.
+        self.expected = 0
+        #: Of the last batch that was applied.
+        self.outcome = Outcome(taken={}, rejected={})
+
+    @property
+    def writers_max(self) -> int | None:
+        """The inner sink's."""
+        found: int | None = getattr(self._inner, "writers_max", None)
+        return found
+
+    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """The inner sink's."""
+        find = getattr(self._inner, "json_columns", None)
+        return find(schema) if find is not None else ()
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> ReasonCounter:
+        """The inner sink's, with the reasons counted."""
+        return ReasonCounter(super().task_writer(batch, schema, task_count=task_count))
+
+    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Take the batch's letters out, and put in those that were rejected again.
+
+        Raises:
+            RowCountError: the letters are not those that were read.
+        """
+        plain, rejected = uncounted(reports)
+        taken = self._letters.take_out(transaction, batch.batch_id, expected=self.expected)
+        reach("replay.taken_out")
+        rows = self._inner.apply(transaction, batch, plain)
+        self.outcome = Outcome(taken=taken, rejected=rejected)
+        return rows
+
+
+class ReasonCounter:
+    """A task's writer whose report also says how many rows have which reason; picklable.
+
+    Args:
+        inner: the sink's.
+    """
+
+    def __init__(self, inner: TaskWriter) -> None:
+        self._inner = inner
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows."""
+        reasons: Counter[str] = Counter()
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                # One object for each reason of a batch, not for each row.
+                reasons.update({one["values"]: one["counts"] for one in pc.value_counts(batch["reason"]).to_pylist()})
+                yield batch
+
+        report = self._inner(counted())
+        return replace(report, payload=pickle.dumps((report.payload, dict(reasons))))
+
+
+def uncounted(reports: Sequence[TaskReport]) -> tuple[list[TaskReport], dict[str, int]]:
+    """The reports as the inner sink knows them, and how many rows of all have which reason.
+
+    Args:
+        reports: of tasks that ran a :class:`ReasonCounter`.
+    """
+    plain, total = [], Counter[str]()
+    for report in reports:
+        payload, reasons = pickle.loads(report.payload)
+        plain.append(replace(report, payload=payload))
+        total.update(reasons)
+    return plain, dict(total)

@@ -1,0 +1,340 @@
+"""Dead letters in a table, as a replay sees them: chosen, planned in batches, read, and taken out.
+
+A replay first writes into each chosen letter which of its batches will try it (the column ``replay_claim``), so that a
+batch is the same letters whoever does it again. What fails again comes back with the new reason, and with the number of
+replays that have tried it (the column ``replays``). Both columns are added by the first replay.
+
+The letters of a batch come out of the database as one text, whose lines are parsed by Arrow: a database driver would
+make a Python object of each cell.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import csv
+
+from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
+from directkafka.sinks.sql_files import load_blocks
+
+__all__ = ["CLAIM", "REPLAYS", "LetterDialect", "LetterTable", "Letters", "Rows", "Selection", "decode_letters"]
+
+SQL = load_blocks("directkafka.sinks.dead_letters", "table.sql")
+
+#: How many replays have tried a letter, and rejected it again; null is none.
+REPLAYS: Final = "replays"
+
+#: Which batch of which pipeline's replay holds a letter; null is none.
+CLAIM: Final = "replay_claim"
+
+#: A batch of a replay has at most so many letters, and bytes of them beyond its first.
+LETTERS_MAX: Final = 10_000
+BYTES_MAX: Final = 16 * 1024 * 1024
+
+_RECORD: Final = '"topic", "partition", "offset"'
+
+#: Columns without which there is nothing to replay.
+_NEEDED: Final = ("topic", "partition", "offset", "value", "reason")
+
+#: What a letter's columns are as Arrow; headers are the JSON that the sinks write.
+_TYPES: Final = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "headers": pa.string(),
+    REPLAYS: pa.int32(),
+}
+_TEXTS: Final = ("topic", "headers")
+_BYTES: Final = ("key", "value")
+
+#: Runs one statement with parameters ``$1, $2, ...``; what it returns.
+Rows = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """Which letters to replay; what is None does not narrow.
+
+    Attributes:
+        reason: a text that the reason has in it.
+        topic: the record's topic.
+        partition: its partition.
+        from_offset, until_offset: its offset, the second one exclusive.
+        since_ms, until_ms: its timestamp, in milliseconds since 1970, the second one exclusive.
+        limit: at most so many, the first by topic, partition and offset.
+    """
+
+    reason: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    from_offset: int | None = None
+    until_offset: int | None = None
+    since_ms: int | None = None
+    until_ms: int | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LetterDialect:
+    """A database's own words, with ``{0}`` and ``{1}`` for what they are applied to.
+
+    Attributes:
+        hex: digits of bytes.
+        text_hex: digits of a text in UTF-8.
+        micros: a timestamp as microseconds since 1970.
+        headers: headers as a JSON text, with values in base64.
+        contains: whether the first text has the second in it.
+        lines: all rows' texts as one, with line feeds between them.
+        lock: what locks the rows that a query finds.
+    """
+
+    hex: str
+    text_hex: str
+    micros: str
+    headers: str
+    contains: str
+    lines: str
+    lock: str = ""
+
+
+class LetterTable(Protocol):
+    """The table of a sink, opened for a replay."""
+
+    @property
+    def store(self) -> str:
+        """The store's label, for messages."""
+        ...
+
+    @property
+    def sink(self) -> str:
+        """The sink's name, for messages."""
+        ...
+
+    @property
+    def target(self) -> str:
+        """The table's name as SQL."""
+        ...
+
+    @property
+    def dialect(self) -> LetterDialect:
+        """The database's own words."""
+        ...
+
+    def opened(self) -> AbstractContextManager[Rows]:
+        """A session beside the ledger's, with the database's errors translated."""
+        ...
+
+    def inside(self, transaction: Any) -> Rows:
+        """The store's committing transaction; errors are the database's own."""
+        ...
+
+    def columns(self) -> tuple[str, ...]:
+        """The table's columns; none if there is no table."""
+        ...
+
+
+class Letters:
+    """The dead letters of one pipeline.
+
+    Args:
+        table: where they are.
+        pipeline: the pipeline's name; claims begin with it.
+    """
+
+    def __init__(self, table: LetterTable, pipeline: str) -> None:
+        self.table = table
+        self._prefix = f"{pipeline} "
+        self._columns = table.columns()
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a table; the pipeline's first batch makes it."""
+        return bool(self._columns)
+
+    def check(self, selection: Selection) -> None:
+        """See that the table has what a replay needs.
+
+        Raises:
+            SchemaMismatchError: it is no table of dead letters, or has no timestamps to choose by.
+        """
+        by_time = selection.since_ms is not None or selection.until_ms is not None
+        needed = (*_NEEDED, "timestamp") if by_time else _NEEDED
+        if missing := [name for name in needed if name not in self._columns]:
+            raise SchemaMismatchError(
+                store=self.table.store,
+                sink=self.table.sink,
+                detail=f"a replay needs the columns {', '.join(missing)}, which this table of dead letters lacks",
+            )
+
+    def add_columns(self) -> None:
+        """Add the two columns that a replay writes, where they are not there."""
+        with self.table.opened() as rows:
+            for column, kind in ((REPLAYS, "INTEGER"), (CLAIM, "TEXT")):
+                if column not in self._columns:
+                    rows(SQL["add_column"].format(target=self.table.target, column=column, type=kind), ())
+        self._columns = self.table.columns()
+
+    def count_by_reason(self, selection: Selection) -> dict[str, int]:
+        """How many letters of the selection have which reason; changes nothing."""
+        chosen, parameters = self._chosen(selection)
+        statement = SQL["count_by_reason"].format(
+            target=self.table.target, chosen=chosen, record=_RECORD, limit=_limit(selection)
+        )
+        with self.table.opened() as rows:
+            return {str(reason): count for reason, count in rows(statement, parameters)}
+
+    def plan(self, transaction: Any, selection: Selection, *, after: int) -> None:
+        """Inside the ledger's transaction: let go what an earlier replay held, and give the chosen letters batches.
+
+        Args:
+            transaction: the store's.
+            selection: which letters.
+            after: the batches are numbered from the number behind this one.
+
+        Raises:
+            RowRejectedError: a record has two letters.
+        """
+        rows, target = self.table.inside(transaction), self.table.target
+        chosen, parameters = self._chosen(selection)
+        double = rows(SQL["find_double"].format(target=target, chosen=chosen, record=_RECORD), parameters)
+        if double:
+            topic, partition, offset, count = double[0]
+            raise RowRejectedError(
+                store=self.table.store,
+                sink=self.table.sink,
+                detail=f"{count} letters are of the one record {topic}-{partition} at offset {offset}, so a replay "
+                "would double its rows: delete all but one, and let each pipeline have a table of its own",
+            )
+        rows(SQL["release"].format(target=target), (self._prefix,))
+        statement = SQL["plan"].format(
+            target=target, chosen=chosen, record=_RECORD, limit=_limit(selection), size=self._size(), after=after,
+            letters_max=LETTERS_MAX, bytes_max=BYTES_MAX,
+        )  # fmt: skip
+        rows(statement, parameters)
+
+    def planned(self) -> dict[int, int]:
+        """Letters of each batch that is planned, by the batch's number."""
+        with self.table.opened() as rows:
+            found = rows(SQL["planned"].format(target=self.table.target), (self._prefix,))
+        return {int(batch): count for batch, count in found}
+
+    def read(self, batch_id: int) -> pa.Table:
+        """The letters of one batch."""
+        names = [name for name in _TYPES if name in self._columns]
+        dialect = self.table.dialect
+        line = " || ',' || ".join(_field(name, dialect) for name in names)
+        statement = SQL["read"].format(target=self.table.target, lines=dialect.lines.format(line))
+        with self.table.opened() as rows:
+            ((text,),) = rows(statement, (f"{self._prefix}{batch_id}",))
+        return decode_letters(text or "", names)
+
+    def take_out(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
+        """Inside the ledger's transaction: delete the letters of one batch.
+
+        Returns:
+            How many had which reason.
+
+        Raises:
+            RowCountError: they are not as many as were read.
+        """
+        rows, target, claim = self.table.inside(transaction), self.table.target, (f"{self._prefix}{batch_id}",)
+        held = rows(SQL["held_by_reason"].format(target=target, lock=self.table.dialect.lock), claim)
+        reasons = {str(reason): count for reason, count in held}
+        if (found := sum(reasons.values())) != expected:
+            raise RowCountError(store=self.table.store, sink=self.table.sink, reported=expected, found=found)
+        rows(SQL["delete"].format(target=target), claim)
+        return reasons
+
+    def _chosen(self, selection: Selection) -> tuple[str, list[Any]]:
+        """The condition on letters, and its parameters; the first one is the prefix of claims."""
+        dialect = self.table.dialect
+        micros = dialect.micros.format('"timestamp"')
+        clauses = (
+            (selection.reason, dialect.contains.format('"reason"', "{}")),
+            (selection.topic, '"topic" = {}'),
+            (selection.partition, '"partition" = {}'),
+            (selection.from_offset, '"offset" >= {}'),
+            (selection.until_offset, '"offset" < {}'),
+            (selection.since_ms, f"{micros} >= 1000 * {{}}"),
+            (selection.until_ms, f"{micros} < 1000 * {{}}"),
+        )
+        # A table without claims has no use for the prefix, and a database refuses a parameter that is not used.
+        parameters: list[Any] = [self._prefix]
+        conditions = [SQL["mine"] if CLAIM in self._columns else "CAST($1 AS TEXT) <> ''"]
+        for value, clause in clauses:
+            if value is not None:
+                parameters.append(value)
+                kind = "TEXT" if isinstance(value, str) else "BIGINT"
+                conditions.append(clause.format(f"CAST(${len(parameters)} AS {kind})"))
+        return " AND ".join(conditions), parameters
+
+    def _size(self) -> str:
+        """A letter's bytes, about."""
+        names = [f'coalesce(octet_length("{name}"), 0)' for name in _BYTES if name in self._columns]
+        return " + ".join(names)
+
+
+def _limit(selection: Selection) -> str:
+    return "" if selection.limit is None else f" LIMIT {int(selection.limit)}"
+
+
+def _field(name: str, dialect: LetterDialect) -> str:
+    """A column as a part of a line: digits only, and nothing for null."""
+    column = f'"{name}"'
+    if name == REPLAYS:
+        return f"CAST(coalesce({column}, 0) AS TEXT)"
+    if name in _BYTES:
+        digits = f"'x' || {dialect.hex.format(column)}"
+    elif name in _TEXTS:
+        digits = f"'x' || {dialect.text_hex.format(dialect.headers.format(column) if name == 'headers' else column)}"
+    else:
+        digits = f"CAST({dialect.micros.format(column) if name == 'timestamp' else column} AS TEXT)"
+    return f"CASE WHEN {column} IS NULL THEN '' ELSE {digits} END"
+
+
+def decode_letters(text: str, names: Sequence[str]) -> pa.Table:
+    """Letters from the lines that the database wrote: numbers, and ``x`` with hexadecimal digits.
+
+    Args:
+        text: the lines.
+        names: of the columns, of those that a letter may have.
+    """
+    schema = pa.schema([(name, _TYPES[name]) for name in names])
+    if not text:
+        return schema.empty_table()
+    raw = {name: pa.string() if name in (*_TEXTS, *_BYTES) else pa.int64() for name in names}
+    table = csv.read_csv(
+        io.BytesIO(text.encode()),
+        read_options=csv.ReadOptions(column_names=list(names), block_size=len(text) + 1),
+        parse_options=csv.ParseOptions(quote_char=False),
+        convert_options=csv.ConvertOptions(column_types=raw, null_values=[""], strings_can_be_null=True),
+    )
+    columns = [
+        _bytes_of(table.column(name)) if raw[name] == pa.string() else table.column(name).combine_chunks()
+        for name in names
+    ]
+    return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
+
+
+def _bytes_of(column: pa.ChunkedArray) -> pa.Array:
+    """Bytes from their digits, all at once: digits lie one behind the other, as the bytes will."""
+    digits = pc.utf8_slice_codeunits(column, 1)
+    array = pa.concat_arrays(digits.chunks)
+    validity, ends, data = array.buffers()
+    offsets = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
+    given = data.to_pybytes()[offsets[0] : offsets[-1]] if data is not None else b""
+    halves = ((offsets - offsets[0]) // 2).astype(np.int32)
+    valid = validity if array.offset == 0 else array.is_valid().buffers()[1]
+    return pa.Array.from_buffers(
+        pa.binary(), len(array), [valid, pa.py_buffer(halves), pa.py_buffer(bytes.fromhex(given.decode("ascii")))]
+    )

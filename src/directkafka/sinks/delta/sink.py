@@ -1,0 +1,227 @@
+"""The Delta sink: a DataFrame's rows into one Delta table, in the commit that the ledger entry is in. No jar."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pyarrow as pa
+
+from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.sinks.api import BatchName, TableCount, TaskReport
+from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.delta.store import DeltaStore, DeltaTransaction
+from directkafka.sinks.delta.table import delta_errors
+from directkafka.sinks.files.formats import ParquetCompression, ParquetFormat
+from directkafka.sinks.files.log_state import TableState
+from directkafka.sinks.files.posix import require_writable, sync_directory, translated
+from directkafka.sinks.files.schema import SchemaPolicy, grown_columns, plain_schema, storage_problems
+from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
+from directkafka.sinks.recount import doubled_records
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+__all__ = ["DeltaSink"]
+
+#: Table features that ask of a writer what is not done here.
+_REFUSED_FEATURES: Final = frozenset({"columnMapping", "rowTracking", "icebergCompatV1", "icebergCompatV2"})
+
+#: Keys of a column's metadata that make its values more than what the DataFrame gives.
+_REFUSED_COLUMNS: Final = {
+    "delta.invariants": "has an invariant",
+    "delta.generationExpression": "is generated",
+    "delta.identity.start": "is an identity",
+}
+
+#: Properties that ask of a writer what is not done here; the last one would let the table forget the ledger.
+_REFUSED_PROPERTIES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
+
+
+class DeltaSink(Renewable):
+    """Rows into one Delta table, exactly once.
+
+    Tasks write the table's Parquet files, the driver commits them; the table is an ordinary one for every reader. It
+    must not be partitioned, and have no constraints, generated columns or column mapping.
+
+    Args:
+        path: of the table, on a local file system or one that driver and executors share under one path. Made from
+            the DataFrame's schema when it does not exist.
+        mode: ``append``.
+        compression: of the files: ``zstd``, ``snappy``, ``lz4``, ``gzip`` or ``none``.
+        row_group_bytes: a row group's rows take about so many bytes of a task's memory.
+        schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
+        durable: sync files and log before a step counts. Without it, a power cut may take committed batches.
+
+    Raises:
+        OptionError: path, mode or compression make no sense, or the package deltalake is missing.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        mode: str = "append",
+        *,
+        compression: ParquetCompression = "zstd",
+        row_group_bytes: int = 64 * 1024 * 1024,
+        schema_policy: SchemaPolicy = "fail",
+        durable: bool = True,
+    ) -> None:
+        if mode != "append":
+            raise OptionError(
+                option="mode",
+                reason=f"expected append, found {mode!r}: rows that meet rows would rewrite files of the table, for "
+                "which this sink has no way yet; use a database for that",
+            )
+        for option, found, expected in (
+            ("compression", compression, get_args(ParquetCompression)),
+            ("schema_policy", schema_policy, get_args(SchemaPolicy)),
+        ):
+            if found not in expected:
+                reason = f"expected one of {', '.join(expected)}, found {found!r}"
+                raise OptionError(option=option, reason=reason)
+        if row_group_bytes < 1:
+            raise OptionError(option="row_group_bytes", reason=f"expected at least 1, found {row_group_bytes}")
+        self._store = DeltaStore(path, durable=durable)
+        self._format = ParquetFormat(compression=compression, row_group_bytes=row_group_bytes)
+        self._schema_policy = schema_policy
+        self._schema: pa.Schema | None = None
+        self._tries = BatchTries()
+
+    def __repr__(self) -> str:
+        return f"DeltaSink({str(self._store.folder)!r})"
+
+    @property
+    def name(self) -> str:
+        """The last part of the table's path."""
+        return self._store.folder.name
+
+    @property
+    def store(self) -> DeltaStore:
+        """The table's ledger."""
+        return self._store
+
+    def check(self, schema: pa.Schema) -> None:
+        """Find what :meth:`prepare` would refuse, making and changing nothing.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
+        """
+        table = self._store.log.snapshot()
+        self._grown(schema, table)
+        # A fence needs the table, and comes before prepare().
+        self._store.log.schema_to_make = plain_schema(schema)
+        require_writable(self._store.folder, store=self._store.label)
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Add the columns that the table lacks.
+
+        Raises:
+            SchemaMismatchError: all that does not fit, in one message.
+            StoreAccessError, StoreUnavailableError: the table cannot be read or changed.
+        """
+        from deltalake import Schema
+
+        self._store.log.schema_to_make = plain_schema(schema)
+        table = self._store.log.table()
+        before = _columns(table)
+        grown = self._grown(schema, table)
+        if new := [field for field in grown.schema if field.name not in before.names]:
+            with translated(self._store.label), delta_errors(self._store.label):
+                table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
+        self._schema = schema
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
+        """What each task of this batch runs: it writes one file."""
+        self._tries.begin(batch)
+        return DataFileWriter(
+            folder=self._store.folder,
+            batch=batch,
+            format=self._format,
+            durable=self._store.durable,
+            store=self._store.label,
+        )
+
+    def apply(self, transaction: DeltaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Look whether every reported file is there in full and fits the table, and let the commit add it.
+
+        Returns:
+            The rows that the files hold, as their footers say.
+
+        Raises:
+            SchemaMismatchError: somebody has changed the table's columns since :meth:`prepare`.
+        """
+        from deltalake.transaction import AddAction
+
+        assert self._schema is not None, "prepare() comes before the first batch"
+        if self._grown(self._schema, transaction.table).schema != _columns(transaction.table):
+            self._mismatch_raised("it has lost columns since the pipeline started")
+        files = reported_files(reports)
+        rows = sum(whole_rows(self._store.folder, file, self._format) for file in files)
+        if files and self._store.durable:
+            sync_directory(self._store.folder)
+        transaction.added += [
+            AddAction(
+                path=file.name,
+                size=file.bytes,
+                partition_values={},
+                modification_time=time.time_ns() // 1_000_000,
+                data_change=True,
+                stats=json.dumps({"numRecords": file.rows}),
+            )
+            for file in files
+        ]
+        transaction.given_up |= self._tries.besides(batch)
+        return rows
+
+    def recount(self) -> TableCount:
+        """What the table has now: rows, and rows that name a record which another row names too.
+
+        Raises:
+            SchemaMismatchError: there is no table.
+            StoreUnavailableError: the table cannot be read.
+        """
+        table = self._store.log.snapshot() or self._mismatch_raised("there is no such table")
+        with translated(self._store.label), delta_errors(self._store.label):
+            dataset = table.to_pyarrow_dataset()
+            return TableCount(rows=dataset.count_rows(), doubled=doubled_records(dataset))
+
+    def _grown(self, schema: pa.Schema, table: DeltaTable | None) -> TableState:
+        before = None if table is None else TableState(format="parquet", schema=_columns(table))
+        grown, problems = grown_columns(schema, before, format="parquet", policy=self._schema_policy)
+        if table is not None:
+            problems = problems + _table_problems(table, schema)
+        if problems := storage_problems(schema, "parquet") + problems:
+            self._mismatch_raised("; ".join(problems))
+        return grown
+
+    def _mismatch_raised(self, detail: str) -> Any:
+        raise SchemaMismatchError(store=self._store.label, sink=self.name, detail=detail)
+
+
+def _columns(table: DeltaTable) -> pa.Schema:
+    return plain_schema(pa.schema(table.schema()))
+
+
+def _table_problems(table: DeltaTable, schema: pa.Schema) -> list[str]:
+    """What an existing table asks of its writers that is not done here, one sentence each."""
+    metadata, protocol = table.metadata(), table.protocol()
+    problems = [
+        f"it needs the feature {name}" for name in sorted(_REFUSED_FEATURES & set(protocol.writer_features or ()))
+    ]
+    problems += [
+        f"its property {name} is set" for name in sorted(metadata.configuration) if name.startswith(_REFUSED_PROPERTIES)
+    ]
+    if metadata.partition_columns:
+        problems.append(f"it is partitioned by {', '.join(metadata.partition_columns)}")
+    given = {field.name: field for field in schema}
+    for column in table.schema().fields:
+        problems += [
+            f"its column {column.name!r} {words}" for key, words in _REFUSED_COLUMNS.items() if key in column.metadata
+        ]
+        if not column.nullable and (column.name not in given or given[column.name].nullable):
+            problems.append(f"its column {column.name!r} is NOT NULL, and the DataFrame may lack it")
+    return problems

@@ -1,0 +1,164 @@
+"""The log of one Delta table, through delta-rs: snapshots, commits, and what delta-rs does not see to.
+
+Relied on: a commit fails if one that came in between has set an app transaction of the same name; app transactions
+outlive checkpoints and log cleanup. Not relied on: that a commit which was answered is in anybody's view (its version's
+name may have become free by a cleanup of the log), and that it survives a power cut.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from directkafka.errors import SchemaMismatchError, StoreAccessError, StoreRequestError, StoreUnavailableError
+from directkafka.faults import reach
+from directkafka.sinks.files.posix import sync_directory, sync_file, translated
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from deltalake.transaction import AddAction, RemoveAction
+
+__all__ = ["DeltaLog", "delta_errors"]
+
+
+class DeltaLog:
+    """One table, as one process knows it.
+
+    Args:
+        folder: the table's.
+        label: for messages.
+        durable: sync a commit before it is answered.
+    """
+
+    def __init__(self, folder: Path, *, label: str, durable: bool) -> None:
+        self.folder = folder
+        self.label = label
+        self.durable = durable
+        #: Columns of a table that is not there yet.
+        self.schema_to_make: pa.Schema | None = None
+        self._table: DeltaTable | None = None
+
+    def forget(self) -> None:
+        """Open the table anew when it is wanted again."""
+        self._table = None
+
+    def snapshot(self) -> DeltaTable | None:
+        """The table as of now; None when there is none.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: it cannot be read.
+        """
+        from deltalake import DeltaTable
+
+        with translated(self.label), delta_errors(self.label):
+            # Reading on from a version whose log was cleaned up would find nothing new, however much there is.
+            if self._table is not None and self._path(self._table.version()).exists():
+                self._table.update_incremental()
+            elif DeltaTable.is_deltatable(str(self.folder)):
+                self._table = DeltaTable(self.folder)
+            else:
+                self._table = None
+        return self._table
+
+    def table(self) -> DeltaTable:
+        """The table as of now, made if there is none.
+
+        Raises:
+            SchemaMismatchError: there is none, and no sink has said which columns to make it with.
+        """
+        return self.snapshot() or self._make()
+
+    def write(
+        self,
+        table: DeltaTable,
+        added: list[AddAction | RemoveAction],
+        numbers: Mapping[str, int],
+        *,
+        told: Mapping[str, str],
+    ) -> None:
+        """Make one commit of the table's log.
+
+        Args:
+            table: the snapshot that it builds on.
+            added: files.
+            numbers: app transactions by name.
+            told: for those who look at the table's history.
+
+        Raises:
+            StoreUnavailableError: it is not made, or it is and that is not known: look for the numbers.
+        """
+        from deltalake import CommitProperties, Transaction
+
+        properties = CommitProperties(
+            custom_metadata=dict(told),
+            app_transactions=[Transaction(name, number) for name, number in numbers.items()],
+        )
+        version = table.version()
+        reach("log.entry_written")
+        with translated(self.label), delta_errors(self.label):
+            table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
+        reach("log.slot_taken")
+        if not self._path(version).exists():
+            self._table = None
+            raise StoreUnavailableError(store=self.label, cause=f"version {version} of its log was cleaned up")
+        if self.durable:
+            self.sync(version)
+
+    def sync(self, before: int) -> None:
+        """Make the commits after a version survive a power cut; delta-rs does not."""
+        with translated(self.label):
+            version = before + 1
+            while (path := self._path(version)).exists():
+                sync_file(path)
+                version += 1
+            sync_directory(path.parent)
+
+    def _make(self) -> DeltaTable:
+        from deltalake import DeltaTable, Schema
+
+        if self.schema_to_make is None:
+            raise SchemaMismatchError(store=self.label, sink=self.folder.name, detail="there is no such table")
+        with translated(self.label), delta_errors(self.label):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(self.folder, Schema.from_arrow(self.schema_to_make), mode="ignore")
+        table = self.snapshot()
+        assert table is not None, "it was made, or another driver has made it"
+        return table
+
+    def _path(self, version: int) -> Path:
+        return self.folder / "_delta_log" / f"{version:020d}.json"
+
+
+@contextmanager
+def delta_errors(store: str) -> Iterator[None]:
+    """Raise the project's errors for delta-rs's.
+
+    Args:
+        store: the store's label.
+
+    Raises:
+        StoreAccessError: this user may not.
+        StoreRequestError: the table asks for something that delta-rs does not do.
+        StoreUnavailableError: anything else, a lost race for a version among it.
+    """
+    from deltalake.exceptions import DeltaError, DeltaProtocolError
+
+    try:
+        yield
+    except DeltaProtocolError as error:
+        raise StoreRequestError(store=store, code="protocol", cause=_words(error)) from error
+    except DeltaError as error:
+        cause = _words(error)
+        if "ermission denied" in cause:
+            remedy = f"Give user id {os.geteuid()} the right to read and write there."
+            raise StoreAccessError(store=store, cause=cause, remedy=remedy) from error
+        raise StoreUnavailableError(store=store, cause=cause) from error
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())

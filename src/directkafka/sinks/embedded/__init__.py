@@ -1,0 +1,1 @@
+"""SQLite and DuckDB as stores and sinks: a database in a file."""

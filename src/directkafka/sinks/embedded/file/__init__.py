@@ -1,0 +1,1 @@
+"""The process that opens database files for a driver, and the connections that it makes."""

@@ -1,0 +1,305 @@
+"""What the sinks of embedded databases share: rows into one table of one file, in the transaction of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Literal, get_args
+
+import pyarrow as pa
+
+from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.sinks.api import BatchName, TableCount, TaskReport
+from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
+from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
+from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
+from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
+from directkafka.sinks.embedded.store import EmbeddedStore
+from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
+from directkafka.sinks.identifiers import lower, parse_name
+from directkafka.sinks.staging import staging_name
+from directkafka.sinks.write_modes import RowMode
+
+__all__ = ["EmbeddedSink", "SchemaPolicy"]
+
+SchemaPolicy = Literal["fail", "add-columns"]
+
+#: A batch's own table would be found in place of a target of this name.
+_OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
+
+_RECORD = frozenset({"topic", "partition", "offset"})
+
+
+class EmbeddedSink(Renewable):
+    """Rows into one table of a file; :class:`~directkafka.sinks.embedded.sqlite.SQLiteSink` and its sibling say which.
+
+    Args:
+        store: the file's ledger.
+        dialect: the database's.
+        table: name of the table, with up to ``name_parts`` parts.
+        mode: how rows meet those that are there.
+        name_parts: how many parts a name may have.
+        inline_bytes_max: bytes of a batch that travel inside the reports.
+        staging: folder for larger batches; None: beside the file.
+        schema_policy: what happens to columns that the table lacks.
+    """
+
+    def __init__(
+        self,
+        store: EmbeddedStore,
+        dialect: Dialect,
+        table: str,
+        mode: RowMode,
+        *,
+        name_parts: int,
+        inline_bytes_max: int,
+        staging: str | Path | None,
+        schema_policy: str,
+    ) -> None:
+        where = f"a {store.file.kind} sink"
+        if schema_policy not in get_args(SchemaPolicy):
+            reason = f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}"
+            raise OptionError(option="schema_policy", where=where, reason=reason)
+        try:
+            self._target = parse_name(table, parts_max=name_parts, fold=False)
+        except ValueError as error:
+            raise OptionError(option="table", where=where, reason=str(error)) from None
+        if self._target[-1].lower() in _OWN_TABLES:
+            raise OptionError(option="table", where=where, reason=f"{table!r} is a table of directkafka's own")
+        self._store = store
+        self._dialect = dialect
+        self._mode = mode
+        self.inline_bytes_max = inline_bytes_max
+        self._schema_policy = schema_policy
+        beside = store.file.path.with_name(store.file.path.name + ".directkafka-staging")
+        self._staging = StagingFolder(Path(staging).absolute() if staging is not None else beside)
+        #: Folders of batches that may be there, and the number of the batch that each is for.
+        self._staging_names: dict[str, int] = {}
+        #: Whether what older drivers left is removed.
+        self._is_swept = False
+        self._plan: FilePlan | None = None
+
+    #: A batch may be staged while the one before it is committed.
+    takes_two_batches = True
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self._store.file.path)!r}, {self.name!r}, mode={self._mode.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The table as the options name it, without quotes."""
+        return ".".join(self._target)
+
+    @property
+    def target(self) -> str:
+        """File and table, the same however they are spelt."""
+        schema = self._target[-2] if len(self._target) > 1 else "main"
+        return f"{self.store.identity}/{lower(schema)}.{lower(self._target[-1])}"
+
+    @property
+    def store(self) -> EmbeddedStore:
+        """The file's ledger."""
+        return self._store
+
+    @property
+    def mode(self) -> RowMode:
+        """How rows meet those that are there."""
+        return self._mode
+
+    def letters(self) -> EmbeddedLetters:
+        """The table, for a replay of the dead letters in it."""
+        return EmbeddedLetters(self._store, self._dialect, self._target, sink=self.name)
+
+    def check(self, schema: pa.Schema) -> None:
+        """Find what :meth:`prepare` would refuse, and leave the file as it is; one that is not there is not made.
+
+        Raises:
+            SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
+        """
+        for field in schema:
+            self._type_sql(field)
+        if not self._store.file.path.exists():
+            self._refuse(self._mode.column_problems(schema) + self._ignore_problems(schema, FileTable(columns=())))
+            return
+        with self._store.opened(sink=self.name) as connection:
+            connection.begin()
+            self._examine(connection, schema)
+            connection.rollback()
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """Make the table if there is none, and check columns and key.
+
+        Raises:
+            SchemaMismatchError: all that does not fit, in one message.
+            StoreAccessError, StoreUnavailableError: the file cannot be opened.
+        """
+        self._plan = self._store.patiently(lambda: self._prepared(schema))
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
+        """What each task of this batch runs.
+
+        Args:
+            batch: which try of which batch.
+            schema: the one the sink was prepared with.
+            task_count: how many tasks share ``inline_bytes_max``.
+        """
+        if not self._is_swept:
+            self._staging.remove_stale(batch)
+            self._is_swept = True
+        self._staging_names[staging_name(batch, self.name)] = batch.batch_id
+        return FileTaskWriter(
+            store=self._store.file.label,
+            folder=self._staging.of(batch, self.name),
+            convert=self._dialect.converter(schema, store=self._store.file.label, sink=self.name),
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            access=Access.of(self._store.file.path),
+        )
+
+    def apply(self, transaction: FileTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move the reported rows into the table; what was staged is removed once the commit is certain.
+
+        Raises:
+            RowCountError, RowRejectedError: the caller rolls back.
+            Exception: the database's own, untranslated.
+        """
+        assert self._plan is not None, "prepare() comes before the first batch"
+        rows = StagedRows(
+            store=self._store.file.label, sink=self.name, folder=self._staging.of(batch, self.name), reports=reports
+        )
+        count = move_rows(transaction.connection, self._plan, rows)
+        # Folders of the next batch stay.
+        ended = [name for name, batch_id in tuple(self._staging_names.items()) if batch_id <= batch.batch_id]
+        transaction.after_commit.append(partial(self._remove_staged, ended))
+        return count
+
+    def _remove_staged(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._staging_names.pop(name, None)
+        # The next batch's tasks may be making their folder inside.
+        self._staging.remove(names, is_last=not self._staging_names)
+
+    def recount(self) -> TableCount:
+        """What the table has now: rows, records that two rows name, sums of the columns that merge adds up.
+
+        Raises:
+            SchemaMismatchError: there is no table.
+            StoreUnavailableError: the file cannot be opened.
+        """
+        if not self._store.file.path.exists():
+            self._refuse(["there is no such table"])
+        with self._store.opened(sink=self.name) as connection:
+            table = self._dialect.read_table(connection, self._target)
+            if table is None:
+                self._refuse(["there is no such table"])
+            return self._count(connection, {column.name for column in table.columns} if table else set())
+
+    def _count(self, connection: FileConnection, columns: set[str]) -> TableCount:
+        add, target = self._mode.add, quoted(*self._target)
+        sums = "".join(f", coalesce(sum(held.{quoted(name)}), 0)" for name in add)
+        ((rows, *totals),) = connection.rows(SQL["count_rows"].format(sums=sums, target=target))
+        records = rows
+        if columns >= _RECORD:
+            ((records,),) = connection.rows(SQL["count_records"].format(target=target))
+        return TableCount(
+            rows=rows,
+            doubled=rows - records,
+            is_folded=self._mode.is_folded,
+            sums=dict(zip(add, totals, strict=True)),
+        )
+
+    def _prepared(self, schema: pa.Schema) -> FilePlan:
+        with self._store.opened(sink=self.name) as connection:
+            connection.begin()
+            plan = self._examine(connection, schema)
+            connection.commit()
+        return plan
+
+    def _examine(self, connection: FileConnection, schema: pa.Schema) -> FilePlan:
+        """In an open transaction: find or make the table, and see that all fits."""
+        table = self._dialect.read_table(connection, self._target)
+        if table is None:
+            self._make(connection, schema)
+        elif self._schema_policy == "add-columns":
+            self._add_columns(connection, schema, table)
+        found = self._dialect.read_table(connection, self._target)
+        if found is None:
+            # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
+            self._refuse(["it was made, and is not there under this name: write schema.table, with one of its schemas"])
+        assert found is not None, "else it is refused"
+        problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
+        problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
+        problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
+        problems += self._ignore_problems(schema, found)
+        self._refuse(problems if found.is_table else [*problems, "it is no table"])
+        convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)
+        plan = FilePlan(
+            store=self._store.file.label,
+            sink=self.name,
+            mode=self._mode,
+            target=self._target,
+            unique=tuple(dict.fromkeys(found.unique)),
+            triggers=found.triggers,
+            goes_straight=found.is_plain,
+            schema=schema,
+            converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
+            definitions=tuple(self._definition(found, index, name) for index, name in enumerate(schema.names)),
+            dialect=self._dialect,
+        )
+        try_insert(connection, plan)
+        return plan
+
+    def _definition(self, table: FileTable, index: int, name: str) -> str:
+        """A batch's column: as the table has it, or bare."""
+        if not self._dialect.is_typed:
+            return batch_column(index)
+        column = next(one for one in table.columns if one.name.lower() == name.lower())
+        collation = f" COLLATE {column.collation}" if column.collation else ""
+        return f"{batch_column(index)} {column.type_sql}{collation}"
+
+    def _ignore_problems(self, schema: pa.Schema, table: FileTable) -> list[str]:
+        """What keeps ``ignore`` from finding the first of rows that collide."""
+        if self._mode.name != "ignore":
+            return []
+        if self._mode.key or self._dialect.goes_row_by_row or not table.unique:
+            return []
+        if len(set(table.unique)) > 1:
+            return [
+                "it has several unique indexes, and DuckDB would leave out rows that collide with none: name the one "
+                "that is meant in key = [...]"
+            ]
+        given = {name.lower() for name in schema.names}
+        missing = [name for name in sorted(table.unique[0]) if name.lower() not in given]
+        return [f"its unique index has the column {name!r}, which the DataFrame lacks" for name in missing]
+
+    def _make(self, connection: FileConnection, schema: pa.Schema) -> None:
+        definitions = [f"{quoted(field.name)} {self._type_sql(field)}" for field in schema]
+        if self._mode.key:
+            self._refuse(self._mode.column_problems(schema))
+            definitions.append(f"UNIQUE ({', '.join(quoted(name) for name in self._mode.key)})")
+        connection.rows(
+            SQL["create_table"].format(
+                target=quoted(*self._target), definitions=", ".join(definitions), suffix=self._dialect.table_suffix
+            )
+        )
+
+    def _add_columns(self, connection: FileConnection, schema: pa.Schema, table: FileTable) -> None:
+        known = {column.name.lower() for column in table.columns}
+        for field in schema:
+            if field.name.lower() not in known:
+                kind = self._type_sql(field)
+                statement = SQL["add_column"].format(target=quoted(*self._target), column=quoted(field.name), type=kind)
+                connection.rows(statement)
+
+    def _type_sql(self, field: pa.Field) -> str:
+        found = self._dialect.creation_type(field.type, is_sum=field.name in self._mode.add)
+        if found is None:
+            kind = self._store.file.kind
+            advice = "make a string of it, for example with to_json"
+            self._refuse([f"column {field.name!r} of type {field.type} has no {kind} type here: {advice}"])
+        return str(found)
+
+    def _refuse(self, problems: Sequence[str]) -> None:
+        if problems:
+            raise SchemaMismatchError(store=self._store.file.label, sink=self.name, detail="; ".join(problems))

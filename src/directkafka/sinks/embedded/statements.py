@@ -1,0 +1,318 @@
+"""Step 4's middle in an embedded database: the statements that move a batch's rows into the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.embedded.file.connection import FileConnection, quoted
+from directkafka.sinks.embedded.staging_files import StagedRows
+from directkafka.sinks.embedded.table_schema import Dialect
+from directkafka.sinks.sql_files import load_blocks
+from directkafka.sinks.write_modes import RowMode, check_left, check_taken
+
+__all__ = ["BATCH", "SQL", "FilePlan", "batch_column", "move_rows", "try_insert"]
+
+SQL = load_blocks("directkafka.sinks.embedded", "statements.sql")
+
+#: The rows of a batch, in the connection's own schema.
+BATCH = "directkafka_batch"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilePlan:
+    """A sink that was checked against its table.
+
+    Attributes:
+        store, sink: names for messages.
+        mode: how rows meet those that are there.
+        target: parts of the table's name.
+        unique: sets of columns with a unique index; DuckDB refuses ON CONFLICT where nothing can conflict.
+        triggers: of the table, by name.
+        goes_straight: whether rows may be appended to the table as they come, since it takes each or fails.
+        schema: the DataFrame's.
+        converted: the schema of what the task writers hand over.
+        definitions: SQL of the columns of a table for one batch.
+        dialect: the database's.
+    """
+
+    store: str
+    sink: str
+    mode: RowMode
+    target: tuple[str, ...]
+    unique: tuple[frozenset[str], ...]
+    triggers: tuple[str, ...]
+    goes_straight: bool
+    schema: pa.Schema
+    converted: pa.Schema
+    definitions: tuple[str, ...]
+    dialect: Dialect
+
+    @property
+    def target_sql(self) -> str:
+        """The table, quoted."""
+        return quoted(*self.target)
+
+    @property
+    def columns_sql(self) -> str:
+        """The target's columns, quoted, with commas."""
+        return _names(self.schema.names)
+
+    @property
+    def all_coming(self) -> str:
+        """The batch's columns, with commas."""
+        return self.coming(self.schema.names)
+
+    def coming(self, names: Iterable[str]) -> str:
+        """What columns of the target are called in the batch, with commas."""
+        return ", ".join(map(self.coming_column, names))
+
+    def coming_column(self, name: str) -> str:
+        """What a column of the target is called in the batch; case is ignored, as in the database."""
+        return batch_column([known.lower() for known in self.schema.names].index(name.lower()))
+
+
+def batch_column(index: int) -> str:
+    """A column of a batch's table."""
+    return f"c{index}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Feed:
+    """The rows of all reports, as the database takes them.
+
+    Attributes:
+        schema: of what the task writers hand over; their batches may say less of nulls, and have other names.
+        rows: of the reports.
+    """
+
+    schema: pa.Schema
+    rows: StagedRows
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """All of them."""
+        for batch in self.rows.batches():
+            yield pa.record_batch(batch.columns, schema=self.schema)
+
+
+def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> int:
+    """Move the reported rows into the target.
+
+    Args:
+        connection: in the committing transaction.
+        plan: the sink's.
+        rows: of the batch.
+
+    Returns:
+        The number of rows that came, as the tasks count them.
+
+    Raises:
+        RowCountError, StoreAccessError: rows that were reported are not there.
+        RowRejectedError: rows that the mode cannot place, or that the table itself has left out.
+        Exception: the database's own, untranslated.
+    """
+    count = sum(report.rows for report in rows.reports)
+    if plan.mode.name == "replace":
+        _empty(connection, plan)
+    if not count:
+        return 0
+    if plan.mode.name in ("append", "replace") and plan.goes_straight:
+        taken = connection.fill(plan.target, _Feed(plan.converted, rows))
+        _check_taken(plan, sent=count, taken=taken)
+        return count
+    batch = _make_batch(connection, plan)
+    named = pa.schema([field.with_name(batch_column(index)) for index, field in enumerate(plan.converted)])
+    connection.fill((BATCH,), _Feed(named, rows), is_temporary=True)
+    _refuse_nulls(connection, plan, batch)
+    taken = _place(connection, plan, batch)
+    if plan.mode.name in ("append", "replace"):
+        _check_taken(plan, sent=count, taken=taken)
+    elif plan.triggers and plan.mode.key:
+        _check_keys(connection, plan, batch)
+    connection.rows(SQL["drop_batch"].format(batch=batch))
+    return count
+
+
+def try_insert(connection: FileConnection, plan: FilePlan) -> None:
+    """Let the database itself say whether it would take the columns, a generated one for example; nothing runs.
+
+    Raises:
+        Exception: the database's own, untranslated.
+    """
+    batch = _make_batch(connection, plan)
+    statement = SQL["try_insert"].format(
+        target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming, batch=batch
+    )
+    connection.rows(statement)
+    connection.rows(SQL["drop_batch"].format(batch=batch))
+
+
+def _make_batch(connection: FileConnection, plan: FilePlan) -> str:
+    """A table of the connection's own for the batch's rows."""
+    connection.rows(SQL["create_batch"].format(batch=quoted(BATCH), definitions=", ".join(plan.definitions)))
+    return quoted("temp", BATCH)
+
+
+def _refuse_nulls(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    refused = (
+        (
+            plan.mode.key,
+            "in the key {}, and a unique index counts nulls as different: filter them out in the transform",
+        ),
+        (
+            plan.mode.order,
+            "in the order {}, which then does not say which row of a key is the newer one: fill them in the transform, "
+            "for example with coalesce",
+        ),
+    )
+    for names, reason in refused:
+        if not names:
+            continue
+        is_null = _is_null(plan, names)
+        ((found,),) = connection.rows(SQL["count_nulls"].format(batch=batch, is_null=is_null))
+        if found:
+            detail = f"{found} rows have a null {reason.format(', '.join(names))}"
+            raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail)
+
+
+def _empty(connection: FileConnection, plan: FilePlan) -> None:
+    connection.rows(SQL["empty_table"].format(target=plan.target_sql))
+    if plan.triggers:
+        ((left,),) = connection.rows(SQL["count_left"].format(target=plan.target_sql))
+        check_left(store=plan.store, sink=plan.sink, left=left, triggers=plan.triggers)
+
+
+def _check_taken(plan: FilePlan, *, sent: int, taken: int) -> None:
+    check_taken(store=plan.store, sink=plan.sink, sent=sent, taken=taken, triggers=plan.triggers)
+
+
+def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
+    """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
+    key = plan.mode.key
+    is_same = " AND ".join(f"held.{quoted(name)} = coming.{plan.coming_column(name)}" for name in key)
+    statement = SQL["count_keys"].format(
+        target=plan.target_sql, is_same=is_same, keys=plan.coming(key), batch=_compared(plan, batch)
+    )
+    ((sent, taken),) = connection.rows(statement)
+    _check_taken(plan, sent=sent, taken=taken)
+
+
+def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
+    match plan.mode.name:
+        case "ignore":
+            return _ignore(connection, plan, batch)
+        case "merge":
+            statement = _merge(plan, batch)
+        case "upsert":
+            winners = _winners(plan, batch)
+            _refuse_double_keys(connection, plan, winners)
+            statement = SQL["upsert"].format(
+                insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql,
+                coming=plan.all_coming, winners=winners, keys=_names(plan.mode.key), action=_replacement(plan),
+            )  # fmt: skip
+        case _:
+            statement = _append(plan, batch)
+    return connection.insert(statement)
+
+
+def _refuse_double_keys(connection: FileConnection, plan: FilePlan, winners: str) -> None:
+    """SQLite would take the last of such rows, DuckDB the first. Rows that are all key are equal."""
+    if set(plan.schema.names) == set(plan.mode.key):
+        return
+    if double := connection.rows(SQL["find_double_key"].format(keys=plan.coming(plan.mode.key), winners=winners)):
+        *values, count = double[0]
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=plan.mode.double_key(values, count))
+
+
+def _compared(plan: FilePlan, batch: str) -> str:
+    """The rows of the batch, compared as the target's are."""
+    if plan.dialect.is_typed:
+        return batch
+    held = ", ".join(f"held.{quoted(name)} AS {plan.coming_column(name)}" for name in plan.schema.names)
+    return SQL["as_in_target"].format(held=held, target=plan.target_sql, coming=plan.all_coming, batch=batch)
+
+
+def _append(plan: FilePlan, rows: str) -> str:
+    return SQL["append"].format(
+        insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming,
+        rows=rows,
+    )  # fmt: skip
+
+
+def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
+    if not plan.unique:
+        return connection.insert(_append(plan, batch))
+    by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
+    # Without a key there is one unique index where it matters: several are refused beforehand.
+    keys = plan.mode.key or sorted(plan.unique[0])
+    if plan.dialect.goes_row_by_row:
+        firsts, others = SQL["rows_in_order"].format(batch=batch), ""
+    else:
+        is_null = _is_null(plan, keys)
+        firsts = SQL["first_rows"].format(batch=batch, is_null=is_null, keys=plan.coming(keys))
+        others = SQL["rows_without_key"].format(batch=batch, is_null=is_null)
+    statement = SQL["ignore"].format(
+        insert=plan.dialect.insert_sql,
+        target=plan.target_sql,
+        columns=plan.columns_sql,
+        coming=plan.all_coming,
+        firsts=firsts,
+        conflict=f"ON CONFLICT{by_key} DO NOTHING",
+    )
+    taken = connection.insert(statement)
+    return taken + connection.insert(_append(plan, others)) if others else taken
+
+
+def _is_null(plan: FilePlan, names: Iterable[str]) -> str:
+    return " OR ".join(f"{plan.coming_column(name)} IS NULL" for name in names)
+
+
+def _merge(plan: FilePlan, batch: str) -> str:
+    key, add = plan.mode.key, plan.mode.add
+    additions = (
+        f"{quoted(name)} = {plan.dialect.addition(quoted(name), plan.schema.field(name).type)}" for name in add
+    )
+    return SQL["merge"].format(
+        insert=plan.dialect.insert_sql,
+        target=plan.target_sql,
+        columns=_names((*key, *add)),
+        keys=_names(key),
+        coming=plan.coming(key),
+        sums=", ".join(f"coalesce(sum({plan.coming_column(name)}), 0)" for name in add),
+        batch=_compared(plan, batch),
+        additions=", ".join(additions),
+    )
+
+
+def _winners(plan: FilePlan, batch: str) -> str:
+    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+    batch = _compared(plan, batch)
+    if not plan.mode.order:
+        return SQL["all_rows"].format(batch=batch)
+    descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in plan.mode.order)
+    return SQL["highest_rows"].format(
+        coming=plan.all_coming, keys=plan.coming(plan.mode.key), descending=descending, batch=batch
+    )
+
+
+def _replacement(plan: FilePlan) -> str:
+    names = [name for name in plan.schema.names if name not in plan.mode.key]
+    if not names:
+        return "NOTHING"
+    replace = SQL["replace_row"].format(assignments=", ".join(f"{quoted(n)} = excluded.{quoted(n)}" for n in names))
+    if not plan.mode.order:
+        return replace
+    order = [quoted(name) for name in plan.mode.order]
+    only_newer = SQL["only_newer"].format(
+        is_null=" OR ".join(f"held.{name} IS NULL" for name in order),
+        held=", ".join(f"held.{name}" for name in order),
+        coming=", ".join(f"excluded.{name}" for name in order),
+    )
+    return f"{replace} {only_newer}"
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(quoted(name) for name in names)

@@ -1,0 +1,299 @@
+"""The ledger in the file of an embedded database (SQLite, DuckDB): one row per pipeline, changed with the sinks' rows.
+
+Only a process of the driver's opens the file (:mod:`directkafka.sinks.embedded.file.process` has the reason), and only
+for as long as a fence, a look or a commit takes; executors stage rows in files beside it.
+
+How two drivers cannot both write. A file lets one writer in at a time. The first statement of every committing
+transaction is an UPDATE of the pipeline's row on the condition "generation is mine"; it keeps other writers out until
+the transaction ends, and what it returns is compared with the batch that this one continues. A fence raises the
+generation in a transaction of its own, so once it has returned, the condition of every older driver is false for ever.
+
+A driver that stopped (SIGSTOP, a long pause) in the middle of its commit loses its transaction after half of
+``lock_timeout_s`` (5 s by default), before a newer driver that waits for the file gives up. The one driver a fence
+cannot pass is one whose process for files stopped with it: that keeps the file locked, and nothing but its own end
+takes that from it. The newer driver waits for ``lock_timeout_s``, and then stops with an error that names both.
+
+A COMMIT that failed may have been written or not. The file is opened again, whereby the database finishes or undoes
+what it finds, and the row's ``commit_id`` tells which.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
+
+from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
+from directkafka.faults import reach
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
+from directkafka.sinks.embedded.file.database_file import DatabaseFile
+from directkafka.sinks.ledger import (
+    check_count,
+    check_format,
+    check_stands,
+    check_successor,
+    progress_from_json,
+    progress_to_json,
+    with_counts,
+)
+from directkafka.sinks.sql_files import load_blocks
+
+__all__ = ["EmbeddedStore"]
+
+T = TypeVar("T")
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+SQL = load_blocks("directkafka.sinks.embedded", "store.sql")
+
+_log = logging.getLogger("directkafka.sinks.embedded.store")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LedgerRow:
+    """A row of the ledger: who owns the pipeline, and what was committed last (None before the first commit)."""
+
+    generation: int
+    commit_id: str
+    entry: LedgerEntry | None
+
+
+class EmbeddedStore:
+    """A file as the place where a pipeline commits; see the module's text for the protocol.
+
+    Args:
+        file: of one kind of database.
+        lock_timeout_s: bound on trying again where two drivers of one process meet, in seconds.
+    """
+
+    def __init__(self, file: DatabaseFile, *, lock_timeout_s: float) -> None:
+        self.file = file
+        self._lock_timeout_s = lock_timeout_s
+        self._is_durable = False
+        self._held: dict[str, int] = {}
+        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
+        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({str(self.file.path)!r})"
+
+    @property
+    def identity(self) -> str:
+        """Kind and path of the file, however it is spelt."""
+        return f"{self.file.kind}/{self.file.path}"
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.sinks.api.Store.fence`.
+
+        Raises:
+            FencedError: the row already has the generation given, or a higher one.
+            StoreUnavailableError: another process keeps the file locked; it is named where the system tells.
+            StoreAccessError: the file may not be made or written.
+        """
+        self._held[pipeline] = self.patiently(lambda: self._take_over(pipeline, generation))
+        return self._held[pipeline]
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry is of a format newer than this program.
+        """
+        row = self._row_of(pipeline)
+        held = self._held.get(pipeline)
+        if row is not None and held is not None and row.generation > held:
+            raise self._fenced(pipeline, held, row)
+        return row.entry if row is not None else None
+
+    def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Write] = ()) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`."""
+        check_successor(entry, previous, store=self.file.label)
+        commit_id = uuid.uuid4().hex
+        with self.opened() as connection:
+            transaction = FileTransaction(connection)
+            connection.begin()
+            reach("commit.begun")
+            try:
+                committed = self._write(transaction, entry, previous, commit_id, writes)
+            except BaseException:
+                _undo(connection)
+                raise
+            try:
+                connection.commit()
+            except Exception as error:  # noqa: BLE001 - whatever it is, only the file knows what became of it
+                _undo(connection)
+                connection.close()
+                self._settle(entry, commit_id, error)
+        reach("commit.answered")
+        for tidy in transaction.after_commit:
+            try:
+                tidy()
+            except OSError as error:
+                _log.warning("batch %d is committed; tidying up after it failed: %s", entry.batch_id, error)
+        return committed
+
+    def force_durable(self) -> None:
+        """Commit with ``synchronous = FULL`` from now on; DuckDB never does anything else."""
+        self._is_durable = True
+
+    def close(self) -> None:
+        """Nothing is open between two calls; the fence stays."""
+
+    @contextmanager
+    def opened(self, *, sink: str = "") -> Iterator[FileConnection]:
+        """The file, open, with the database's errors translated.
+
+        Args:
+            sink: named in errors about its table.
+        """
+        connection = self.file.connect(durable=self._is_durable)
+        try:
+            yield connection
+        except Exception as error:
+            translated = self.file.translate(error, sink=sink)
+            if translated is None:
+                raise
+            raise translated from error
+        finally:
+            # What a failed statement leaves open must not hide why it failed.
+            with suppress(Exception):
+                connection.close()
+
+    def patiently(self, work: Callable[[], T]) -> T:
+        """Do what two drivers may want to do at one moment, again and again until ``lock_timeout_s`` is over.
+
+        SQLite does not wait for a lock where two would wait for each other, DuckDB not at all.
+
+        Raises:
+            StoreUnavailableError: the file is still locked.
+        """
+        for attempt in Retrying(
+            retry=retry_if_exception_type(StoreUnavailableError),
+            wait=wait_random_exponential(multiplier=0.02, max=0.2),
+            stop=stop_after_delay(self._lock_timeout_s),
+            reraise=True,
+        ):
+            with attempt:
+                return work()
+        raise AssertionError("tenacity returns or raises")
+
+    def _take_over(self, pipeline: str, generation: int | None) -> int:
+        with self.opened() as connection:
+            connection.rows(SQL["create_ledger"])
+            now_ms = time.time_ns() // 1_000_000
+            found = connection.rows(SQL["fence"], (pipeline, FORMAT_VERSION, generation, self._driver, now_ms))
+            if not found:
+                raise self._fenced(pipeline, generation or 0, self._read_row(connection, pipeline))
+            return int(found[0][0])
+
+    # The committing transaction.
+
+    def _write(
+        self,
+        transaction: FileTransaction,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: str,
+        writes: Sequence[Write],
+    ) -> LedgerEntry:
+        connection = transaction.connection
+        self._lock(connection, entry, previous)
+        reach("commit.ledger_updated")
+        counts: dict[str, int] = {}
+        for sink, batch, reports in writes:
+            counts[sink.name] = counts.get(sink.name, 0) + self._apply(transaction, sink, batch, reports)
+        committed = with_counts(entry, previous, counts)
+        connection.rows(
+            SQL["advance"],
+            (
+                committed.format_version, committed.lineage, committed.batch_id, committed.generation, commit_id,
+                json.dumps(progress_to_json(committed.progress)), json.dumps(dict(committed.row_counts)),
+                json.dumps(dict(committed.total_rows)), committed.committed_at_ms, committed.pipeline,
+            ),
+        )  # fmt: skip
+        reach("commit.rows_moved")
+        return committed
+
+    def _lock(self, connection: FileConnection, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
+        row = self._read_row(connection, entry.pipeline)
+        generation, found = (row.generation, row.entry) if row is not None else (0, None)
+        check_stands(entry, previous, generation=generation, found=found, store=self.file.label)
+
+    def _apply(self, transaction: FileTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        try:
+            rows = sink.apply(transaction, batch, reports)
+        except Exception as error:
+            translated = self.file.translate(error, sink=sink.name)
+            if translated is None:
+                raise
+            raise translated from error
+        check_count(store=self.file.label, sink=sink.name, reported=sum(report.rows for report in reports), found=rows)
+        return rows
+
+    def _settle(self, entry: LedgerEntry, commit_id: str, cause: Exception) -> None:
+        """Decide what became of a COMMIT that failed; returns when it was applied."""
+        said = " ".join(str(cause).split())
+        try:
+            row = self._row_of(entry.pipeline)
+        except StoreError as error:
+            raise CommitUnknownError(
+                store=self.file.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{said}; then {error}"
+            ) from error
+        if row is not None and row.commit_id == commit_id:
+            _log.info("batch %d: COMMIT reported %s, and the ledger has it", entry.batch_id, said)
+            return
+        raise self.file.translate(cause) or StoreUnavailableError(store=self.file.label, cause=said) from cause
+
+    def _row_of(self, pipeline: str) -> _LedgerRow | None:
+        if not self.file.path.exists():
+            return None
+        with self.opened() as connection:
+            return self._read_row(connection, pipeline)
+
+    def _read_row(self, connection: FileConnection, pipeline: str) -> _LedgerRow | None:
+        if not connection.rows(SQL["ledger_exists"]):
+            return None
+        found = connection.rows(SQL["read_entry"], (pipeline,))
+        return self._parsed(*found[0]) if found else None
+
+    def _parsed(self, *row: Any) -> _LedgerRow:
+        (
+            pipeline, format_version, generation, lineage, batch_id, batch_generation, commit_id,
+            progress, row_counts, total_rows, committed_at_ms,
+        ) = row  # fmt: skip
+        if batch_id < 0:
+            return _LedgerRow(generation=generation, commit_id=commit_id, entry=None)
+        entry = LedgerEntry(
+            pipeline=pipeline,
+            generation=batch_generation,
+            lineage=lineage,
+            batch_id=batch_id,
+            progress=progress_from_json(json.loads(progress)),
+            row_counts=json.loads(row_counts),
+            total_rows=json.loads(total_rows),
+            committed_at_ms=committed_at_ms,
+            format_version=format_version,
+        )
+        check_format(entry, store=self.file.label)
+        return _LedgerRow(generation=generation, commit_id=commit_id, entry=entry)
+
+    def _fenced(self, pipeline: str, held: int, row: _LedgerRow | None) -> FencedError:
+        found = row.generation if row is not None else 0
+        return FencedError(store=self.file.label, pipeline=pipeline, held=held, found=found)
+
+
+def _undo(connection: FileConnection) -> None:
+    """Closing undoes it as well; this lets other writers in at once."""
+    with suppress(Exception):
+        connection.rollback()

@@ -1,0 +1,1 @@
+"""Kafka as a store and a sink: rows and ledger in one transaction."""

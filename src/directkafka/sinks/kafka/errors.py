@@ -1,0 +1,98 @@
+"""What goes wrong in Kafka, as errors of a store: one table, from what a broker said to what it means for a batch.
+
+Contract with the rest: a :class:`~directkafka.errors.KafkaError` leaves the Kafka store only if it says by itself what
+to do; one that may pass leaves as :class:`~directkafka.errors.StoreUnavailableError`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from directkafka.errors import (
+    BrokerAccessError,
+    BrokerResponseError,
+    BrokerUnreachableError,
+    DirectKafkaError,
+    FetchTimeoutError,
+    KafkaError,
+    OptionError,
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreAccessError,
+    StoreRequestError,
+    StoreUnavailableError,
+    TopicNotFoundError,
+)
+from directkafka.producer_errors import (
+    BatchTooLargeError,
+    DeliveryTimeoutError,
+    ProducerFencedError,
+    ProducerStateError,
+    RecordRejectedError,
+    RecordTooLargeError,
+    SecondAttemptError,
+    TransactionFencedError,
+    TransactionStateError,
+)
+
+__all__ = ["meaning", "translate"]
+
+#: TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+_ACCESS_CODES: Final = frozenset({29, 30, 31, 53})
+_INVALID_TRANSACTION_TIMEOUT: Final = 50
+
+_PASSING: Final = (
+    BrokerUnreachableError,
+    DeliveryTimeoutError,
+    FetchTimeoutError,
+    ProducerFencedError,
+    ProducerStateError,
+    SecondAttemptError,
+    TransactionFencedError,
+    TransactionStateError,
+)
+
+
+@contextmanager
+def translate(store: str, *, sink: str = "") -> Iterator[None]:
+    """Raise what Kafka's errors mean to a store.
+
+    Args:
+        store: the store's label.
+        sink: the sink's name when it is about its rows.
+    """
+    try:
+        yield
+    except KafkaError as error:
+        raise meaning(error, store=store, sink=sink) from error
+
+
+def meaning(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaError:
+    """The store's error for one of Kafka's; the same error where it says all."""
+    cause = " ".join(str(error).split())
+    if isinstance(error, BrokerAccessError):
+        return StoreAccessError(store=store, cause=error.cause, remedy=f"{error.remedy}.")
+    # A batch of several records is written again as smaller ones: see directkafka.sinks.kafka.batch_size.
+    if isinstance(error, _PASSING) or (isinstance(error, BatchTooLargeError) and error.records > 1):
+        return StoreUnavailableError(store=store, cause=cause.rstrip("."))
+    if isinstance(error, RecordTooLargeError | RecordRejectedError | BatchTooLargeError):
+        return RowRejectedError(store=store, sink=sink or f"topic {error.topic}", detail=cause.rstrip("."))
+    if isinstance(error, BrokerResponseError):
+        return _answer(error, store, cause)
+    if isinstance(error, TopicNotFoundError):
+        return SchemaMismatchError(store=store, sink=sink or "the ledger", detail=cause)
+    return error
+
+
+def _answer(error: BrokerResponseError, store: str, cause: str) -> DirectKafkaError:
+    if error.code in _ACCESS_CODES:
+        said = f"{error.api} for {error.subject} was answered with error {error.code} ({error.name})"
+        return StoreAccessError(store=store, cause=said, remedy=f"{error.remedy}.")
+    if error.code == _INVALID_TRANSACTION_TIMEOUT:
+        reason = "is more than the brokers' transaction.max.timeout.ms; lower it, or raise theirs"
+        return OptionError(option="kafka.transaction.timeout.ms", reason=reason, where="a Kafka sink")
+    if error.retriable:
+        return StoreUnavailableError(store=store, cause=cause.rstrip("."))
+    return StoreRequestError(store=store, code=f"{error.code} ({error.name})", cause=cause.rstrip("."))

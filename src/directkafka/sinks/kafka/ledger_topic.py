@@ -1,0 +1,335 @@
+"""The ledger's topic: one for each pipeline, compacted, with one partition, made by us.
+
+A topic of its own, because an open transaction hides all that comes after it: in a shared topic one pipeline's
+transaction would hide another's entry. Every record is the whole state of the pipeline, under the pipeline's name as
+key. A fence is a record too; it repeats the last committed batch's entry, so that the newest record says all.
+
+Two ways to read it:
+
+- **settled**: after InitProducerId succeeded nothing is undecided; the high watermark taken then is read up to, under
+  ``read_committed``. Not up to where a consumer says that the partition ends: that may be before an older transaction
+  which is being committed.
+- **as it stands**: up to the last stable offset, disturbing nobody. Whatever it shows is committed; there may be more.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from directkafka.errors import SchemaMismatchError, StoreUnavailableError
+from directkafka.kafka.admin.admin_client import Leader, Metadata
+from directkafka.kafka.admin.configs import look_at_brokers
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.transactions.attempt_fencing import CLAIM
+from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options import ClientOptions
+from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
+from directkafka.sinks.kafka.requirements import ASKED, Replicas, in_sync_of, replicas_of
+from directkafka.sinks.ledger import check_version, progress_from_json, progress_to_json
+
+__all__ = ["NO_RECORD", "LedgerRecord", "LedgerTopic"]
+
+log = logging.getLogger("directkafka.sinks.kafka.store")
+
+#: Of a topic made by us. Small segments, so that the cleaner, which leaves the newest one alone, has work to do; what
+#: tasks write here (:mod:`directkafka.kafka.transactions.attempt_fencing`) must outlive any transaction.
+_TOPIC_CONFIG: Final = {
+    "cleanup.policy": "compact",
+    "segment.bytes": "1048576",
+    "segment.ms": "3600000",
+    "min.cleanable.dirty.ratio": "0.1",
+    "min.compaction.lag.ms": "3600000",
+}
+_TOPIC_EXISTS: Final = 36
+_TOPIC_RESOURCE: Final = 2
+_MADE_TIMEOUT_S: Final = 30.0
+
+#: How far back from the end the newest record is looked for first; aborted batches and tasks' claims may lie behind it.
+_TAIL: Final = 256
+_TAIL_GROWTH: Final = 16
+_READ_TIMEOUT_MS: Final = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRecord:
+    """One record of the ledger's topic: who owns the pipeline, and how far it is.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        generation: of the newest fence.
+        driver: a UUID of the store object that wrote the newest fence, as hex.
+        commit_id: a UUID of the commit that made ``entry``, as hex; empty without one.
+        entry: of the last committed batch.
+    """
+
+    pipeline: str
+    generation: int = 0
+    driver: str = ""
+    commit_id: str = ""
+    entry: LedgerEntry | None = None
+
+    def to_rows(self) -> pa.RecordBatch:
+        """As a Kafka record: key and value."""
+        value = {
+            "format_version": self.entry.format_version if self.entry else FORMAT_VERSION,
+            "pipeline": self.pipeline,
+            "generation": self.generation,
+            "driver": self.driver,
+            "commit_id": self.commit_id,
+            "entry": _entry_to_json(self.entry),
+        }
+        key = pa.array([self.pipeline.encode()], pa.binary())
+        return pa.record_batch(
+            {"key": key, "value": pa.array([json.dumps(value, separators=(",", ":")).encode()], pa.binary())}
+        )
+
+    @classmethod
+    def from_value(cls, value: bytes, *, store: str) -> LedgerRecord:
+        """The reverse of :meth:`to_rows`.
+
+        Raises:
+            SchemaMismatchError: a newer program wrote it, in a format this one does not know; or it is no such record.
+        """
+        try:
+            found = json.loads(value)
+            check_version(found["format_version"], found["pipeline"], store=store)
+            return cls(
+                pipeline=found["pipeline"],
+                generation=found["generation"],
+                driver=found["driver"],
+                commit_id=found["commit_id"],
+                entry=_entry_from_json(found["entry"]),
+            )
+        except (ValueError, LookupError, TypeError) as error:
+            detail = f"is no record of ours ({type(error).__name__}: {error}); another program writes this topic"
+            raise SchemaMismatchError(store=store, sink="the ledger's newest record", detail=detail) from error
+
+
+#: What a ledger without records says.
+NO_RECORD: Final = LedgerRecord(pipeline="")
+
+
+class LedgerTopic:
+    """The ledger's topic of one pipeline.
+
+    Args:
+        client: the connections to use; stays open when this is done.
+        topic: its name.
+        pipeline: the key of its records.
+        store: the store's label, for messages.
+        replicas: how many the topic is given when it is made; None: see :mod:`directkafka.sinks.kafka.requirements`.
+    """
+
+    def __init__(
+        self, client: KafkaClient, topic: str, pipeline: str, *, store: str, replicas: int | None = None
+    ) -> None:
+        self._client = client
+        self._replicas = replicas
+        self._pipeline = pipeline
+        self._store = store
+        self._stable = Metadata(client, isolation_level="read_committed")
+        self._all = Metadata(client, isolation_level="read_uncommitted")
+        self._options: ClientOptions = replace(client.options, isolation_level="read_committed")
+        self._uncommitted = replace(client.options, isolation_level="read_uncommitted")
+        self.place = TopicPartition(topic, 0)
+
+    def exists(self) -> bool:
+        """Whether somebody has made the topic."""
+        return bool(self._all.topics([self.place.topic]))
+
+    def ensure(self) -> None:
+        """Make the topic if it is not there, and refuse one that is not as it must be.
+
+        Raises:
+            SchemaMismatchError: it has several partitions, or is not compacted; says how to correct that.
+            StoreUnavailableError: fewer brokers are up than it is to have replicas.
+            BrokerResponseError: it may not be made, or looked at.
+        """
+        described = self._all.topics([self.place.topic]).get(self.place.topic)
+        if described is None:
+            self._make()
+            return
+        if len(described.leaders) != 1:
+            raise self.wrong(
+                f"has {len(described.leaders)} partitions, and must have 1: it needs another name, or to go"
+            )
+        if (policy := self._cleanup_policy()) != "compact":
+            raise self.wrong(
+                f"has cleanup.policy={policy}, under which entries are deleted: run kafka-configs.sh --alter "
+                f"--topic {self.place.topic} --add-config cleanup.policy=compact"
+            )
+
+    def topic_id(self) -> str:
+        """Kafka's UUID of the topic, which must be there."""
+        return self._all.topics([self.place.topic])[self.place.topic].topic_id
+
+    def has_only_failures(self) -> bool:
+        """Of a topic without a committed record: whether it has records, from the first one on, that were aborted."""
+        return self.end() > 0 and not self._all.offsets_at({self.place: -2})[self.place]
+
+    def end(self) -> int:
+        """The high watermark: one past the last record, of whatever fate."""
+        offset = self._all.offsets_at({self.place: -1})[self.place]
+        return offset or 0
+
+    def newest_settled(self, end: int) -> LedgerRecord:
+        """The newest committed record before ``end``, the high watermark taken when nothing was undecided.
+
+        Raises:
+            FetchTimeoutError: a transaction that is open in the topic hides records: another driver is at it.
+        """
+        return self._newest(end)
+
+    def newest_standing(self) -> LedgerRecord:
+        """The newest record that is committed for certain, without a fence; :data:`NO_RECORD` without a topic."""
+        if not self.exists():
+            return NO_RECORD
+        stable_end = self._stable.offsets_at({self.place: -1})[self.place]
+        return self._newest(stable_end or 0)
+
+    def claims(self, start: int) -> pa.RecordBatch:
+        """Tombstones for what tasks have claimed from this offset on: the columns of a record, one row for each claim.
+
+        Written in the claims' own transaction, they hide no claim while it counts: nothing behind an open transaction's
+        first record is compacted.
+        """
+        columns = [batch.column("key") for batch in self._records(start, self.end(), self._uncommitted)]
+        keys = pa.chunked_array(columns, pa.binary())
+        found = keys.filter(pc.starts_with(keys, CLAIM)).combine_chunks()
+        return pa.record_batch({"key": found, "value": pa.nulls(len(found), pa.binary())})
+
+    def leader(self) -> Leader:
+        """Where the topic's partition is led."""
+        return self._all.topics([self.place.topic])[self.place.topic].leaders[0]
+
+    def _newest(self, end: int) -> LedgerRecord:
+        earliest = self._all.offsets_at({self.place: -2})[self.place] or 0
+        tail, until = _TAIL, end
+        while until > earliest:
+            start = max(earliest, end - tail)
+            value = self._last_value(start, until)
+            if value is not None:
+                return LedgerRecord.from_value(value, store=self._store)
+            until, tail = start, tail * _TAIL_GROWTH
+        return NO_RECORD
+
+    def _records(self, start: int, until: int, options: ClientOptions) -> Iterator[pa.RecordBatch]:
+        leader = self.leader()
+        task = RangeTask(
+            range=OffsetRange(self.place.topic, 0, start, until),
+            topic_id="",
+            host=leader.host,
+            port=leader.port,
+            client=options,
+            columns=("key", "value"),
+            # Between the question for the start and this one the cleaner may have moved it.
+            fail_on_data_loss=False,
+            poll_timeout_ms=_READ_TIMEOUT_MS,
+        )
+        return read_range(task)
+
+    def _last_value(self, start: int, until: int) -> bytes | None:
+        last: bytes | None = None
+        for batch in self._records(start, until, self._options):
+            ours = batch.filter(pc.equal(batch.column("key"), pa.scalar(self._pipeline.encode(), pa.binary())))
+            if ours.num_rows:
+                last = ours.column("value")[ours.num_rows - 1].as_py()
+        return last
+
+    def _make(self) -> None:
+        replicas = self._choose_replicas()
+        # Named, because a broker's own default may be more than there are replicas: then nothing could be written.
+        config = _TOPIC_CONFIG | {"min.insync.replicas": str(in_sync_of(replicas.count))}
+        known = self._client.call("Metadata", topics=[], allow_auto_topic_creation=False)
+        response = self._client.call(
+            "CreateTopics",
+            known.controller_id if known.controller_id >= 0 else None,
+            topics=[
+                {
+                    "name": self.place.topic,
+                    "num_partitions": 1,
+                    "replication_factor": replicas.count,
+                    "assignments": [],
+                    "configs": [{"name": name, "value": value} for name, value in config.items()],
+                }
+            ],
+            timeout_ms=self._options.request_timeout_ms,
+            validate_only=False,
+        )
+        code = response.topics[0].error_code
+        if code != _TOPIC_EXISTS:
+            self._raise_for("CreateTopics", code, "CREATE")
+        self._wait_until_made()
+        tell = log.warning if replicas.is_guess else log.info
+        tell("the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason)
+
+    def _choose_replicas(self) -> Replicas:
+        """As many as told, whichever brokers are up; those that are not are waited for.
+
+        Raises:
+            StoreUnavailableError: not so many brokers are up.
+        """
+        brokers = look_at_brokers(self._client, ASKED)
+        replicas = replicas_of(self._replicas, brokers)
+        if replicas.count > len(brokers):
+            cause = (
+                f"the ledger's topic {self.place.topic} is to have {replicas.count} replicas ({replicas.reason}), and "
+                f"{len(brokers)} broker(s) are up. If there are no more, the sink's option ledger_replicas is for that"
+            )
+            raise StoreUnavailableError(store=self._store, cause=cause)
+        return replicas
+
+    def _wait_until_made(self) -> None:
+        """A broker may hear of a new topic a moment later than the controller."""
+        deadline = time.monotonic() + _MADE_TIMEOUT_S
+        while True:
+            described = self._all.topics([self.place.topic]).get(self.place.topic)
+            if described is not None and described.leaders[0].node_id is not None:
+                return
+            if time.monotonic() > deadline:
+                raise self.wrong(f"was made, and no broker has known it for {_MADE_TIMEOUT_S:g} s: try again")
+            time.sleep(0.02)
+
+    def _cleanup_policy(self) -> str:
+        response = self._client.call(
+            "DescribeConfigs",
+            resources=[
+                {
+                    "resource_type": _TOPIC_RESOURCE,
+                    "resource_name": self.place.topic,
+                    "configuration_keys": ["cleanup.policy"],
+                }
+            ],
+        )
+        (found,) = response.results
+        self._raise_for("DescribeConfigs", found.error_code, "DESCRIBE_CONFIGS")
+        return ",".join(str(one.value) for one in found.configs)
+
+    def _raise_for(self, api: str, code: int, right: str) -> None:
+        raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)
+
+    def wrong(self, detail: str) -> SchemaMismatchError:
+        """An error about this topic, to be raised by the caller."""
+        return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
+
+
+def _entry_to_json(entry: LedgerEntry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    return asdict(entry) | {"progress": progress_to_json(entry.progress)}
+
+
+def _entry_from_json(found: dict[str, Any] | None) -> LedgerEntry | None:
+    if found is None:
+        return None
+    return LedgerEntry(**found | {"progress": progress_from_json(found["progress"])})

@@ -1,0 +1,219 @@
+"""Rows for Kafka: what a DataFrame's columns must be, which targets its rows have, and how few rows travel.
+
+A row's target: the topic of the sink, or else of the column ``topic``; the partition of the column ``partition``, or
+else that of the key by Java's rule; a row without key and partition is dealt to the topic's partitions in turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from directkafka.errors import RowRejectedError, StoreUnavailableError
+from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.offsets import TopicPartition
+from directkafka.sinks.api import TARGET
+
+__all__ = ["Aims", "Router", "aims_from_payload", "aims_of", "aims_to_payload", "merge_aims", "problems_of"]
+
+Int32s = np.ndarray[Any, np.dtype[np.int32]]
+
+#: Where rows are to go, by topic: the partitions that they name, or None when some name none.
+Aims = Mapping[str, frozenset[int] | None]
+
+_COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
+
+
+def problems_of(schema: pa.Schema, *, topic: str | None) -> list[str]:
+    """What of a DataFrame's columns does not make Kafka records; a sentence each.
+
+    Args:
+        schema: the columns.
+        topic: the sink's topic, if it has one.
+    """
+    names = ", ".join(_COLUMNS)
+    problems = [
+        f"column {field.name!r} is none of {names}: put it into the value, for example with to_json"
+        for field in schema
+        if field.name not in _COLUMNS
+    ]
+    if "value" not in schema.names:
+        problems.append("there is no column 'value', which a record is made of")
+    if topic is None and "topic" not in schema.names:
+        problems.append("there is neither an option topic nor a column 'topic'")
+    for field in schema:
+        if field.name in _COLUMNS and not _fits(field):
+            problems.append(f"column {field.name!r} of type {field.type} must be {_EXPECTED[field.name]}")
+    return problems
+
+
+_EXPECTED: Final = {
+    "key": "binary or string",
+    "value": "binary or string",
+    "headers": "array<struct<key: string, value: binary>>",
+    "timestamp": "timestamp",
+    "topic": "string",
+    "partition": "int",
+}
+
+
+def _fits(field: pa.Field) -> bool:
+    kind = field.type
+    match field.name:
+        case "key" | "value":
+            return pa.types.is_null(kind) or _is_bytes(kind) or _is_text(kind)
+        case "topic":
+            return _is_text(kind)
+        case "partition":
+            return bool(pa.types.is_int32(kind))
+        case "timestamp":
+            return bool(pa.types.is_timestamp(kind))
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
+        return False
+    inner = {one.name: one.type for one in kind.value_type}
+    return set(inner) == {"key", "value"} and _is_text(inner["key"]) and _is_bytes(inner["value"])
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+
+def aims_of(batch: pa.RecordBatch, topic: str | None) -> Aims:
+    """Where the rows of a batch are to go; a null topic is kept as the empty name, which no topic has."""
+    if batch.num_rows == 0:
+        return {}
+    if topic is not None:
+        return {topic: _partitions_named(batch)}
+    topics = pc.fill_null(batch.column("topic"), "")
+    return {
+        name: _partitions_named(batch.filter(pc.equal(topics, pa.scalar(name, topics.type))))
+        for name in pc.unique(topics).to_pylist()
+    }
+
+
+def _partitions_named(batch: pa.RecordBatch) -> frozenset[int] | None:
+    if "partition" not in batch.schema.names or batch.column("partition").null_count:
+        return None
+    return frozenset(pc.unique(batch.column("partition")).to_pylist())
+
+
+def merge_aims(some: Iterable[Aims]) -> Aims:
+    """All of them together."""
+    merged: dict[str, frozenset[int] | None] = {}
+    for aims in some:
+        for topic, partitions in aims.items():
+            known = merged.get(topic, frozenset())
+            merged[topic] = None if known is None or partitions is None else known | partitions
+    return merged
+
+
+def aims_to_payload(aims: Aims) -> bytes:
+    """As a report carries them."""
+    return json.dumps({topic: None if some is None else sorted(some) for topic, some in aims.items()}).encode()
+
+
+def aims_from_payload(payload: bytes) -> Aims:
+    """The reverse of :func:`aims_to_payload`."""
+    return {topic: None if some is None else frozenset(some) for topic, some in json.loads(payload).items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Router:
+    """Finds each row's target; travels to executors.
+
+    Attributes:
+        store, sink: for messages.
+        topic: the sink's topic; None: the column says.
+        partition_counts: of every topic that rows may go to.
+        targets: partitions that rows may go to, sorted.
+    """
+
+    store: str
+    sink: str
+    topic: str | None
+    partition_counts: Mapping[str, int]
+    targets: Sequence[TopicPartition]
+
+    @classmethod
+    def of(cls, aims: Aims, partition_counts: Mapping[str, int], *, store: str, sink: str, topic: str | None) -> Router:
+        """A router to all that rows aim at.
+
+        Raises:
+            RowRejectedError: a row has no topic, or names a partition that its topic has not.
+        """
+        targets = []
+        for name, partitions in sorted(aims.items()):
+            if not name:
+                raise RowRejectedError(store=store, sink=sink, detail="its column 'topic' is null")
+            count = partition_counts[name]
+            for one in range(count) if partitions is None else sorted(partitions):
+                if not 0 <= one < count:
+                    detail = f"it names partition {one} of topic {name}, which has the partitions 0 to {count - 1}"
+                    raise RowRejectedError(store=store, sink=sink, detail=detail)
+                targets.append(TopicPartition(name, one))
+        return cls(store=store, sink=sink, topic=topic, partition_counts=partition_counts, targets=tuple(targets))
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The same rows with the column :data:`~directkafka.sinks.api.TARGET`."""
+        dealt = 0
+        for batch in batches:
+            target_of = self.target_of(batch, first=dealt)
+            dealt += batch.num_rows
+            yield batch.append_column(TARGET, pa.array(target_of, pa.int32()))
+
+    def target_of(self, batch: pa.RecordBatch, *, first: int = 0) -> Int32s:
+        """The number of each row's target.
+
+        Args:
+            batch: rows.
+            first: rows that were dealt before, so that those without key go on from there.
+
+        Raises:
+            StoreUnavailableError: a row has a target that was not found when the rows were first looked at.
+        """
+        if self.topic is not None:
+            return self._targets_in(self.topic, batch, first)
+        topics = pc.fill_null(batch.column("topic"), "")
+        target_of = np.empty(batch.num_rows, np.int32)
+        for name in pc.unique(topics).to_pylist():
+            is_of = np.asarray(pc.equal(topics, pa.scalar(name, topics.type)))
+            target_of[is_of] = self._targets_in(name, batch.filter(pa.array(is_of)), first)
+        return target_of
+
+    def _targets_in(self, topic: str, batch: pa.RecordBatch, first: int) -> Int32s:
+        count = self.partition_counts.get(topic, 0)
+        numbers = np.full(count, -1, np.int32)
+        for number, one in enumerate(self.targets):
+            if one.topic == topic:
+                numbers[one.partition] = number
+        partitions = self._partitions(batch, count, first)
+        is_known = (partitions >= 0) & (partitions < count)
+        target_of = np.where(is_known, numbers[np.where(is_known, partitions, 0)], -1) if count else partitions * 0 - 1
+        if batch.num_rows and target_of.min() < 0:
+            cause = (
+                f"a row for topic {topic!r} goes to a partition that no row went to when they were counted: the "
+                "transform's output was lost and computed again, and differs"
+            )
+            raise StoreUnavailableError(store=self.store, cause=cause)
+        return target_of.astype(np.int32, copy=False)
+
+    def _partitions(self, batch: pa.RecordBatch, count: int, first: int) -> Int32s:
+        names = batch.schema.names
+        named = batch.column("partition") if "partition" in names else None
+        if named is not None and named.null_count == 0:
+            return np.asarray(named).astype(np.int32, copy=False)
+        keys = batch.column("key") if "key" in names else pa.nulls(batch.num_rows)
+        by_key = partitions_of_keys(keys, max(count, 1), np.arange(max(count, 1), dtype=np.int32), first)
+        if named is None:
+            return by_key
+        return np.where(np.asarray(pc.is_valid(named)), np.asarray(pc.fill_null(named, 0)), by_key).astype(np.int32)

@@ -1,0 +1,291 @@
+"""The Kafka sink: a DataFrame's rows into topics, in the transaction of the ledger.
+
+Readers see a batch whole or not at all **if they read with** ``isolation.level=read_committed``; Kafka's own default,
+and that of Spark's ``kafka`` format, is ``read_uncommitted``, which shows rows of batches that are aborted later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
+from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.ledger_topics import NAME_PREFIX
+from directkafka.sinks.api import BatchName, SecondPhase, TableCount, TaskReport
+from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.kafka.batch_size import with_batch_size
+from directkafka.sinks.kafka.errors import translate
+from directkafka.sinks.kafka.rows import (
+    Router,
+    aims_from_payload,
+    aims_of,
+    merge_aims,
+    problems_of,
+)
+from directkafka.sinks.kafka.store import KafkaStore
+from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
+from directkafka.sinks.kafka.transaction import KafkaTransaction
+
+__all__ = ["KafkaSink"]
+
+_IS_READ = (
+    "is read by this very pipeline, so that each row would come back as a record, without end: choose another topic, "
+    "or a subscription without this one"
+)
+_IS_A_LEDGER = "is where a pipeline keeps its ledger, and only its driver writes there: choose another topic"
+
+
+class KafkaSink(Renewable):
+    """Rows into Kafka, exactly once: the columns ``value`` and, if they are there, ``key``, ``headers``, ``timestamp``,
+    ``topic`` and ``partition``.
+
+    Args:
+        kafka_params: Kafka's dotted client names, those of producers included (``bootstrap.servers``,
+            ``compression.type``, ``transaction.timeout.ms``...).
+        topic: where all rows go; None: each row's column ``topic`` says. Topics must exist.
+        inline_bytes_max: up to about this many bytes of Arrow data of a batch are written by the driver, in one Spark
+            job; the tasks share it. A larger batch is written by the executors, in a second job.
+        tasks_max: how many tasks write a larger batch; None: as many as Spark can run at a time.
+        offsets_group: a consumer group to which the source's offsets are committed inside the transaction, so that lag
+            tools see exactly what is committed. The source must be of the same cluster.
+        name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
+        accept_empty_ledger: id of the ledger's topic, where it is empty although the pipeline has run before, and the
+            pipeline is to begin anew; the error that refuses it names the id.
+
+    Raises:
+        OptionError: a name that nobody knows, or a value out of bounds.
+    """
+
+    def __init__(
+        self,
+        kafka_params: Mapping[str, object],
+        topic: str | None = None,
+        *,
+        inline_bytes_max: int = 64 * 1024 * 1024,
+        tasks_max: int | None = None,
+        offsets_group: str | None = None,
+        name_prefix: str = NAME_PREFIX,
+        ledger_replicas: int | None = None,
+        accept_empty_ledger: str | None = None,
+    ) -> None:
+        if tasks_max is not None and tasks_max < 1:
+            raise OptionError(
+                option="tasks_max", where="a Kafka sink", reason=f"{tasks_max} tasks are too few: 1 or more"
+            )
+        self._store = KafkaStore(
+            kafka_params,
+            name_prefix=name_prefix,
+            ledger_replicas=ledger_replicas,
+            accept_empty_ledger=accept_empty_ledger,
+        )
+        self._topic = topic
+        self.inline_bytes_max = inline_bytes_max
+        self._tasks_max = tasks_max
+        self.offsets_group = offsets_group
+        self._is_read: Callable[[str], bool] = _nothing_is_read
+        self._ledger: str | None = None
+
+    #: Its rows are records: bytes and headers, not columns of a table.
+    takes_records = True
+
+    def __repr__(self) -> str:
+        return f"KafkaSink({self._store.label!r}, {self.name!r})"
+
+    @property
+    def name(self) -> str:
+        """The topic; ``kafka`` where each row has its own."""
+        return self._topic or "kafka"
+
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster; it is asked for once."""
+        return self._store.cluster_id
+
+    def leave_alone(self, is_read: Callable[[str], bool], *, pipeline: str) -> None:
+        """Refuse from now on to write to topics that the pipeline of this name reads.
+
+        Args:
+            is_read: whether it reads a topic of this cluster.
+            pipeline: its ledger must not be read either.
+        """
+        self._is_read, self._ledger = is_read, self._store.ledger_of(pipeline)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that are this sink's, whether a batch has rows for them or not."""
+        return () if self._topic is None else (self._topic,)
+
+    @property
+    def store(self) -> KafkaStore:
+        """The cluster's ledger."""
+        return self._store
+
+    def check(self, schema: pa.Schema) -> None:
+        """Compare the columns with what a record is made of, and look at the brokers and for the topic.
+
+        Raises:
+            SchemaMismatchError: all that does not fit, in one message; or there is no such topic.
+            OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger.
+            EnvironmentFaultError: the brokers are too old.
+        """
+        if self._topic is not None and self._store.is_ledger(self._topic):
+            raise OptionError(option="topic", where="a Kafka sink", reason=f"{self._topic} {_IS_A_LEDGER}")
+        for name in filter(None, (self._topic, self._ledger)):
+            if self._is_read(name):
+                raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
+        self._store.check()
+        if problems := problems_of(schema, topic=self._topic):
+            self._refuse("; ".join(problems))
+        if self._topic is not None:
+            self._partition_counts([self._topic])
+
+    def prepare(self, schema: pa.Schema) -> None:
+        """The same: nothing is made, since how many partitions a topic should have is not ours to say.
+
+        Raises:
+            SchemaMismatchError: see :meth:`check`.
+        """
+        self.check(schema)
+
+    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
+        """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
+        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
+
+    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+        """Whether a task had more rows than it could hand over: then all are written in a second job."""
+        return any(report.staged for report in reports)
+
+    def second_phase(
+        self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+    ) -> SecondPhase:
+        """Take the targets of all rows into the transaction, and share them among writers.
+
+        Rows that name no partition may go to any of their topic's, so all of these are taken in.
+
+        Raises:
+            SchemaMismatchError: a row's topic is not there.
+            RowRejectedError: a row's partition is not there.
+        """
+        router = self._router(reports)
+        transaction.reserve(router.partition_counts, sink=self.name)
+        with translate(self._store.label, sink=self.name):
+            transaction.add(router.targets, writer=self.name)
+        writer_count = max(1, min(self._tasks_max or writers_max, writers_max, len(router.targets)))
+        identity = transaction.identity
+        claims = ClaimPlace(
+            client=self._store.options.client,
+            place=transaction.ledger,
+            from_offset=transaction.ledger_end,
+            name=f"{identity.transactional_id}/{identity.producer_id}/{identity.epoch}/{self.name}",
+        )
+        writer = KafkaShareWriter(
+            options=with_batch_size(self._store.options, transaction.options.producer.batch_size_bytes),
+            identity=identity,
+            targets=router.targets,
+            writer_count=writer_count,
+            claims=claims,
+        )
+        return SecondPhase(
+            router=router,
+            claim_routing=claims.claim_routing,
+            writer=writer,
+            writer_count=writer_count,
+            limit_ms=max(0, transaction.budget_left_ms()),
+            too_slow=transaction.too_slow,
+        )
+
+    def apply(self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Inside the store's transaction: write the rows that came with the reports, or count those that are written.
+
+        Raises:
+            KafkaError: untranslated; the store knows what it says of the transaction.
+            SchemaMismatchError, RowRejectedError: a row's topic or partition is not there, or is a ledger.
+            OptionError: a row's topic is another sink's.
+        """
+        if self.is_left(reports):
+            return sum(acknowledged(report, transaction.identity) for report in reports if report.staged)
+        router = self._router(reports)
+        transaction.reserve(router.partition_counts, sink=self.name)
+        rows = 0
+        for report in reports:
+            for one in report.held:
+                target_of = router.target_of(one, first=rows)
+                rows += one.num_rows
+                transaction.add([router.targets[number] for number in np.unique(target_of)])
+                transaction.write(one, router.targets, target_of)
+        return rows
+
+    def recount(self) -> TableCount:
+        """Committed records of the topic, whoever wrote them, as far as retention has kept them.
+
+        Where each row has its own topic there is nothing to count: 0, and not comparable.
+
+        Raises:
+            SchemaMismatchError: there is no such topic.
+            StoreUnavailableError: the cluster cannot be reached.
+        """
+        if self._topic is None:
+            return TableCount(rows=0, is_folded=True)
+        self._partition_counts([self._topic])
+        client = self._store.client
+        options = replace(self._store.options.client, isolation_level="read_committed")
+        with translate(self._store.label, sink=self.name):
+            metadata = Metadata(client, isolation_level="read_committed")
+            topics = metadata.topics([self._topic])
+            places = [TopicPartition(self._topic, one) for one in topics[self._topic].leaders]
+            view = metadata.view(places, topics)
+            rows = 0
+            for place, seen in view.partitions.items():
+                task = RangeTask(
+                    range=OffsetRange(place.topic, place.partition, seen.earliest, seen.latest),
+                    topic_id=seen.topic_id,
+                    host=seen.leader_host,
+                    port=seen.leader_port,
+                    client=options,
+                    columns=("partition",),
+                    fail_on_data_loss=False,
+                )
+                rows += sum(batch.num_rows for batch in read_range(task))
+        return TableCount(rows=rows)
+
+    def _router(self, reports: Sequence[TaskReport]) -> Router:
+        aims = merge_aims(
+            aims
+            for report in reports
+            for aims in (
+                (aims_from_payload(report.payload),)
+                if report.staged
+                else (aims_of(one, self._topic) for one in report.held)
+            )
+        )
+        for name in filter(self._store.is_ledger, aims):
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_A_LEDGER}")
+        for name in filter(self._is_read, filter(None, aims)):
+            raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
+        counts = self._partition_counts([name for name in aims if name])
+        return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self._topic)
+
+    def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
+        """How many partitions the topics have now: a topic may be given more of them at any time."""
+        if not topics:
+            return {}
+        with translate(self._store.label, sink=self.name):
+            found = Metadata(self._store.client).topics(topics)
+        if missing := sorted(set(topics) - set(found)):
+            self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
+        return {name: len(described.leaders) for name, described in found.items()}
+
+    def _refuse(self, detail: str) -> None:
+        raise SchemaMismatchError(store=self._store.label, sink=self.name, detail=detail)
+
+
+def _nothing_is_read(_: str) -> bool:
+    return False

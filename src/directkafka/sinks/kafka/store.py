@@ -1,0 +1,341 @@
+"""The ledger in Kafka: a batch's rows and its ledger record in one transaction of the cluster.
+
+The rules are told where they are kept: fresh epochs and two drivers in
+:mod:`directkafka.sinks.kafka.transaction_manager`, how the ledger is read in
+:mod:`directkafka.sinks.kafka.ledger_topic`, one writer for each partition in
+:mod:`directkafka.sinks.kafka.transaction`, which attempt of a task may write in
+:mod:`directkafka.kafka.transactions.attempt_fencing`.
+
+Names: topic ``directkafka.ledger.<pipeline>``, transactional id ``directkafka.<pipeline>``; an option changes their
+beginning. Rights (ACLs) the user needs: WRITE and DESCRIBE on the transactional id; CREATE, DESCRIBE,
+DESCRIBE_CONFIGS, READ and WRITE on the ledger's topic; DESCRIBE and WRITE on the topics of the rows; READ on a group
+that is committed to.
+
+Brokers must be of 3.6 or later, which is looked at before anything is written; see
+:mod:`directkafka.sinks.kafka.requirements`.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Mapping, Sequence
+
+from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
+from directkafka.faults import reach
+from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.offsets import TopicPartition
+from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
+from directkafka.options.texts import fault_of_topic
+from directkafka.options.transaction import TransactionOptions
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.kafka.batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
+from directkafka.sinks.kafka.errors import translate
+from directkafka.sinks.kafka.ledger_topic import LedgerRecord
+from directkafka.sinks.kafka.requirements import ASKED, check_brokers
+from directkafka.sinks.kafka.transaction import KafkaTransaction
+from directkafka.sinks.kafka.transaction_manager import PipelineOwner
+from directkafka.sinks.ledger import check_count, check_successor, describe_entry, progress_to_json, with_counts
+
+__all__ = ["KafkaStore"]
+
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+_TRANSACTIONAL_ID_REFUSED = 53
+
+log = logging.getLogger("directkafka.sinks.kafka.store")
+
+
+class KafkaStore:
+    """A Kafka cluster as the place where a pipeline commits; see the module's text.
+
+    Args:
+        kafka_params: Kafka's dotted client names, those of producers included.
+        name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
+        accept_empty_ledger: id of the ledger's topic, where it is empty although the pipeline has run before, and the
+            pipeline is to begin anew; the error that refuses it names the id.
+        fence_timeout_s: bound on fencing, in seconds, while another driver does the same.
+        resolve_timeout_s: how long a coordinator is asked again, in seconds, before its answer counts as lost.
+
+    Raises:
+        OptionError: a name that nobody knows, or a value out of bounds.
+    """
+
+    def __init__(
+        self,
+        kafka_params: Mapping[str, object],
+        *,
+        name_prefix: str = NAME_PREFIX,
+        ledger_replicas: int | None = None,
+        accept_empty_ledger: str | None = None,
+        fence_timeout_s: float = 30.0,
+        resolve_timeout_s: float = 30.0,
+    ) -> None:
+        self.options = TransactionOptions.from_kafka_params(kafka_params, where="a Kafka sink")
+        if ledger_replicas is not None and ledger_replicas < 1:
+            reason = f"a topic has 1 replica or more, not {ledger_replicas}"
+            raise OptionError(option="ledger_replicas", where="a Kafka sink", reason=reason)
+        if fault := fault_of_topic(ledger_topic("", name_prefix)):
+            raise OptionError(option="name_prefix", where="a Kafka sink", reason=fault)
+        self.label = f"kafka {','.join(self.options.client.bootstrap_servers)}"
+        self._ledger_replicas = ledger_replicas
+        self._accepted_ledger = accept_empty_ledger
+        self._name_prefix = name_prefix
+        self._fence_timeout_s = fence_timeout_s
+        self._resolve_timeout_s = resolve_timeout_s
+        self._driver = uuid.uuid4().hex
+        self._owners: dict[str, PipelineOwner] = {}
+        self._client: KafkaClient | None = None
+        self._cluster_id = ""
+        self._is_checked = False
+        #: What a group's coordinator said last to its offsets, where that was no.
+        self._group_refusals: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"KafkaStore({self.label!r})"
+
+    @property
+    def client(self) -> KafkaClient:
+        """The connections; made again after :meth:`close`."""
+        if self._client is None:
+            self._client = KafkaClient(self.options.client)
+            for owner in self._owners.values():
+                owner.connect(self._client)
+        return self._client
+
+    @property
+    def identity(self) -> str:
+        """The cluster's id, and what its names begin with; asked once."""
+        return f"kafka/{self.cluster_id}/{self._name_prefix}"
+
+    @property
+    def cluster_id(self) -> str:
+        """Kafka's id of the cluster; asked once."""
+        if not self._cluster_id:
+            with translate(self.label):
+                metadata = Metadata(self.client)
+                metadata.topics([])
+                self._cluster_id = metadata.cluster_id
+        return self._cluster_id
+
+    def check(self) -> None:
+        """Look whether the brokers can do what is asked of them, once; nothing is written.
+
+        Raises:
+            EnvironmentFaultError: they are too old, or too new.
+            StoreUnavailableError, StoreAccessError: they cannot be asked.
+        """
+        if not self._is_checked:
+            with translate(self.label):
+                for warning in check_brokers(look_at_brokers(self.client, ASKED)):
+                    log.warning("%s: %s", self.label, warning)
+            self._is_checked = True
+
+    def is_ledger(self, topic: str) -> bool:
+        """Whether a topic is a pipeline's ledger, by its name: this one's, or another's."""
+        return is_ledger_topic(topic, self._name_prefix)
+
+    def ledger_of(self, pipeline: str) -> str:
+        """The topic of a pipeline's ledger."""
+        return ledger_topic(pipeline, self._name_prefix)
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.sinks.api.Store.fence`.
+
+        Raises:
+            FencedError: the ledger already has the generation given, or a higher one.
+            SchemaMismatchError: the ledger's topic was deleted or emptied, is not compacted, or has several partitions.
+            OptionError: ``transaction.timeout.ms`` is more than the brokers allow.
+            EnvironmentFaultError: the brokers are too old.
+            StoreAccessError: a right is missing.
+        """
+        self.check()
+        with translate(self.label):
+            return self._owner(pipeline).fence(generation)
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry is of a format newer than this program.
+        """
+        with translate(self.label):
+            return self._owner(pipeline).read().entry
+
+    def begin(self, batch: BatchName, sink: Sink) -> KafkaTransaction:
+        """Open the batch's transaction before its tasks write; see :class:`directkafka.sinks.api.EarlyStore`.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+        """
+        with translate(self.label):
+            owner = self._owner(batch.pipeline)
+            transaction = owner.begin(batch.attempt)
+            if transaction.has_writer(sink.name):
+                owner.abandon()
+                transaction = owner.begin(batch.attempt)
+            return transaction
+
+    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+        """Abort the batch's transaction after a failure; see :class:`directkafka.sinks.api.EarlyStore`.
+
+        Raises:
+            FencedError: the failure was a newer driver's doing.
+            StoreUnavailableError: the broker gave the transaction up; the batch may be tried again.
+        """
+        with translate(self.label):
+            self._owner(batch.pipeline).give_up(cause)
+            self._learn(self._owner(batch.pipeline), cause)
+            if isinstance(cause, KafkaError):
+                raise cause
+
+    def abandon(self, batch: BatchName) -> None:
+        """Abort the batch's transaction if it is open still; see :class:`directkafka.sinks.api.EarlyStore`."""
+        if batch.pipeline in self._owners:
+            self._owners[batch.pipeline].abandon(batch.attempt)
+
+    def commit(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[Write] = (),
+    ) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`.
+
+        An error before EndTxn was sent is a definite failure; one after it is settled by reading the ledger.
+
+        Raises:
+            TransactionTooSlowError: the rows took longer than the transaction may; rolled back.
+        """
+        check_successor(entry, previous, store=self.label)
+        owner = self._owner(entry.pipeline)
+        with translate(self.label):
+            try:
+                transaction = owner.begin(writes[0][1].attempt if writes else "")
+                reach("commit.begun")
+                self._check_previous(entry, previous, owner)
+                committed = self._write(transaction, entry, previous, writes)
+                record = LedgerRecord(
+                    pipeline=entry.pipeline,
+                    generation=entry.generation,
+                    driver=self._driver,
+                    commit_id=uuid.uuid4().hex,
+                    entry=committed,
+                )
+                owner.commit(transaction, record)
+            except BaseException as error:
+                owner.give_up(error)
+                self._learn(owner, error)
+                raise
+        reach("commit.answered")
+        return committed
+
+    def force_durable(self) -> None:
+        """Nothing to do: every write waits for all in-sync replicas. How many there must be is the topics' setting."""
+
+    def close(self) -> None:
+        """Abort what is open and close the connections; the fence stays."""
+        for owner in self._owners.values():
+            owner.abandon()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+    def _owner(self, pipeline: str) -> PipelineOwner:
+        client = self.client
+        if pipeline not in self._owners:
+            self._owners[pipeline] = PipelineOwner(
+                client,
+                self.options,
+                pipeline,
+                name_prefix=self._name_prefix,
+                driver=self._driver,
+                store=self.label,
+                fence_timeout_s=self._fence_timeout_s,
+                patience_ms=round(self._resolve_timeout_s * 1000),
+                ledger_replicas=self._ledger_replicas,
+                accepted_ledger=self._accepted_ledger,
+            )
+        return self._owners[pipeline]
+
+    def _write(
+        self, transaction: KafkaTransaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
+    ) -> LedgerEntry:
+        for sink, _, _ in writes:
+            # Before any row is looked at: what is refused does not depend on which sinks have rows in this batch.
+            transaction.reserve(getattr(sink, "topics", ()), sink=sink.name)
+        counts: dict[str, int] = {}
+        for sink, batch, reports in writes:
+            with translate(self.label, sink=sink.name):
+                rows = sink.apply(transaction, batch, reports)
+            reported = sum(report.rows for report in reports)
+            check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
+            counts[sink.name] = counts.get(sink.name, 0) + rows
+            # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
+            if (group := getattr(sink, "offsets_group", None)) and entry.progress:
+                self._tell_group(transaction, group, entry.ends())
+        reach("commit.rows_moved")
+        return with_counts(entry, previous, counts)
+
+    def _tell_group(self, transaction: KafkaTransaction, group: str, ends: Mapping[TopicPartition, int]) -> None:
+        """Commit the source's offsets for lag tools; what is refused is said once, and stops nothing.
+
+        Java's producer aborts the transaction then, for to its user these offsets are the position. Here the ledger is.
+        The broker's side is in order either way: the group's part of the transaction has what was taken, or nothing.
+        (Without an answer it is not: offsets that arrive late would be in no transaction. So that redoes the batch.)
+        """
+        try:
+            missing = transaction.commit_offsets(group, ends)
+        except BrokerResponseError as error:
+            if error.code == _TRANSACTIONAL_ID_REFUSED:
+                raise
+            refusal = str(error)
+        else:
+            topics = sorted({one.topic for one in missing})
+            refusal = f"the cluster has no longer all partitions of {', '.join(topics)}" if topics else ""
+        if refusal and self._group_refusals.get(group) != refusal:
+            log.warning("group %s lacks offsets of committed batches, which changes nothing else: %s", group, refusal)
+        self._group_refusals[group] = refusal
+
+    def _learn(self, owner: PipelineOwner, cause: BaseException) -> None:
+        """From a record batch that was too large: the next try has smaller ones."""
+        if (refused := refused_batch(cause)) is None:
+            return
+        found = topic_settings(self.client, refused.topic, [SIZE_LIMIT]).get(SIZE_LIMIT)
+        owner.options = with_smaller_batches(owner.options, refused, None if found is None else int(found))
+        log.warning(
+            "topic %s takes no record batch of %d bytes (its %s is %s): the rows are written again, from now on in "
+            "batches of %d bytes before compression. Set kafka.batch.size so to spare the first try",
+            refused.topic, refused.size_bytes, SIZE_LIMIT, found or "not to be seen by this user",
+            owner.options.producer.batch_size_bytes,
+        )  # fmt: skip
+
+    def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: PipelineOwner) -> None:
+        record = owner.record
+        if record.generation > entry.generation:
+            raise FencedError(store=self.label, pipeline=entry.pipeline, held=entry.generation, found=record.generation)
+        if record.generation == entry.generation and _is_same(previous, record.entry):
+            return
+        found = describe_entry(record.entry)
+        if record.generation < entry.generation:
+            found += f", generation {record.generation} (the ledger's topic was made again, or was restored)"
+        raise OffsetMismatchError(
+            store=self.label,
+            pipeline=entry.pipeline,
+            batch_id=entry.batch_id,
+            expected=describe_entry(previous) + f", generation {entry.generation}",
+            found=found,
+        )
+
+
+def _is_same(previous: LedgerEntry | None, found: LedgerEntry | None) -> bool:
+    if previous is None or found is None:
+        return previous is found
+    return (previous.batch_id, previous.lineage) == (found.batch_id, found.lineage) and progress_to_json(
+        previous.progress
+    ) == progress_to_json(found.progress)

@@ -1,0 +1,108 @@
+"""What the tasks of a batch run on executors: hand over few rows, count many, and write shares of them.
+
+First job: a task holds its rows while they are few, and hands them to the driver inside its report. A task with more
+says how many they are and where they go. Second job, only if there was such a task: every row goes through the task
+that alone writes to its target, inside the transaction that the driver has opened meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.faults import reach
+from directkafka.kafka.producer.producer import Producer
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
+from directkafka.offsets import TopicPartition
+from directkafka.options.transaction import TransactionOptions
+from directkafka.sinks.api import TARGET, TaskReport
+from directkafka.sinks.inline_rows import hold, report_held
+from directkafka.sinks.kafka.rows import Aims, aims_of, aims_to_payload, merge_aims
+
+__all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaTaskWriter:
+    """The first job's part of one task.
+
+    Attributes:
+        topic: the sink's; None: the column says.
+        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+    """
+
+    topic: str | None
+    inline_bytes_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows; nothing is written."""
+        rows = hold(batches, bytes_max=self.inline_bytes_max)
+        return report_held(rows) if isinstance(rows, tuple) else self._count(rows)
+
+    def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
+        rows = 0
+        aims: Aims = {}
+        for batch in batches:
+            rows += batch.num_rows
+            aims = merge_aims((aims, aims_of(batch, self.topic)))
+        return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=aims_to_payload(aims))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaShareWriter:
+    """The second job's part of one task: all rows of some targets, which nobody else writes to.
+
+    Attributes:
+        options: connection and sizes.
+        identity: the transaction's.
+        targets: by the numbers in the column ``directkafka_target``.
+        writer_count: among how many tasks the targets are shared.
+        claims: where an attempt says that it is the one that writes.
+    """
+
+    options: TransactionOptions
+    identity: ProducerIdentity
+    targets: Sequence[TopicPartition]
+    writer_count: int
+    claims: ClaimPlace
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Write the task's rows, and wait until they are acknowledged.
+
+        Raises:
+            SecondAttemptError: another attempt has begun to write these rows; nothing was written.
+            KafkaError: the transaction must be aborted.
+        """
+        coming = (batch for batch in batches if batch.num_rows)
+        first = next(coming, None)
+        if first is None:
+            return self._report(0, 0)
+        self.claims.claim_writing(first.column(TARGET)[0].as_py() % self.writer_count)
+        rows = 0
+        with Producer(self.options.client, self.options.producer, self.identity) as producer:
+            for batch in itertools.chain((first,), coming):
+                rows += batch.num_rows
+                producer.write(batch, self.targets, np.asarray(batch.column(TARGET)))
+            found = sum(producer.flush().values())
+        reach("task.flushed")
+        return self._report(rows, found)
+
+    def _report(self, rows: int, found: int) -> TaskReport:
+        payload = json.dumps(
+            {"producer_id": self.identity.producer_id, "epoch": self.identity.epoch, "acknowledged": found}
+        )
+        return TaskReport(rows=rows, attempt=uuid.uuid4().hex, staged=True, payload=payload.encode())
+
+
+def acknowledged(report: TaskReport, identity: ProducerIdentity) -> int:
+    """How many rows of a share the brokers have in this transaction; 0 for what was written in another one."""
+    found = json.loads(report.payload)
+    is_ours = (found.get("producer_id"), found.get("epoch")) == (identity.producer_id, identity.epoch)
+    return int(found["acknowledged"]) if is_ours else 0

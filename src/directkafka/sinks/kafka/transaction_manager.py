@@ -1,0 +1,381 @@
+"""One pipeline's place in a Kafka cluster, as one driver holds it: transactional id, epoch, and ledger.
+
+How two drivers cannot both write. A fence takes the pipeline's transactional id over (InitProducerId), which aborts
+what the older driver had open, and then commits a record with a higher generation to the ledger, in a transaction. From
+then on each step of the older driver is refused by the coordinator (47, 90): its epoch is not the last one.
+
+A refusal does not say why. It may be a newer driver, a fence in the middle of its work, or the broker that gave up a
+transaction that took too long. So the refused driver looks at the ledger as it stands; a higher generation ends it
+there, and the newer driver is not disturbed. Otherwise it takes over, **once**, reads the settled ledger, and ends if
+there is a higher generation now. Two drivers so take the id from each other at most until one of them has fenced.
+
+Every transaction has a fresh epoch. Sequence of events that this prevents: EndTxn of batch n is on its way and late;
+the driver sends it again, which succeeds, and opens batch n+1 at the same epoch; now the late one arrives, and commits
+half of n+1 (KAFKA-17754).
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from dataclasses import replace
+from typing import Final
+
+from directkafka.errors import (
+    BrokerAccessError,
+    BrokerResponseError,
+    BrokerUnreachableError,
+    CommitUnknownError,
+    FencedError,
+    FetchTimeoutError,
+    KafkaError,
+    OptionError,
+    StoreUnavailableError,
+)
+from directkafka.faults import reach
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.coordinator import Coordinator
+from directkafka.options.ledger_topics import ledger_topic
+from directkafka.options.transaction import TransactionOptions
+from directkafka.producer_errors import (
+    ProducerFencedError,
+    ProducerStateError,
+    TransactionFencedError,
+    TransactionStateError,
+)
+from directkafka.sinks.kafka.ledger_topic import NO_RECORD, LedgerRecord, LedgerTopic
+from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
+from directkafka.sinks.kafka.transaction import KafkaTransaction
+
+__all__ = ["REFUSED_AS_OLD", "PipelineOwner"]
+
+#: What a driver is told that does not own the transaction any more, for whatever reason.
+REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFencedError, TransactionStateError)
+
+#: After which it is not known whether EndTxn was applied, or the ledger cannot be read now.
+_UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
+
+_FENCE_PAUSE_S_MAX: Final = 0.2
+
+log = logging.getLogger("directkafka.sinks.kafka.store")
+
+
+class PipelineOwner:
+    """Fences, opens transactions and ends them, for one pipeline.
+
+    Args:
+        client: the connections to use; stays open when this is done.
+        options: connection, sizes, timeout.
+        pipeline: the pipeline's name.
+        name_prefix: what the names of the ledger's topic and of the transactional id begin with.
+        driver: a UUID of the store object, as hex.
+        store: the store's label, for messages.
+        fence_timeout_s: bound on fencing while another driver does the same, in seconds.
+        patience_ms: how long a coordinator is asked again, in milliseconds.
+        ledger_replicas: of the ledger's topic when it is made; None: see :mod:`directkafka.sinks.kafka.requirements`.
+        accepted_ledger: id of the ledger's topic that may be empty; see :mod:`directkafka.sinks.kafka.lost_ledger`.
+    """
+
+    def __init__(
+        self,
+        client: KafkaClient,
+        options: TransactionOptions,
+        pipeline: str,
+        *,
+        name_prefix: str,
+        driver: str,
+        store: str,
+        fence_timeout_s: float,
+        patience_ms: int,
+        ledger_replicas: int | None = None,
+        accepted_ledger: str | None = None,
+    ) -> None:
+        #: Of the transactions that are opened from now on.
+        self.options = options
+        self._pipeline = pipeline
+        self._driver = driver
+        self._store = store
+        self._fence_timeout_s = fence_timeout_s
+        self._name_prefix = name_prefix
+        self._patience_ms = patience_ms
+        self._ledger_replicas = ledger_replicas
+        self._accepted_ledger = accepted_ledger
+        self.connect(client)
+        #: The generation held; 0 before the fence.
+        self.held = 0
+        #: The generation of a fence that was sent and not answered.
+        self._attempted: int | None = None
+        #: The ledger as last read while nothing was undecided, or as last written.
+        self.record = NO_RECORD
+        self._read_until = -1
+        self._identity: ProducerIdentity | None = None
+        #: Whether nothing was opened yet under the identity's epoch.
+        self._is_fresh = False
+        self._transaction: KafkaTransaction | None = None
+
+    def connect(self, client: KafkaClient) -> None:
+        """Use these connections from now on; what is held stays."""
+        topic = ledger_topic(self._pipeline, self._name_prefix)
+        self._ledger = LedgerTopic(client, topic, self._pipeline, store=self._store, replicas=self._ledger_replicas)
+        self._coordinator = Coordinator(
+            client,
+            f"{self._name_prefix}.{self._pipeline}",
+            transaction_timeout_ms=self.options.timeout_ms,
+            patience_ms=self._patience_ms,
+        )
+
+    # Step 1.
+
+    def fence(self, generation: int | None) -> int:
+        """Take the pipeline over; the generation held from now on.
+
+        Raises:
+            FencedError: the ledger already has the generation given, or a higher one.
+            SchemaMismatchError: the ledger is gone or empty, or its topic is not as it must be.
+            StoreUnavailableError: another driver was fencing all the time.
+            KafkaError: untranslated.
+        """
+        # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
+        generation = self._attempted if generation is None else generation
+        deadline = time.monotonic() + self._fence_timeout_s
+        # Once: from here on the id is known, and drivers that fence at the same time take it from each other.
+        check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
+        while True:
+            self._check_free(self._ledger.newest_standing(), generation)
+            self._ledger.ensure()
+            try:
+                self.held = self._fence_once(generation)
+                self._attempted = None
+                return self.held
+            except REFUSED_AS_OLD as error:
+                log.info("pipeline %s: another driver fences at the same time: %s", self._pipeline, error)
+                if time.monotonic() > deadline:
+                    cause = f"another driver has been fencing for {self._fence_timeout_s:g} s ({error})"
+                    raise StoreUnavailableError(store=self._store, cause=cause) from error
+                # Of different length, so that the two do not meet again.
+                time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
+
+    def _fence_once(self, generation: int | None) -> int:
+        self.abandon()
+        self._take_over()
+        reach("fence.taken")
+        self._check_free(self.record, generation)
+        if self._is_mine(self.record, generation):
+            # The answer to this driver's own fence was lost.
+            return self.record.generation
+        wanted = self.record.generation + 1 if generation is None else generation
+        record = replace(self.record, pipeline=self._pipeline, generation=wanted, driver=self._driver)
+        self._attempted = wanted
+        transaction = self._open("fence")
+        self._write(transaction, record)
+        transaction.end(commit=True)
+        self._committed(transaction, record)
+        return wanted
+
+    def _is_mine(self, record: LedgerRecord, generation: int | None) -> bool:
+        return record.generation == generation and record.driver == self._driver
+
+    def _check_free(self, record: LedgerRecord, generation: int | None) -> None:
+        if generation is not None and record.generation >= generation and not self._is_mine(record, generation):
+            raise FencedError(store=self._store, pipeline=self._pipeline, held=generation, found=record.generation)
+
+    # Step 2.
+
+    def read(self) -> LedgerRecord:
+        """The newest record; once fenced, with nothing left undecided.
+
+        Raises:
+            FencedError: a newer driver has fenced since.
+            SchemaMismatchError: the ledger lacks this driver's own fence.
+        """
+        standing = self._ledger.newest_standing()
+        if not self.held:
+            return standing
+        self.check_held(standing)
+        if not self._ledger.exists():
+            self._check_is_there(NO_RECORD)
+        # EndTxn is answered before its markers are written, so the last stable offset may lag behind.
+        record = self._ledger.newest_settled(self._ledger.end())
+        self.check_held(record)
+        self._check_is_there(record)
+        return record
+
+    def check_held(self, record: LedgerRecord) -> None:
+        """Raise when the record is of a newer driver."""
+        if record.generation > self.held:
+            raise FencedError(store=self._store, pipeline=self._pipeline, held=self.held, found=record.generation)
+
+    def _check_is_there(self, record: LedgerRecord) -> None:
+        """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
+        if record.generation < self.held:
+            raise self._ledger.wrong(
+                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted or restored. Find "
+                "out what is committed, and give the pipeline another name to begin anew"
+            )
+
+    # Steps 3 and 4.
+
+    def begin(self, attempt: str) -> KafkaTransaction:
+        """A transaction for one try of a batch; the one that is begun for it already, if there is one.
+
+        Args:
+            attempt: of which batch; the empty text for a transaction of its own.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+        """
+        if self._transaction is not None and self._transaction.attempt == attempt != "":
+            return self._transaction
+        self.abandon()
+        if self._identity is None or not self._is_fresh:
+            self._refresh()
+        reach("transaction.fresh")
+        end = self._ledger.end()
+        if end != self._read_until:
+            self.record, self._read_until = self._ledger.newest_settled(end), end
+        self.check_held(self.record)
+        return self._open(attempt)
+
+    def commit(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
+        """Write the ledger record into the transaction and commit it; when this returns, that is done.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline; the batch is not committed.
+            StoreUnavailableError: the batch is not committed, and another try may be.
+            CommitUnknownError: no answer came, and the ledger cannot be read.
+            KafkaError: not committed.
+        """
+        self._write(transaction, record)
+        transaction.check_budget()
+        reach("commit.ledger_produced")
+        try:
+            transaction.end(commit=True)
+        # The last two: it was sent, the connection broke, and the new one was refused.
+        except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
+            self._settle(record, error)
+        self._committed(transaction, record)
+
+    def give_up(self, cause: BaseException) -> None:
+        """Abort what is open after a failure, and find out whether it was a newer driver's doing.
+
+        Raises:
+            FencedError: it was.
+            TransactionTooSlowError: the broker gave up a transaction that took too long.
+            StoreUnavailableError: neither, and another try may succeed.
+        """
+        transaction = self._transaction
+        self.abandon()
+        is_old = isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD)
+        # Without a transaction the failure is settled already.
+        if transaction is not None and is_old:
+            self._win_back()
+            transaction.check_budget()
+            raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
+
+    def abandon(self, attempt: str | None = None) -> None:
+        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
+
+        Args:
+            attempt: only if it is this one's; None: whosever it is.
+        """
+        if self._transaction is None or attempt not in (None, self._transaction.attempt):
+            return
+        transaction, self._transaction = self._transaction, None
+        transaction.close()
+        if transaction.is_open:
+            try:
+                transaction.end(commit=False)
+            except (KafkaError, OptionError) as error:
+                log.info("pipeline %s: its transaction could not be aborted: %s", self._pipeline, error)
+
+    def _open(self, attempt: str) -> KafkaTransaction:
+        assert self._identity is not None, "an identity comes first"
+        self._is_fresh = False
+        self._transaction = KafkaTransaction(
+            self._coordinator,
+            self._identity,
+            self.options,
+            attempt=attempt,
+            ledger=self._ledger.place,
+            ledger_end=self._read_until,
+        )
+        return self._transaction
+
+    def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
+        transaction.add([self._ledger.place])
+        if transaction.is_shared:
+            transaction.write_ledger(self._ledger.claims(transaction.ledger_end))
+        # The newest record is the ledger's.
+        transaction.write_ledger(record.to_rows())
+        transaction.flush(store=self._store)
+
+    def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
+        self.record = record
+        # The record and its marker; what tasks wrote there meanwhile makes it more, and the next reading tells.
+        self._read_until = transaction.ledger_end + 2
+        self._transaction = None
+
+    # Epochs.
+
+    def _refresh(self) -> None:
+        """A fresh epoch, which nobody but this driver can have taken.
+
+        A coordinator compares the epoch only while no transaction is open: asked by an older driver while a newer one's
+        is, it aborts that, and refuses the older one afterwards. Hence the look at the ledger before.
+        """
+        if self._identity is not None:
+            if self._ledger.end() != self._read_until:
+                self.check_held(self._ledger.newest_standing())
+            try:
+                self._identity = self._coordinator.bump(self._identity)
+            except REFUSED_AS_OLD as error:
+                log.warning("pipeline %s: %s", self._pipeline, error)
+            else:
+                self._is_fresh = True
+                return
+        self._win_back()
+
+    def _win_back(self) -> None:
+        """Look whether a newer driver is there; if not, take the transactional id over, and look again."""
+        self.check_held(self._ledger.newest_standing())
+        self._take_over()
+        self.check_held(self.record)
+
+    def _take_over(self) -> None:
+        self._identity = self._coordinator.take_over()
+        self._is_fresh = True
+        self._read_until = self._ledger.end()
+        self.record = self._ledger.newest_settled(self._read_until)
+
+    # The third outcome.
+
+    def _settle(self, record: LedgerRecord, cause: Exception) -> None:
+        """Decide what became of a transaction whose EndTxn was not answered with success; return if it is committed.
+
+        Whoever takes the transactional id over has waited for the end of what was open, so the ledger is final then: it
+        has this commit's id, or it never will. (A newer driver's fence keeps the id of the last commit.)
+        """
+        self._transaction = None
+        assert record.entry is not None, "only a batch is settled"
+        try:
+            if self._ledger.newest_standing().commit_id != record.commit_id:
+                self._win_back()
+                if self.record.commit_id != record.commit_id:
+                    raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
+        except FencedError as fenced:
+            # The commit that the newer driver's ledger shows may be the one behind this driver's.
+            fate = (
+                f"No answer came to this driver's commit of batch {record.entry.batch_id}, so it may be committed or "
+                "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
+            )
+            raise replace(fenced, fate=fate) from cause
+        except (KafkaError, OptionError) as error:
+            raise CommitUnknownError(
+                store=self._store,
+                pipeline=self._pipeline,
+                batch_id=record.entry.batch_id,
+                cause=f"{cause}; then {error}",
+            ) from error
+        log.info("pipeline %s: the answer to EndTxn was lost, the ledger has the commit", self._pipeline)

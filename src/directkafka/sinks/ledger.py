@@ -1,0 +1,198 @@
+"""Pure functions over ledger entries that every store shares: JSON, counts, and the checks of a commit.
+
+No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.sinks.api.FORMAT_VERSION`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, fields, replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
+from directkafka.offsets import PartitionProgress
+from directkafka.sinks.api import FORGOTTEN, FORMAT_VERSION, LedgerEntry
+
+__all__ = [
+    "check_count",
+    "check_fields",
+    "check_format",
+    "check_stands",
+    "check_successor",
+    "check_version",
+    "describe_entry",
+    "entry_from_json",
+    "entry_to_json",
+    "mismatch",
+    "progress_from_json",
+    "progress_to_json",
+    "with_counts",
+]
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Checked = TypeVar("Checked", bound="DataclassInstance")
+
+
+def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, Any]]:
+    """One object per partition, sorted, so that equal progress is equal JSON."""
+    return [asdict(one) for one in sorted(progress)]
+
+
+def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
+    """The reverse of :func:`progress_to_json`."""
+    return tuple(sorted(check_fields(PartitionProgress(**item)) for item in items))
+
+
+def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
+    """An entry as plain values, for stores that keep it as a document."""
+    return asdict(entry) | {"progress": progress_to_json(entry.progress)}
+
+
+def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
+    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it.
+
+    Raises:
+        ValueError: it is no entry.
+    """
+    try:
+        known = {field.name for field in fields(LedgerEntry)}
+        values = {name: value for name, value in document.items() if name in known}
+        is_known = document["format_version"] <= FORMAT_VERSION
+        progress = progress_from_json(document["progress"]) if is_known else ()
+        return check_fields(LedgerEntry(**values | {"progress": progress}))
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no ledger entry ({type(error).__name__}: {error})") from error
+
+
+def check_fields(value: Checked) -> Checked:
+    """Refuse a value of a dataclass that was made of a document with a field of another type; returns the value.
+
+    Raises:
+        TypeError: names the first such field.
+    """
+    for one in fields(value):
+        found = type(getattr(value, one.name)).__name__
+        if one.type in ("int", "str") and found != one.type:
+            raise TypeError(f"{one.name} is of type {found}")
+    return value
+
+
+def describe_entry(entry: LedgerEntry | None) -> str:
+    """Batch, lineage and ends in one line, for messages that name both sides."""
+    if entry is None:
+        return "no batch committed"
+    ends = ", ".join(f"{one.topic_partition}: {one.end}" for one in sorted(entry.progress))
+    return f"batch {entry.batch_id} of lineage {entry.lineage or '(none)'}, ends {{{ends}}}"
+
+
+def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: str) -> None:
+    """Refuse an entry that does not follow the one before it; batch ids count within one lineage.
+
+    Raises:
+        OffsetMismatchError: the batch id is negative or not the next one.
+    """
+    follows = previous is None or previous.lineage != entry.lineage
+    if entry.batch_id < 0 or not (follows or (previous and entry.batch_id == previous.batch_id + 1)):
+        raise OffsetMismatchError(
+            store=store,
+            pipeline=entry.pipeline,
+            batch_id=entry.batch_id,
+            expected=f"batch {entry.batch_id - 1}",
+            found=describe_entry(previous),
+        )
+
+
+def check_stands(
+    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
+) -> None:
+    """Refuse a commit whose ledger is not where it takes it to be: for stores that cannot ask by a condition.
+
+    Args:
+        entry: the new entry.
+        previous: the entry that it continues; None when it is the pipeline's first.
+        generation: the pipeline's in the store now; 0 when it was never fenced.
+        found: the store's entry now.
+        store: the store's label.
+
+    Raises:
+        FencedError: a newer driver owns the pipeline.
+        OffsetMismatchError: the entry found is another one, or of another generation.
+    """
+    if generation > entry.generation:
+        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=generation)
+    if generation != entry.generation or _position(found) != _position(previous):
+        raise mismatch(entry, previous, generation=generation, found=found, store=store)
+
+
+def mismatch(
+    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
+) -> OffsetMismatchError:
+    """The error for a ledger that does not stand at ``previous``, with both sides; see :func:`check_stands`."""
+    description = describe_entry(found) if generation else "no fence of this pipeline"
+    if generation and generation < entry.generation:
+        description += f", generation {generation} (an older state of the ledger was restored)"
+    return OffsetMismatchError(
+        store=store,
+        pipeline=entry.pipeline,
+        batch_id=entry.batch_id,
+        expected=describe_entry(previous) + f", generation {entry.generation}",
+        found=description,
+    )
+
+
+def _position(entry: LedgerEntry | None) -> tuple[object, ...]:
+    return () if entry is None else (entry.batch_id, entry.lineage, tuple(sorted(entry.progress)))
+
+
+def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:
+    """Refuse an entry that a newer program wrote in a format this one does not know.
+
+    Raises:
+        SchemaMismatchError: naming both versions.
+    """
+    check_version(entry.format_version, entry.pipeline, store=store)
+    return entry
+
+
+def check_version(format_version: int, pipeline: str, *, store: str) -> None:
+    """The same, for a store that must know the version before it can make an entry of what it reads."""
+    if format_version > FORMAT_VERSION:
+        raise SchemaMismatchError(
+            store=store,
+            sink=f"the ledger entry of pipeline {pipeline!r}",
+            detail=f"format version {format_version} is newer than this program's "
+            f"{FORMAT_VERSION}; run the version of directkafka that wrote it, or a later one",
+        )
+
+
+def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
+    """Refuse a batch whose rows in the store are not those that its tasks reported.
+
+    Raises:
+        RowCountError: the two numbers differ.
+    """
+    if reported != found:
+        raise RowCountError(store=store, sink=sink, reported=reported, found=found)
+
+
+def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
+    """The entry with this batch's rows by sink, and the totals carried on from the entry before it."""
+    totals = dict(previous.total_rows) if previous else {}
+    if forgotten := _forgotten(entry, previous):
+        totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(one.end - one.origin for one in forgotten)
+    for sink, rows in row_counts.items():
+        totals[sink] = totals.get(sink, 0) + rows
+    return replace(entry, row_counts=dict(row_counts), total_rows=totals)
+
+
+def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[PartitionProgress]:
+    """The partitions which the entry before has, and this one has no more.
+
+    The entry of a replay has none at all, and one that lets a pipeline go on with another checkpoint may have others.
+    """
+    if previous is None or not entry.progress or entry.lineage != previous.lineage:
+        return []
+    kept = entry.ends()
+    return [one for one in previous.progress if one.topic_partition not in kept]

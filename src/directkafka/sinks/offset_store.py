@@ -1,0 +1,177 @@
+"""Offsets of a direct stream in the user's own database, moved on in the user's own transaction.
+
+The table is for people to read and to change: to rewind a stream that is stopped,
+
+    UPDATE directkafka_offsets SET next_offset = 1000 WHERE stream = 'flights' AND topic = 'flights' AND partition = 0
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from directkafka.errors import OptionError
+from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.sinks.offset_database import OffsetDatabase
+from directkafka.sinks.postgres.offset_store import PostgresOffsets
+from directkafka.stream_errors import RecordCountError, StoredOffsetError
+
+__all__ = ["OffsetStore"]
+
+
+class OffsetStore:
+    """The offsets of one stream in the table ``directkafka_offsets`` of a database.
+
+    Small and picklable: executors may have it, and use it with connections of their own::
+
+        store = OffsetStore(dsn, "flights")
+        store.preload(cluster.earliest(partitions))
+        ...
+        with psycopg.connect(dsn) as connection:                # one transaction
+            rows = write(connection, records)
+            store.advance(connection, [offset_range], rows=rows)
+
+    Args:
+        database: of Postgres: a libpq connection string or URI. Of SQLite and DuckDB: ``dk.SQLiteOffsets(path)``,
+            ``dk.DuckDBOffsets(path)``. Any other: an object of your own that is a ``dk.OffsetDatabase``.
+        stream: names the stream; several may share a table.
+
+    Raises:
+        OptionError: the DSN is none, or the name is empty.
+    """
+
+    def __init__(self, database: str | OffsetDatabase, stream: str) -> None:
+        if not stream:
+            raise OptionError(option="stream", reason="is empty; give the stream a name that no other one has")
+        self._database: OffsetDatabase = PostgresOffsets(database) if isinstance(database, str) else database
+        self._stream = stream
+
+    def __repr__(self) -> str:
+        return f"OffsetStore({self._database.label!r}, {self._stream!r})"
+
+    def load(self) -> dict[TopicPartition, int]:
+        """The first offset that is not processed yet, by partition; empty for a stream that has never run.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: so do the other methods.
+        """
+        with self._translated(), self._database.session(make=False) as connection:
+            return {} if connection is None else self._stored(connection)
+
+    def preload(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Say where the stream starts in partitions that it has not met yet; the table is made if need be.
+
+        Args:
+            offsets: the first offset to process, by partition. Where the stream is already somewhere, that stays.
+
+        Returns:
+            What :meth:`load` gives afterwards.
+        """
+        with self._translated(), self._database.session(make=True) as connection:
+            self._database.start(connection, self._stream, _starts(offsets))
+        return self.load()
+
+    def advance(
+        self,
+        connection: Any,
+        ranges: Iterable[OffsetRange],
+        *,
+        rows: int | None = None,
+        records: int | None = None,
+    ) -> None:
+        """Move the stream on by these ranges, in the transaction that is open on the connection.
+
+        The stored offset must be the start of each range: then nothing was left out, and nothing comes twice. The
+        caller commits; when this raises, it must not. That holds for a range that was processed before as well: the
+        rows that the transaction has would come twice. The error says so (``is_done``), and after a rollback there is
+        nothing left to do::
+
+            try:
+                store.advance(connection, [offset_range], rows=rows)
+            except StoredOffsetError as error:                    # in directkafka.stream_errors
+                connection.rollback()
+                if not error.is_done:                             # else: an earlier attempt of this task has committed
+                    raise
+
+        Args:
+            connection: with the transaction that holds the results; of the database's own library (psycopg, sqlite3,
+                duckdb).
+            ranges: what has been processed. Several of one partition must adjoin; an empty one of a partition that the
+                stream has not met yet says where it starts, as an empty range of a new partition does in a stream.
+            rows: how many records were counted while they were processed; None when nobody counted.
+            records: how many the ranges have, where that is known to be less than their offsets (compacted and
+                transactional topics; :func:`directkafka.record_counts`).
+
+        Raises:
+            StoredOffsetError: a partition stands elsewhere, or nowhere: then it was never preloaded.
+            RecordCountError: ``rows`` is not what the ranges have.
+            OptionError: the connection has no transaction: each statement would be committed by itself; or ranges of
+                one partition do not adjoin.
+        """
+        given = _joined(ranges)
+        expected = total_count(given) if records is None else records
+        if rows is not None and rows != expected:
+            raise RecordCountError(store=self._database.label, sink=self._stream, reported=rows, found=expected)
+        if not given:
+            return
+        with self._translated():
+            if not self._database.is_in_transaction(connection):
+                reason = "is in autocommit mode: offsets and results belong in one transaction, so begin one first"
+                raise OptionError(option="connection", reason=reason)
+            met = {one.topic_partition: one.from_offset for one in given if not one.count()}
+            if met:
+                self._database.start(connection, self._stream, _starts(met))
+            moved = self._database.advance(connection, self._stream, given)
+            if len(moved) != len(given):
+                raise self._mismatch(self._stored(connection), given, moved)
+
+    def _stored(self, connection: Any) -> dict[TopicPartition, int]:
+        found = self._database.stored(connection, self._stream)
+        return {TopicPartition(topic, partition): offset for topic, partition, offset in found}
+
+    def _mismatch(
+        self, stored: dict[TopicPartition, int], given: list[OffsetRange], moved: set[TopicPartition]
+    ) -> StoredOffsetError:
+        stuck = [one for one in given if one.topic_partition not in moved]
+        return StoredOffsetError(
+            store=self._database.label,
+            pipeline=self._stream,
+            expected=", ".join(f"{one.topic_partition} at {one.from_offset}" for one in stuck),
+            found=", ".join(f"{one.topic_partition} at {stored.get(one.topic_partition, 'nothing')}" for one in stuck),
+            is_done=all(stored.get(one.topic_partition) == one.until_offset for one in given)
+            and moved.isdisjoint(one.topic_partition for one in given if one.count()),
+        )
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except Exception as error:
+            translated = self._database.translate(error)
+            if translated is None:
+                raise
+            raise translated from None
+
+
+def _starts(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    """Sorted, so that two drivers lock rows in one order."""
+    return [(one.topic, one.partition, offsets[one]) for one in sorted(offsets)]
+
+
+def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """One range for each partition.
+
+    Raises:
+        OptionError: ranges of one partition have a gap between them, or overlap.
+    """
+    joined: dict[TopicPartition, OffsetRange] = {}
+    for one in sorted(ranges):
+        before = joined.get(one.topic_partition)
+        if before is not None and before.until_offset != one.from_offset:
+            raise OptionError(
+                option="ranges", reason=f"{before} and {one} do not adjoin: one would be left out, or twice"
+            )
+        start = one if before is None else before
+        joined[one.topic_partition] = OffsetRange(one.topic, one.partition, start.from_offset, one.until_offset)
+    return list(joined.values())

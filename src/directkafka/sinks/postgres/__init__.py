@@ -1,0 +1,1 @@
+"""Postgres as a store and a sink."""

@@ -1,0 +1,116 @@
+"""Checks of a Postgres table that is there: what keeps rows out of it, and which right is missing.
+
+Pure: the catalogs are read before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from directkafka.sinks.postgres.table_schema import Table, column_problems
+from directkafka.sinks.write_modes import Mode, RowMode
+
+__all__ = ["missing_right", "table_problems"]
+
+#: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
+_RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT", "STAGE"),
+    "ignore": ("INSERT", "SELECT", "STAGE", "TEMPORARY"),
+    "upsert": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
+    "merge": ("INSERT", "SELECT", "UPDATE", "STAGE", "TEMPORARY"),
+    "replace": ("INSERT", "DELETE", "STAGE"),
+}
+
+#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
+_EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
+    "append": ("INSERT",),
+    "ignore": ("INSERT", "UPDATE"),
+    "upsert": ("INSERT", "UPDATE"),
+    "merge": ("INSERT", "UPDATE"),
+    "replace": ("INSERT", "DELETE"),
+}
+
+_NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
+
+
+def table_problems(schema: pa.Schema, table: Table, mode: RowMode, *, sink: str, held: pa.Schema) -> list[str]:
+    """All that keeps rows of a schema out of a table, one sentence each.
+
+    Args:
+        schema: the rows'.
+        table: as the catalogs have it.
+        mode: how rows meet those that are there.
+        sink: the table's name for remedies.
+        held: the columns of the schema that the table should have already.
+    """
+    problems = column_problems(held, table) + mode.column_problems(schema) + _key_problems(table, mode, sink)
+    if table.kind not in ("r", "p"):
+        problems.append("it is no ordinary or partitioned table")
+    elif table.fleeting:
+        problems.append(
+            "what is committed to it may be gone while the ledger says that it is there, since a crash of the server "
+            f"empties it or it commits by itself: {', '.join(table.fleeting)}. Run ALTER TABLE ... SET LOGGED for what "
+            "is unlogged; make a foreign or temporary table again as an ordinary one"
+        )
+    return problems + _rule_problems(table, mode)
+
+
+def missing_right(
+    table: Table, mode: RowMode, user: str, *, staging_schema: str, more: Sequence[str] = ()
+) -> tuple[str, str] | None:
+    """The first right that the user lacks, as cause and remedy; None when all are there.
+
+    Args:
+        table: as the catalogs have it.
+        mode: how rows meet those that are there.
+        user: whose rights they are.
+        staging_schema: where staging tables are made.
+        more: rights that are needed beside those of the mode.
+    """
+    place = f'"{table.schema}"."{table.name}"'
+    for right in (*_rights_needed(table, mode), *more):
+        if right in table.rights:
+            continue
+        if right == "OWN":
+            cause = f"columns are to be added to {place}, and user {user!r} does not own it"
+            return cause, f'Run ALTER TABLE {place} OWNER TO "{user}", or add the columns yourself.'
+        grant = {
+            "STAGE": f'CREATE ON SCHEMA "{staging_schema}"',
+            "TEMPORARY": "TEMPORARY ON DATABASE ...",
+        }.get(right, f"{right} ON {place}")
+        purpose = " (for staging tables)" if right == "STAGE" else ""
+        return f"user {user!r} lacks {grant}{purpose}", f'Run GRANT {grant} TO "{user}".'
+    return None
+
+
+def _rights_needed(table: Table, mode: RowMode) -> list[str]:
+    """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
+    needed = [right for right in _RIGHTS[mode.name] if right != "SELECT" or mode.key]
+    return needed + ["SELECT"] * (mode.name == "replace" and bool(table.triggers))
+
+
+def _rule_problems(table: Table, mode: RowMode) -> list[str]:
+    """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
+    met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[mode.name]]
+    if not met:
+        return []
+    return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
+
+
+def _key_problems(table: Table, mode: RowMode, sink: str) -> list[str]:
+    problems = []
+    if mode.key and table.unique_index(mode.key) is None:
+        columns = ", ".join(mode.key)
+        problems.append(
+            f"the key ({columns}) has no unique index without a condition: "
+            f"run CREATE UNIQUE INDEX ON {sink} ({columns})"
+        )
+    problems += [
+        f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
+        for column in table.columns
+        if column.name in mode.add and column.base_type not in _NUMBERS
+    ]
+    return problems

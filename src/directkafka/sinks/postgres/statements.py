@@ -1,0 +1,327 @@
+"""Step 4's middle: the statements that move a batch's rows into the target, inside the store's transaction."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.ledger import check_count
+from directkafka.sinks.postgres.copy_encoder import copy_chunks
+from directkafka.sinks.postgres.plan import SinkPlan, identifiers
+from directkafka.sinks.postgres.table_schema import SQL
+from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern
+from directkafka.sinks.write_modes import check_left, check_taken
+
+__all__ = ["drop_staging", "move_rows"]
+
+_log = logging.getLogger("directkafka.sinks.postgres.sink")
+
+#: How long the committing transaction waits for a zombie task that still writes to a staging table.
+_DROP_LOCK_TIMEOUT_MS: Final = 200
+
+Cursor = psycopg.Cursor[Any]
+
+
+def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[TaskReport]) -> int:
+    """Move the reported rows into the target.
+
+    Args:
+        cursor: of the committing transaction.
+        plan: the sink's.
+        staging: name of this batch's staging table.
+        reports: of all tasks that count.
+
+    Returns:
+        The number of rows that came, as the tasks count them.
+
+    Raises:
+        RowCountError: a staging table holds other numbers than were reported.
+        RowRejectedError: a row without its key, or rows that the table itself has left out.
+        psycopg.Error: untranslated.
+    """
+    staged = [report for report in reports if report.staged]
+    inline = [report for report in reports if report.held]
+    if plan.mode.name in ("append", "replace"):
+        if plan.mode.name == "replace":
+            _empty(cursor, plan)
+        return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
+    _check_staged(cursor, plan, staging, staged)
+    # In the order of the tasks, which says what comes first.
+    counted = [report for report in reports if report.staged or report.held]
+    if not counted:
+        return 0
+    # Rows that came through the driver join those that are staged, so that one statement sees them all.
+    source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
+    _copy_inline(cursor, plan, source, inline, with_attempt=True)
+    _refuse_nulls(cursor, plan, source, counted)
+    _insert(cursor, plan, source, counted)
+    if plan.triggers and plan.mode.key:
+        _check_keys(cursor, plan, source, counted)
+    return sum(report.rows for report in reports)
+
+
+def drop_staging(cursor: Cursor, plan: SinkPlan, batch: BatchName) -> None:
+    """Drop the staging tables of batches up to this one; those that a zombie task still writes to are left.
+
+    A zombie may be stopped for hours, and the batch must not wait for it; ending its session would need a
+    right that the driver may not have. The sink asks again with its next batch, and the next fence does.
+
+    Args:
+        cursor: of the committing transaction.
+        plan: the sink's.
+        batch: the one that is committed.
+    """
+    connection = cursor.connection
+    named = {
+        "schema": plan.staging_schema,
+        "pipeline": stale_staging_pattern(batch.pipeline, plan.ledger_schema),
+        "generation": batch.generation,
+        "driver": ended_staging_pattern(batch, plan.sink, plan.ledger_schema),
+        "batch_id": batch.batch_id,
+    }
+    there = connection.execute(SQL["ended_staging"], named).fetchall()
+    if not there:
+        return
+    limit = connection.execute("SELECT current_setting('lock_timeout')").fetchone()
+    for (name,) in there:
+        try:
+            with connection.transaction():
+                cursor.execute(f"SET LOCAL lock_timeout = {_DROP_LOCK_TIMEOUT_MS}")
+                cursor.execute(sql.SQL(SQL["drop_staging"]).format(staging=plan.staging_sql(name)))
+                cursor.execute("SELECT set_config('lock_timeout', %s, true)", limit)
+        except psycopg.errors.LockNotAvailable:
+            _log.warning("%s is still written to by a task that does not count; left for later", plan.staging_sql(name))
+
+
+def _empty(cursor: Cursor, plan: SinkPlan) -> None:
+    cursor.execute(sql.SQL(SQL["empty_table"]).format(target=plan.target_sql))
+    if plan.triggers:
+        found = cursor.connection.execute(sql.SQL(SQL["count_left"]).format(target=plan.target_sql)).fetchone()
+        check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
+
+
+def _append_inline(cursor: Cursor, plan: SinkPlan, inline: Sequence[TaskReport]) -> int:
+    sent, stored = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
+    _check_taken(plan, sent=sent, taken=stored)
+    return stored
+
+
+def _append_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> int:
+    """Move staged rows, and count them as they move: one pass over the table instead of two.
+
+    An attempt's rows were staged by one COPY, all of them or none, so a right total means a right count for each.
+    """
+    if not staged:
+        return 0
+    moved = 0
+    if _is_there(cursor, plan, staging):
+        moved = _insert(cursor, plan, plan.staging_sql(staging), staged)
+    reported = sum(report.rows for report in staged)
+    if moved != reported:
+        # Either rows are gone from the staging area, and are written again, or the table has not taken them.
+        _check_staged(cursor, plan, staging, staged)
+    _check_taken(plan, sent=reported, taken=moved)
+    return moved
+
+
+def _check_keys(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, counted: Sequence[TaskReport]) -> None:
+    """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
+    key = plan.mode.key
+    statement = sql.SQL(SQL["count_keys"]).format(
+        target=plan.target_sql,
+        staging=source,
+        keys=identifiers(key),
+        is_same=sql.SQL(" AND ").join(sql.SQL("held.{0} = coming.{0}").format(sql.Identifier(name)) for name in key),
+        coming=_each(key, "coming.{}"),
+        attempt=plan.attempt_sql,
+        attempts=_attempts(counted),
+    )
+    found = cursor.connection.execute(statement).fetchone()
+    assert found is not None, "an aggregate without GROUP BY has one row"
+    _check_taken(plan, sent=found[0], taken=found[1])
+
+
+def _check_taken(plan: SinkPlan, *, sent: int, taken: int) -> None:
+    check_taken(store=plan.store, sink=plan.sink, sent=sent, taken=taken, triggers=plan.triggers)
+
+
+def _is_there(cursor: Cursor, plan: SinkPlan, staging: str) -> bool:
+    name = {"name": plan.staging_sql(staging).as_string(cursor)}
+    found = cursor.connection.execute(SQL["existing_staging"], name).fetchone()
+    return bool(found and found[0])
+
+
+def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence[TaskReport]) -> None:
+    """Count before moving: crash recovery empties unlogged tables, and would lose the rows in silence."""
+    if not staged:
+        return
+    found: dict[str, int] = {}
+    if _is_there(cursor, plan, staging):
+        table = plan.staging_sql(staging)
+        statement = sql.SQL(SQL["count_attempts"]).format(
+            staging=table, attempt=plan.attempt_sql, attempts=_attempts(staged)
+        )
+        counted = cursor.connection.execute(statement).fetchall()
+        found = {attempt.hex: count for attempt, count in counted}
+    other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+    check_count(
+        store=plan.store,
+        sink=plan.sink,
+        reported=sum(report.rows for report in other),
+        found=sum(found.get(report.attempt, 0) for report in other),
+    )
+
+
+def _copy_inline(
+    cursor: Cursor,
+    plan: SinkPlan,
+    table: sql.Identifier,
+    inline: Sequence[TaskReport],
+    *,
+    with_attempt: bool,
+) -> tuple[int, int]:
+    """Rows sent, and rows that the server says it has stored."""
+    if not inline:
+        return 0, 0
+    sent = 0
+
+    def chunks() -> Iterator[memoryview]:
+        nonlocal sent
+        for report in inline:
+            encoder = plan.encoder(report.attempt if with_attempt else "")
+            for batch in report.held:
+                sent += batch.num_rows
+                yield from encoder.chunks(batch)
+
+    stored = copy_chunks(cursor, plan.copy_sql(table, with_attempt=with_attempt), chunks())
+    return sent, stored
+
+
+def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identifier:
+    table = sql.Identifier("pg_temp", staging)
+    cursor.execute(sql.SQL(SQL["create_temporary"]).format(staging=table, definitions=plan.definitions_sql))
+    return table
+
+
+def _refuse_nulls(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> None:
+    if plan.refuse_null_keys:
+        _refuse_nulls_in(
+            cursor, plan, source, reports, names=plan.mode.key,
+            reason=f"in the key {', '.join(plan.mode.key)}, and its unique index would not see that two of them "
+            "are the same: filter them out in the transform, or make the index NULLS NOT DISTINCT (since Postgres 15)",
+        )  # fmt: skip
+    if plan.mode.order:
+        _refuse_nulls_in(
+            cursor, plan, source, reports, names=plan.mode.order,
+            reason=f"in the order {', '.join(plan.mode.order)}, which then does not say which row of a key is the "
+            "newer one: fill them in the transform, for example with coalesce",
+        )  # fmt: skip
+
+
+def _refuse_nulls_in(
+    cursor: Cursor,
+    plan: SinkPlan,
+    source: sql.Identifier,
+    reports: Sequence[TaskReport],
+    *,
+    names: Sequence[str],
+    reason: str,
+) -> None:
+    is_null = sql.SQL(" OR ").join(sql.SQL("{} IS NULL").format(sql.Identifier(name)) for name in names)
+    statement = sql.SQL(SQL["count_nulls"]).format(
+        staging=source, is_null=is_null, attempt=plan.attempt_sql, attempts=_attempts(reports)
+    )
+    found = cursor.connection.execute(statement).fetchone()
+    if found and found[0]:
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=f"{found[0]} rows have a null {reason}")
+
+
+def _insert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
+    if not reports:
+        return 0
+    if plan.mode.name == "upsert":
+        return _upsert(cursor, plan, source, reports)
+    block = "append" if plan.mode.name == "replace" else plan.mode.name
+    key, add = plan.mode.key, plan.mode.add
+    keys = identifiers(key)
+    by_key = sql.SQL("({})").format(keys) if key else sql.SQL("")
+    order = sql.SQL("{},").format(keys) if key else sql.SQL("")
+    names = identifiers((*key, *add)) if plan.mode.name == "merge" else plan.columns_sql
+    statement = sql.SQL(SQL[block]).format(
+        target=plan.target_sql,
+        staging=source,
+        columns=names,
+        conflict=by_key,
+        order=order,
+        keys=keys,
+        sums=_each(add, "coalesce(sum({}), 0)"),
+        additions=_each(add, "{0} = coalesce(held.{0}, 0) + excluded.{0}"),
+        attempt=plan.attempt_sql,
+        attempts=_attempts(reports),
+        place=plan.place_sql,
+    )
+    cursor.execute(statement)
+    return cursor.rowcount
+
+
+def _upsert(cursor: Cursor, plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> int:
+    keys, winners = identifiers(plan.mode.key), _winners(plan, source, reports)
+    statement = sql.SQL(SQL["upsert"]).format(
+        target=plan.target_sql, columns=plan.columns_sql, winners=winners, keys=keys, action=_replacement(plan)
+    )
+    try:
+        with cursor.connection.transaction():
+            cursor.execute(statement)
+            return cursor.rowcount
+    except psycopg.errors.CardinalityViolation as error:
+        query = sql.SQL(SQL["find_double_key"]).format(keys=keys, winners=winners)
+        found = cursor.connection.execute(query).fetchone()
+        if found is None:
+            raise
+        *values, count = found
+        detail = plan.mode.double_key(values, count)
+        raise RowRejectedError(store=plan.store, sink=plan.sink, detail=detail) from error
+
+
+def _winners(plan: SinkPlan, source: sql.Identifier, reports: Sequence[TaskReport]) -> sql.Composed:
+    """The rows of the batch that go in: all, or those that their order puts first among the rows of their key."""
+    block = "highest_rows" if plan.mode.order else "all_rows"
+    return sql.SQL(SQL[block]).format(
+        staging=source,
+        columns=plan.columns_sql,
+        keys=identifiers(plan.mode.key),
+        descending=_each(plan.mode.order, "{} DESC"),
+        rank=plan.rank_sql,
+        attempt=plan.attempt_sql,
+        attempts=_attempts(reports),
+    )
+
+
+def _replacement(plan: SinkPlan) -> sql.Composed:
+    names = [column.name for column in plan.columns if column.name not in plan.mode.key]
+    if not names:
+        return sql.Composed([sql.SQL("NOTHING")])
+    replace = sql.SQL(SQL["replace_row"]).format(assignments=_each(names, "{0} = excluded.{0}"))
+    if not plan.mode.order:
+        return replace
+    only_newer = sql.SQL(" " + SQL["only_newer"]).format(
+        is_null=sql.SQL(" OR ").join(sql.SQL("held.{} IS NULL").format(sql.Identifier(n)) for n in plan.mode.order),
+        held=_each(plan.mode.order, "held.{}"),
+        coming=_each(plan.mode.order, "excluded.{}"),
+    )
+    return replace + only_newer
+
+
+def _each(names: Sequence[str], template: str) -> sql.Composed:
+    return sql.SQL(", ").join(sql.SQL(template).format(sql.Identifier(name)) for name in names)
+
+
+def _attempts(reports: Sequence[TaskReport]) -> sql.Literal:
+    return sql.Literal([uuid.UUID(report.attempt) for report in reports])

@@ -1,0 +1,393 @@
+"""The ledger in Postgres: one row per pipeline, changed in the same transaction as the sinks' rows.
+
+How two drivers cannot both write. The first statement of every committing transaction is an UPDATE of the
+pipeline's row on the condition "generation is mine and the last batch is the one I continue". Its row lock
+puts two drivers in line; the second one finds the condition false. A fence raises the generation in a
+transaction of its own, so once it has returned, the condition of every older driver is false for ever.
+
+The one driver a fence has to wait for is one that stopped (SIGSTOP, a long pause, a dead network) between that
+UPDATE and its COMMIT: it holds the row's lock. The fence waits a while, then ends the server process that the
+row names as that driver's; process id and start time are compared, since process ids are used again.
+
+The answer to COMMIT can be lost. Then the old session is ended the same way, which settles its transaction
+one way or the other, and the row's ``commit_id`` tells which.
+
+Rights the driver's user needs: CONNECT; CREATE on the schema of the ledger, or the table made beforehand (block
+``create_ledger`` of ``postgres.sql``) and SELECT, INSERT, UPDATE on it; ``pg_signal_backend`` only where two
+drivers of one pipeline log in as different users. A transaction pooler between driver and server is no
+good: the recorded server process would not be the driver's own.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Sequence
+from contextlib import closing
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.rows import DictRow, dict_row
+from psycopg.types.json import Jsonb
+
+from directkafka.errors import (
+    CommitUnknownError,
+    StoreError,
+    StoreUnavailableError,
+)
+from directkafka.faults import reach
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, StopSignal, TaskReport
+from directkafka.sinks.ledger import (
+    check_count,
+    check_format,
+    check_successor,
+    mismatch,
+    progress_from_json,
+    progress_to_json,
+    with_counts,
+)
+from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
+from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
+
+__all__ = ["PostgresStore"]
+
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+#: A wait that a limit or a stop has ended; the watch knows who was in the way.
+_WAIT_ENDED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
+
+#: Pauses between two looks for what became of a COMMIT, in seconds.
+_PAUSE_S_MIN: Final = 0.1
+_PAUSE_S_MAX: Final = 2.0
+#: So long it is looked for at most once a stop was asked for.
+_STOPPED_RESOLVE_S_MAX: Final = 3.0
+_STOPPED_PAUSE_S_MAX: Final = 0.5
+
+_log = logging.getLogger("directkafka.sinks.postgres.store")
+
+
+class PostgresStore:
+    """A Postgres database as the place where a pipeline commits; see the module's text for the protocol.
+
+    Args:
+        dsn: libpq connection string or URI. ``repr``, errors and :attr:`identity` never show its password.
+        durable: force ``synchronous_commit = on``; by default it stays as the server has it.
+        fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of it the session
+            that holds the lock and is recorded in the row is ended.
+        resolve_timeout_s: bound on finding out, in seconds, what became of a COMMIT without an answer.
+
+    Raises:
+        OptionError: the DSN cannot be parsed.
+    """
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        durable: bool = False,
+        fence_timeout_s: float = 10.0,
+        resolve_timeout_s: float = 30.0,
+    ) -> None:
+        self.address = PostgresAddress.parse(dsn)
+        self._resolve_timeout_s = resolve_timeout_s
+        self._session = LedgerSession(self.address, durable=durable, lock_timeout_s=fence_timeout_s)
+        self._identity: str | None = None
+        self._held: dict[str, int] = {}
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self.address.label!r})"
+
+    @property
+    def identity(self) -> str:
+        """Running server, database and schema, as the server itself names them; asked once.
+
+        Two stores are one only while both talk to the same running server: a copy of its data directory
+        has the same system identifier and another start time. Not a name to keep across restarts.
+        """
+        if self._identity is None:
+            # A session of its own: most stores are asked who they are, and then another one is used.
+            with (
+                closing(self.address.connect("directkafka")) as connection,
+                self._session.guard("a look at the server", connection),
+            ):
+                self._identity = "postgres/" + _identify(connection)
+        return self._identity
+
+    def heed(self, stop: StopSignal) -> None:
+        """See :meth:`directkafka.sinks.api.Stoppable.heed`."""
+        self._session.stop = stop
+
+    @property
+    def stop(self) -> StopSignal | None:
+        """What ends a wait, if anything does."""
+        return self._session.stop
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.sinks.api.Store.fence`.
+
+        Raises:
+            FencedError: the row already has the generation given, or a higher one.
+            StoreUnavailableError: also when the row's lock could not be had within ``fence_timeout_s``; it
+                names who holds it.
+            StoreAccessError: the ledger may not be made, written, or the older session may not be ended.
+        """
+        with self._session.guard(f"pipeline {pipeline}: taking over its ledger"):
+            held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
+            self._held[pipeline] = held
+            self._session.drop_stale_staging(pipeline, held)
+        return held
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry is of a format newer than this program.
+        """
+        with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
+            row = self._session.read_row(pipeline)
+        held = self._held.get(pipeline)
+        if row is not None and held is not None and row["generation"] > held:
+            raise self._session.fenced(pipeline, held, row)
+        return self._entry(row)
+
+    def commit(
+        self,
+        entry: LedgerEntry,
+        *,
+        previous: LedgerEntry | None,
+        writes: Sequence[Write] = (),
+    ) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`.
+
+        An error before COMMIT was sent is a definite failure; one after it is settled by reading the row.
+        """
+        check_successor(entry, previous, store=self.address.label)
+        doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
+        connection = self._recorded_connection(entry, previous, doing)
+        commit_id = uuid.uuid4()
+        committed: LedgerEntry | None = None
+        watch = self._session.watch(doing)
+        try:
+            with watch, connection.cursor(row_factory=dict_row) as cursor:
+                cursor.execute("BEGIN")
+                reach("commit.begun")
+                # `committed` is set just before COMMIT is sent, and so says whether it was.
+                committed = self._write(cursor, entry, previous, commit_id, writes)
+                watch.refuse_cancels()
+                self._end(cursor)
+        except BaseException as error:
+            lost = connection_is_lost(error, connection)
+            self._session.abandon()
+            if lost:
+                committed = self._settle(entry, commit_id, committed, error, watch)
+            elif isinstance(error, psycopg.Error):
+                raise self.address.translate(error, note=watch.note) from error
+            else:
+                raise
+        reach("commit.answered")
+        return committed
+
+    def force_durable(self) -> None:
+        """Commit with ``synchronous_commit = on`` from the next statement on: several stores need it.
+
+        A store that is ahead pins the ranges of the others; what it lost in a crash, it could not pin.
+        """
+        self._session.durable = True
+        self._session.close()
+
+    def close(self) -> None:
+        """Give the connection back; the fence stays."""
+        self._session.close()
+
+    # The committing transaction.
+
+    def _recorded_connection(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, doing: str
+    ) -> psycopg.Connection[Any]:
+        """The session, once the row names it.
+
+        A row that has a lower generation, or is gone, is no newer driver's doing: the database was restored, or a
+        standby took its place that had not seen this driver's fence. Whoever starts again goes on from what is there.
+        """
+        if (ready := self._session.ready(entry.pipeline, entry.generation)) is not None:
+            return ready
+        with self._session.guard(doing):
+            connection = self._session.recorded(entry.pipeline, entry.generation)
+            row = self._session.read_row(entry.pipeline) if connection is None else None
+        if connection is None:
+            raise self._refused(entry, previous, row)
+        return connection
+
+    def _write(
+        self,
+        cursor: Cursor,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: uuid.UUID,
+        writes: Sequence[Write],
+    ) -> LedgerEntry:
+        self._advance(cursor, entry, previous, commit_id)
+        reach("commit.ledger_updated")
+        counts: dict[str, int] = {}
+        for sink, batch, reports in writes:
+            counts[sink.name] = counts.get(sink.name, 0) + self._apply(cursor, sink, batch, reports)
+        committed = with_counts(entry, previous, counts)
+        cursor.execute(
+            SQL["count_rows"],
+            {
+                "pipeline": entry.pipeline,
+                "row_counts": Jsonb(dict(committed.row_counts)),
+                "total_rows": Jsonb(dict(committed.total_rows)),
+            },
+        )
+        # What deferred constraints wait for, they wait for here: COMMIT is not cancelled.
+        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+        reach("commit.rows_moved")
+        return committed
+
+    def _advance(
+        self,
+        cursor: Cursor,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: uuid.UUID,
+    ) -> None:
+        cursor.execute(
+            SQL["advance"],
+            {
+                "pipeline": entry.pipeline,
+                "generation": entry.generation,
+                "format_version": entry.format_version,
+                "lineage": entry.lineage,
+                "batch_id": entry.batch_id,
+                "commit_id": commit_id,
+                "progress": Jsonb(progress_to_json(entry.progress)),
+                "committed_at_ms": entry.committed_at_ms,
+                "previous_batch_id": previous.batch_id if previous else -1,
+                "previous_lineage": previous.lineage if previous else "",
+                "previous_progress": Jsonb(progress_to_json(previous.progress if previous else ())),
+            },
+        )
+        if cursor.rowcount != 1:
+            row = cursor.execute(SQL["read_entry"], {"pipeline": entry.pipeline}).fetchone()
+            raise self._refused(entry, previous, row)
+
+    def _apply(self, cursor: Cursor, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        try:
+            rows = sink.apply(cursor, batch, reports)
+        except psycopg.Error as error:
+            if connection_is_lost(error, cursor.connection) or isinstance(error, _WAIT_ENDED):
+                raise
+            raise self.address.translate(error, sink=sink.name) from error
+        reported = sum(report.rows for report in reports)
+        check_count(store=self.address.label, sink=sink.name, reported=reported, found=rows)
+        return rows
+
+    def _end(self, cursor: Cursor) -> None:
+        cursor.execute("COMMIT")
+        # A server answers COMMIT of a transaction that had failed with ROLLBACK, and with no error.
+        if cursor.statusmessage != "COMMIT":
+            raise StoreUnavailableError(
+                store=self.address.label, cause=f"COMMIT was answered with {cursor.statusmessage}"
+            )
+
+    def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
+        if row is not None and row["generation"] > entry.generation:
+            return self._session.fenced(entry.pipeline, entry.generation, row)
+        generation = row["generation"] if row is not None else 0
+        return mismatch(entry, previous, generation=generation, found=self._entry(row), store=self.address.label)
+
+    # The third outcome.
+
+    def _settle(
+        self,
+        entry: LedgerEntry,
+        commit_id: uuid.UUID,
+        committed: LedgerEntry | None,
+        cause: BaseException,
+        watch: SessionWatch,
+    ) -> LedgerEntry:
+        """Decide what became of a transaction whose session was lost.
+
+        Whoever took the row's lock after it has either waited for its end or brought it about, so the row
+        is final: it has this commit's id, then COMMIT was applied (a newer driver's fence keeps the id); or it
+        has not, then it never will be.
+        """
+        said = "; ".join(filter(None, (" ".join(str(cause).split()), watch.note)))
+        try:
+            if watch.gave_up and self._is_stopping():
+                raise StoreUnavailableError(store=self.address.label, cause="a stop was asked for")
+            row = self._read_settled(entry.pipeline, entry.generation)
+        except StoreError as error:
+            if committed is None:
+                raise StoreUnavailableError(store=self.address.label, cause=said) from error
+            raise CommitUnknownError(
+                store=self.address.label, pipeline=entry.pipeline, batch_id=entry.batch_id,
+                cause=f"{said}; then {error}",
+            ) from error  # fmt: skip
+        if row is not None and committed is not None and row["commit_id"] == commit_id:
+            _log.info("batch %d: the answer to COMMIT was lost, the ledger has it", entry.batch_id)
+            return committed
+        if row is not None and row["generation"] > entry.generation:
+            raise self._session.fenced(entry.pipeline, entry.generation, row)
+        raise StoreUnavailableError(store=self.address.label, cause=said)
+
+    def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
+        """The row as it stays; tried again for so long, and once a stop is asked for only a few seconds more."""
+        until = time.monotonic() + self._resolve_timeout_s
+        pause_s = _PAUSE_S_MIN
+        while True:
+            try:
+                with self._session.guard(f"pipeline {pipeline}: finding out what became of a commit"):
+                    return self._session.read_settled(pipeline, generation)
+            except StoreUnavailableError:
+                now = time.monotonic()
+                if self._is_stopping():
+                    until = min(until, now + _STOPPED_RESOLVE_S_MAX)
+                if now >= until:
+                    raise
+            self._pause(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_S_MAX)
+
+    def _pause(self, seconds: float) -> None:
+        """Let time pass before another try; a stop that is asked for meanwhile ends it."""
+        if self.stop is None or self.stop.is_set():
+            time.sleep(min(seconds, _STOPPED_PAUSE_S_MAX))
+        else:
+            self.stop.wait(seconds)
+
+    def _is_stopping(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
+
+    def _entry(self, row: DictRow | None) -> LedgerEntry | None:
+        if row is None or row["batch_id"] < 0:
+            return None
+        entry = LedgerEntry(
+            pipeline=row["pipeline"],
+            generation=row["batch_generation"],
+            lineage=row["lineage"],
+            batch_id=row["batch_id"],
+            progress=progress_from_json(row["progress"]),
+            row_counts=row["row_counts"],
+            total_rows=row["total_rows"],
+            committed_at_ms=row["committed_at_ms"],
+            format_version=row["format_version"],
+        )
+        return check_format(entry, store=self.address.label)
+
+
+def _identify(connection: psycopg.Connection[Any]) -> str:
+    """Ask by system identifier; where that needs a right this user lacks, by port."""
+    exact = sql.SQL("(SELECT system_identifier::text FROM pg_control_system())")
+    template = sql.SQL(SQL["identify"])
+    try:
+        row = connection.execute(template.format(system_identifier=exact)).fetchone()
+    except psycopg.errors.InsufficientPrivilege:
+        port = sql.SQL("'port-' || current_setting('port')")
+        row = connection.execute(template.format(system_identifier=port)).fetchone()
+    assert row is not None
+    return str(row[0])

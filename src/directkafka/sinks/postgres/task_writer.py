@@ -1,0 +1,126 @@
+"""What each task of a batch runs on an executor: hold few rows, stage many.
+
+A task does not know how many rows will come. It holds them while they are few; a task that ends so hands them
+to the driver inside its report, and they are written once, by the committing transaction. As soon as they are
+more, the task opens a connection and COPYs everything, held and coming, into the batch's staging table under
+its own attempt's UUID. Nobody reads that table but the committing transaction, and it reads the attempts whose
+reports have arrived: a task that dies, or a speculative twin, leaves rows that count for nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg import sql
+
+from directkafka.faults import reach
+from directkafka.sinks.api import TaskReport
+from directkafka.sinks.inline_rows import hold, report_held
+from directkafka.sinks.ledger import check_count
+from directkafka.sinks.postgres.copy_encoder import copy_chunks
+from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.plan import SinkPlan
+from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
+from directkafka.sinks.postgres.table_schema import SQL
+
+__all__ = ["PostgresTaskWriter", "fold"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PostgresTaskWriter:
+    """Writes one task's rows; picklable, and its ``repr`` shows no password.
+
+    Attributes:
+        address: the database.
+        plan: what the driver decided about the table.
+        staging: name of the batch's staging table; made by the first task that needs it.
+        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+    """
+
+    address: PostgresAddress
+    plan: SinkPlan
+    staging: str
+    inline_bytes_max: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows.
+
+        Raises:
+            RowRejectedError: a row that Postgres cannot hold.
+            StoreUnavailableError, StoreAccessError: the task may be run again.
+        """
+        rows = hold(batches, bytes_max=self.inline_bytes_max)
+        return self._hand_over(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
+
+    def _hand_over(self, few: tuple[pa.RecordBatch, ...]) -> TaskReport:
+        if not few or self.plan.mode.name != "merge":
+            return report_held(few)
+        table = pa.Table.from_batches(few)
+        folded = fold(table, self.plan.mode.key, self.plan.mode.add)
+        return report_held(tuple(folded.to_batches()), rows=table.num_rows)
+
+    def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)
+        sent = 0
+
+        def chunks() -> Iterator[memoryview]:
+            nonlocal sent
+            for batch in batches:
+                sent += batch.num_rows
+                yield from encoder.chunks(batch)
+
+        connection = self.address.connect("directkafka task")
+        watch = SessionWatch(self.address, lambda: connection, doing=f"a task that stages rows for {self.plan.sink}")
+        try:
+            with watch:
+                self._make_staging(connection, staging)
+                # In autocommit mode a COPY is a transaction of its own: all of the attempt's rows or none.
+                statement = self.plan.copy_sql(staging, with_attempt=True)
+                stored = copy_chunks(connection.cursor(), statement, chunks())
+        except psycopg.Error as error:
+            raise self.address.translate(error, sink=self.plan.sink, note=watch.note) from error
+        finally:
+            connection.close()
+        check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)
+        reach("task.staged")
+        return TaskReport(rows=sent, attempt=attempt, staged=True)
+
+    def _make_staging(self, connection: psycopg.Connection[Any], staging: sql.Identifier) -> None:
+        statement = sql.SQL(SQL["create_staging"]).format(staging=staging, definitions=self.plan.definitions_sql)
+        with suppress(*ALREADY_THERE):
+            connection.execute(statement)
+
+
+def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
+    """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
+
+    Addition in Arrow wraps round silently, so a sum is only taken where it cannot: Postgres, which adds up
+    the rows that stay apart, raises.
+    """
+    if not all(_sum_fits(table.column(name)) for name in add):
+        return table
+    sums = table.group_by(list(key)).aggregate([(name, "sum") for name in add])
+    columns = {name: sums.column(name) for name in key}
+    columns |= {name: sums.column(f"{name}_sum") for name in add}
+    folded = pa.table([columns[name] for name in table.schema.names], names=table.schema.names)
+    return folded.cast(table.schema)
+
+
+def _sum_fits(column: pa.ChunkedArray) -> bool:
+    """Whether no sum of any of the values can leave the column's own type."""
+    kind = column.type
+    if pa.types.is_float64(kind):
+        return True
+    if not pa.types.is_integer(kind):
+        return False
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
+    bits = kind.bit_width - pa.types.is_signed_integer(kind)
+    return bool(max(high, -low) * len(column) < 2**bits)

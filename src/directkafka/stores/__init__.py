@@ -1,1 +1,0 @@
-"""The ledger: places that can commit atomically."""

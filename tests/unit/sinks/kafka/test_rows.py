@@ -1,0 +1,104 @@
+"""What a DataFrame's columns must be, and where its rows go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import RowRejectedError, StoreUnavailableError
+from directkafka.kafka.producer.partitioner import partitions_of_keys
+from directkafka.kafka.records.arrow import HEADERS_TYPE
+from directkafka.offsets import TopicPartition
+from directkafka.sinks.api import TARGET
+from directkafka.sinks.kafka.rows import (
+    Aims,
+    Router,
+    aims_from_payload,
+    aims_of,
+    aims_to_payload,
+    merge_aims,
+    problems_of,
+)
+
+VALUE = ("value", pa.binary())
+
+
+def rows(**columns: tuple[Any, pa.DataType]) -> pa.RecordBatch:
+    arrays = {name: pa.array(values, kind) for name, (values, kind) in columns.items()}
+    count = len(next(iter(arrays.values())))
+    return pa.record_batch({"value": pa.array([b"x"] * count, pa.binary()), **arrays})
+
+
+def router(aims: Aims, counts: dict[str, int], topic: str | None = None) -> Router:
+    return Router.of(aims, counts, store="kafka", sink="flights", topic=topic)
+
+
+@pytest.mark.parametrize(
+    ("fields", "topic", "said"),
+    [
+        ([VALUE], "flights", []),
+        ([VALUE, ("topic", pa.string())], None, []),
+        ([VALUE, ("key", pa.string()), ("headers", HEADERS_TYPE), ("partition", pa.int32())], "flights", []),
+        ([VALUE, ("timestamp", pa.timestamp("us", tz="UTC"))], "flights", []),
+        ([VALUE], None, ["neither an option topic"]),
+        ([("key", pa.binary())], "flights", ["no column 'value'"]),
+        ([VALUE, ("offset", pa.int64())], "flights", ["column 'offset' is none of key, value"]),
+        ([("value", pa.int64()), ("partition", pa.int64())], "a", ["must be binary or string", "must be int"]),
+        ([VALUE, ("headers", pa.list_(pa.string()))], "a", ["array<struct<key: string, value: binary>>"]),
+    ],
+)
+def test_columns_that_make_no_record_are_named(fields: list[Any], topic: str | None, said: list[str]) -> None:
+    found = problems_of(pa.schema(fields), topic=topic)
+    assert len(found) == len(said)
+    assert all(part in problem for part, problem in zip(said, found, strict=True))
+
+
+def test_rows_that_name_no_partition_aim_at_all_of_them() -> None:
+    topics = (["a", "a", "b"], pa.string())
+    batch = rows(topic=topics, partition=([1, 1, None], pa.int32()))
+    assert aims_of(batch, None) == {"a": frozenset({1}), "b": None}
+    assert aims_of(batch, "c") == {"c": None}
+    merged = merge_aims([{"a": frozenset({1})}, {"a": frozenset({2}), "b": frozenset()}, {"b": None}])
+    assert merged == {"a": frozenset({1, 2}), "b": None}
+    assert aims_from_payload(aims_to_payload(merged)) == merged
+
+
+def test_a_partition_that_is_named_wins_over_the_key() -> None:
+    keys = pa.array([b"k0", b"k1", b"k2"], pa.binary())
+    batch = rows(key=(keys, pa.binary()), partition=([2, None, 0], pa.int32()))
+    (by_key,) = partitions_of_keys(keys.slice(1, 1), 3, pa.array([0], pa.int32()).to_numpy())
+    found = router({"a": None}, {"a": 3}, "a").target_of(batch)
+    assert found.tolist() == [2, by_key, 0]
+
+
+def test_each_topic_has_targets_of_its_own() -> None:
+    one = router({"a": None, "b": frozenset({4})}, {"a": 2, "b": 5})
+    assert one.targets == (TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 4))
+    batch = rows(topic=(["b", "a", "b"], pa.string()), partition=([4, 1, 4], pa.int32()))
+    (routed,) = one(iter([batch]))
+    assert routed.column(TARGET).to_pylist() == [2, 1, 2]
+
+
+def test_rows_without_key_are_dealt_on_from_batch_to_batch() -> None:
+    one = router({"a": None}, {"a": 3}, "a")
+    routed = pa.Table.from_batches(one(iter([rows(key=([None] * 2, pa.binary()))] * 3)))
+    assert sorted(routed.column(TARGET).to_pylist()) == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("aims", "said"), [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")]
+)
+def test_a_row_that_has_nowhere_to_go_is_refused(aims: Aims, said: str) -> None:
+    with pytest.raises(RowRejectedError, match=said):
+        router(aims, {"a": 3, "": 0})
+
+
+def test_a_row_for_a_target_that_was_not_found_before_redoes_the_batch() -> None:
+    """Lost blocks were computed again, from a transform that does not give the same twice."""
+    one = router({"a": frozenset({0})}, {"a": 3})
+    with pytest.raises(StoreUnavailableError, match="differs"):
+        one.target_of(rows(topic=(["a"], pa.string()), partition=([1], pa.int32())))
+    with pytest.raises(StoreUnavailableError, match="'b'"):
+        one.target_of(rows(topic=(["b"], pa.string()), partition=([0], pa.int32())))

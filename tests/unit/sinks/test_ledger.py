@@ -1,0 +1,39 @@
+"""What every store makes of a ledger's entries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tests.unit.planning.views import T0, T1, U0, at
+
+from directkafka.offsets import PartitionProgress
+from directkafka.sinks.api import FORGOTTEN, LedgerEntry
+from directkafka.sinks.ledger import with_counts
+
+
+def entry(batch_id: int, *progress: PartitionProgress) -> LedgerEntry:
+    return LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=batch_id, progress=progress)
+
+
+def test_totals_carry_on() -> None:
+    first = with_counts(entry(0, at(T0, 5)), None, {"rows": 5})
+    second = with_counts(entry(1, at(T0, 9)), first, {"rows": 4, "late": 1})
+    assert (second.row_counts, second.total_rows) == ({"rows": 4, "late": 1}, {"rows": 9, "late": 1})
+
+
+def test_offsets_of_partitions_that_leave_the_ledger_are_counted_so_that_verify_can_tell() -> None:
+    first = with_counts(entry(0, at(T0, 5), at(T1, 20, origin=8), at(U0, 3, origin=3)), None, {})
+    second = with_counts(entry(1, at(T0, 9), at(U0, 3, origin=3)), first, {"rows": 4})
+    assert second.total_rows == {"rows": 4, FORGOTTEN: 12}
+    third = with_counts(entry(2, at(T0, 9)), second, {})
+    assert third.total_rows == {"rows": 4, FORGOTTEN: 12}
+
+
+def test_an_entry_of_another_lineage_forgets_none() -> None:
+    first = with_counts(entry(0, at(T0, 5), at(U0, 3)), None, {})
+    assert with_counts(replace(entry(0, at(T0, 5)), lineage="open"), first, {}).total_rows == {}
+
+
+def test_a_replay_s_entry_which_has_no_partitions_forgets_none() -> None:
+    first = with_counts(entry(0), None, {"rows": 1})
+    assert with_counts(entry(1), first, {"rows": 1}).total_rows == {"rows": 2}

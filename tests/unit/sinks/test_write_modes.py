@@ -1,0 +1,78 @@
+"""Modes and their columns: what makes sense together, and what is said where it does not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import OptionError
+from directkafka.sinks.write_modes import RowMode
+
+
+def parse(mode: str, **columns: Any) -> RowMode:
+    return RowMode.parse(mode, **({"key": None, "add": None, "order": None} | columns), where="a sink")
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns"),
+    [
+        ("append", {}),
+        ("ignore", {}),
+        ("ignore", {"key": ["id"]}),
+        ("upsert", {"key": ["id"]}),
+        ("upsert", {"key": ["id"], "order": ["at", "offset"]}),
+        ("merge", {"key": ["id"], "add": ["n"]}),
+        ("replace", {}),
+    ],
+)
+def test_what_makes_sense_is_kept_as_tuples(mode: str, columns: dict[str, list[str]]) -> None:
+    found = parse(mode, **columns)
+    assert found.name == mode
+    for name in ("key", "add", "order"):
+        assert getattr(found, name) == tuple(columns.get(name, ()))
+
+
+@pytest.mark.parametrize(
+    ("mode", "columns", "option", "reason"),
+    [
+        ("insert", {}, "mode", "'insert' is none of append, ignore, upsert, merge, replace"),
+        ("merge", {"key": ["id"]}, "mode", "merge needs key"),
+        ("merge", {"add": ["n"]}, "mode", "merge needs key"),
+        ("upsert", {}, "mode", r"upsert needs key = \[\.\.\.\]"),
+        ("append", {"key": ["id"]}, "key", "append has no use for a key"),
+        ("replace", {"key": ["id"]}, "key", "replace has no use for a key"),
+        ("upsert", {"key": ["id"], "add": ["n"]}, "add", "only mode = 'merge' adds"),
+        ("merge", {"key": ["id"], "add": ["n"], "order": ["at"]}, "order", "only mode = 'upsert'"),
+        ("merge", {"key": ["id"], "add": ["id"]}, "add", "either key or add"),
+        ("upsert", {"key": ["id"], "order": ["id"]}, "order", "equal in a column of the key"),
+        ("upsert", {"key": "id"}, "key", r"found the text 'id': write \['id'\]"),
+        ("upsert", {"key": ["id"], "order": "at"}, "order", "found the text 'at'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_option(mode: str, columns: dict[str, Any], option: str, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason) as caught:
+        parse(mode, **columns)
+    assert (caught.value.option, caught.value.where) == (option, "a sink")
+
+
+def test_only_append_keeps_as_many_rows_as_came() -> None:
+    folded = {mode: RowMode(name=mode).is_folded for mode in ("append", "ignore", "upsert", "merge", "replace")}
+    assert folded == {"append": False, "ignore": True, "upsert": True, "merge": True, "replace": True}
+
+
+def test_columns_that_the_dataframe_lacks_are_named_once() -> None:
+    schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
+    mode = parse("upsert", key=["id", "day"], order=["at", "offset"])
+    assert mode.column_problems(schema) == [
+        "the DataFrame has no column 'day' (key, add, order)",
+        "the DataFrame has no column 'offset' (key, add, order)",
+    ]
+
+
+def test_merge_has_no_place_for_other_columns() -> None:
+    schema = pa.schema([("id", pa.int64()), ("n", pa.int64()), ("name", pa.string())])
+    (problem,) = parse("merge", key=["id"], add=["n"]).column_problems(schema)
+    assert "'name' is neither key nor add" in problem
+    assert parse("upsert", key=["id"]).column_problems(schema) == []
