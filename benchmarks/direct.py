@@ -18,8 +18,8 @@ from publish import RECORD_BYTES, publish
 
 import directkafka as dk
 from directkafka.planning.placement import Executor
-from directkafka.sources.executors import placed_rdd
-from directkafka.sources.stream_plan import StreamState
+from directkafka.spark.dstream.state import StreamState
+from directkafka.spark.rdd.executors import placed_rdd
 
 __all__ = ["driver_work", "dstreams", "rdds"]
 

@@ -14,7 +14,7 @@ from directkafka import Cluster
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.records.arrow import schema
-from directkafka.sources.source_cluster import task_of
+from directkafka.spark.source_cluster import task_of
 
 __all__ = ["one_process"]
 

@@ -26,7 +26,7 @@ def start_spark(jars: Sequence[Path], warehouse: str) -> Any:
         "spark.sql.warehouse.dir": warehouse,
         # As `directkafka run` sets them.
         "spark.python.unix.domain.socket.enabled": "true",
-        "spark.python.daemon.module": "directkafka.sources.worker_daemon",
+        "spark.python.daemon.module": "directkafka.spark.worker_daemon",
     }
     for name, value in settings.items():
         builder = builder.config(name, value)

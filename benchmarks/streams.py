@@ -91,7 +91,7 @@ builder = builder.config("spark.log.level", "ERROR").config("spark.ui.showConsol
 if form == "kafka":
     builder = builder.config("spark.jars", jars)
 builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
-builder = builder.config("spark.python.daemon.module", "directkafka.sources.worker_daemon")
+builder = builder.config("spark.python.daemon.module", "directkafka.spark.worker_daemon")
 spark = builder.getOrCreate()
 if form == "directkafka":
     import directkafka

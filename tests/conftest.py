@@ -155,7 +155,7 @@ def _spark_config(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.driver.extraJavaOptions": f"-XX:-UsePerfData -Djava.io.tmpdir={folder}",
         "spark.local.dir": str(folder / "local"),
-        "spark.python.daemon.module": "directkafka.sources.worker_daemon",
+        "spark.python.daemon.module": "directkafka.spark.worker_daemon",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),

@@ -409,7 +409,7 @@ _IMPORTED = (
     "directkafka.testing.table_contract.TableContract",
 )
 _GIVEN = (
-    "directkafka.sources.dstream.DirectStream",
+    "directkafka.spark.dstream.stream.DirectStream",
     "directkafka.pipeline.progress.BatchReport",
     "directkafka.pipeline.replay_report.ReplayReport",
     "directkafka.pipeline.replay_report.ReplaySummary",

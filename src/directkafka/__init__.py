@@ -33,16 +33,16 @@ if TYPE_CHECKING:
     from directkafka.sinks.files.sink import ParquetSink
     from directkafka.sinks.kafka.sink import KafkaSink
     from directkafka.sinks.postgres.sink import PostgresSink
-    from directkafka.sources.cluster import Cluster
-    from directkafka.sources.frame import create_dataframe
-    from directkafka.sources.lag import lag
-    from directkafka.sources.register import register
+    from directkafka.spark.cluster import Cluster
+    from directkafka.spark.dataframe import create_dataframe
+    from directkafka.spark.datasource.register import register
+    from directkafka.spark.lag import lag
 
 #: Public name to the module that has it.
 _HOME = {
     "Assign": "directkafka.options.consumer",
-    "Cluster": "directkafka.sources.cluster",
-    "ConsumerRecord": "directkafka.sources.consumer_record",
+    "Cluster": "directkafka.spark.cluster",
+    "ConsumerRecord": "directkafka.spark.rdd.consumer_record",
     "DataLossError": "directkafka.errors",
     "DeltaSink": "directkafka.sinks.delta.sink",
     "DirectKafkaError": "directkafka.errors",
@@ -59,7 +59,7 @@ _HOME = {
     "OffsetStore": "directkafka.sinks.offset_store",
     "OptionError": "directkafka.errors",
     "ParquetSink": "directkafka.sinks.files.sink",
-    "PerPartitionConfig": "directkafka.sources.stream_plan",
+    "PerPartitionConfig": "directkafka.spark.dstream.state",
     "Pipeline": "directkafka.pipeline.pipeline",
     "PostgresSink": "directkafka.sinks.postgres.sink",
     "PreferBrokers": "directkafka.planning.placement",
@@ -75,15 +75,15 @@ _HOME = {
     "TopicPartition": "directkafka.offsets",
     "adopt": "directkafka.pipeline.structured_restart",
     "cause_of": "directkafka.pipeline.structured",
-    "create_dataframe": "directkafka.sources.frame",
-    "create_direct_stream": "directkafka.sources.dstream",
-    "create_rdd": "directkafka.sources.rdd",
+    "create_dataframe": "directkafka.spark.dataframe",
+    "create_direct_stream": "directkafka.spark.dstream.stream",
+    "create_rdd": "directkafka.spark.rdd.rdd",
     "foreach_batch": "directkafka.pipeline.structured",
-    "lag": "directkafka.sources.lag",
-    "offset_ranges": "directkafka.sources.rdd",
-    "record_counts": "directkafka.sources.rdd",
+    "lag": "directkafka.spark.lag",
+    "offset_ranges": "directkafka.spark.rdd.rdd",
+    "record_counts": "directkafka.spark.rdd.rdd",
     "read_parquet": "directkafka.sinks.files.reader",
-    "register": "directkafka.sources.register",
+    "register": "directkafka.spark.datasource.register",
     "restart": "directkafka.pipeline.structured_restart",
     "write_stream": "directkafka.pipeline.structured",
 }

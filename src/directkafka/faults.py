@@ -54,7 +54,7 @@ FAULT_POINTS: dict[str, str] = {
     "batch.reported": "5. progress is told to the outside",
 }
 
-#: The points of a direct stream, whose batches have steps of their own (:mod:`directkafka.sources.direct_planner`).
+#: The points of a direct stream, whose batches have steps of their own (:mod:`directkafka.spark.dstream.planner`).
 STREAM_FAULT_POINTS: dict[str, str] = {
     "stream.planned": "1. a batch has its ranges, Spark not yet its jobs",
     "stream.done": "3. all outputs have succeeded, offsets are not yet sent to the group",

@@ -27,7 +27,7 @@ from tests.chaos.local_cluster import local_cluster
 
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.kept import Keeper
-from directkafka.sources.arrow_map import map_in_arrow
+from directkafka.spark.arrow_map import map_in_arrow
 
 WAIT_S = 60
 READS = 10

@@ -20,7 +20,7 @@ from directkafka.options.ledger_topics import NAME_PREFIX, ledger_topic
 from directkafka.options.sink import sink_specs
 from directkafka.pipeline import spec
 from directkafka.pipeline.sink_sections import SINK_SECTIONS
-from directkafka.sources.structured import DirectKafkaDataSource
+from directkafka.spark.datasource.source import DirectKafkaDataSource
 
 ROOT = Path(__file__).parents[2]
 DESIGN = (ROOT / "docs" / "DESIGN.md").read_text()

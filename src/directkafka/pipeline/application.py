@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.private_folder import private_folder
 from directkafka.pipeline.spark_log import SparkLog
-from directkafka.sources import worker_daemon
+from directkafka.spark import worker_daemon
 
 __all__ = ["is_gone", "send_output_to", "start_application"]
 

@@ -41,7 +41,7 @@ from directkafka.pipeline.transform import SqlTransform, Transform, reads_alone,
 from directkafka.pipeline.write_task import ProofUnion
 from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
 from directkafka.sinks.ledger import check_count
-from directkafka.sources.frame import records_frame
+from directkafka.spark.dataframe import records_frame
 
 __all__ = ["BatchWriter", "Written"]
 

@@ -28,7 +28,7 @@ from directkafka.pipeline.nested import arrow_schema, with_json_texts
 from directkafka.pipeline.spark_failure import too_much_for_driver
 from directkafka.pipeline.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchName, Sink, TaskReport, TaskWriter
-from directkafka.sources.arrow_map import map_in_arrow
+from directkafka.spark.arrow_map import map_in_arrow
 
 __all__ = ["GROWTH", "OutputWriter"]
 

@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 from directkafka.options import SourceOptions
 from directkafka.pipeline.bindings import Binding
 from directkafka.planning.subscription import reads
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster
 
 __all__ = ["ReadTopics", "TopicSink", "tell_sinks_what_is_read"]
 

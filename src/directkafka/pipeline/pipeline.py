@@ -30,7 +30,7 @@ from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transf
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger_forms import GivenTrigger
 from directkafka.sinks.api import Sink
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster
 
 __all__ = ["Pipeline"]
 

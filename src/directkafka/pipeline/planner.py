@@ -22,7 +22,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sources.second_look import believed
+from directkafka.spark.second_look import believed
 from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner"]

@@ -15,7 +15,7 @@ __all__ = ["Cluster", "Prepared", "Writer", "Writing"]
 
 
 class Cluster(Protocol):
-    """What the direct engine asks of Kafka; see :class:`~directkafka.sources.source_cluster.SourceCluster`."""
+    """What the direct engine asks of Kafka; see :class:`~directkafka.spark.source_cluster.SourceCluster`."""
 
     def view(
         self,

@@ -19,7 +19,7 @@ from directkafka.pipeline.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchName
 from directkafka.sinks.dead_letters.replay import SettledLetters
 from directkafka.sinks.dead_letters.table import REPLAYS, decode_letters
-from directkafka.sources.columns import record_columns
+from directkafka.spark.schema import record_columns
 
 __all__ = ["LettersWriter", "letters_frame"]
 

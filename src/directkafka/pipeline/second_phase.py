@@ -26,7 +26,7 @@ from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLo
 from directkafka.pipeline.background_job import JobOverdue, run_within
 from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
-from directkafka.sources.arrow_map import map_in_arrow
+from directkafka.spark.arrow_map import map_in_arrow
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
 

@@ -31,8 +31,8 @@ from directkafka.pipeline.structured_writer import AS_IT_IS, MicroBatchWriter
 from directkafka.pipeline.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.planning.trigger_forms import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sources.register import register
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.datasource.register import register
+from directkafka.spark.source_cluster import SourceCluster
 
 __all__ = ["StructuredEngine"]
 

@@ -9,7 +9,7 @@ from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.structured_restart import LedgerChange, Origin
 from directkafka.planning.plan import PlanPolicy, plan_origin
 from directkafka.sinks.api import Sink
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster
 
 __all__ = ["adopt_pipeline", "restart_pipeline"]
 

@@ -32,8 +32,8 @@ from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.spec import replay_name
 from directkafka.pipeline.transform import is_per_batch
 from directkafka.sinks.api import FORGOTTEN, LedgerEntry, TableCount
-from directkafka.sources.frame import records_frame
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.dataframe import records_frame
+from directkafka.spark.source_cluster import SourceCluster
 from directkafka.view import PartitionView
 
 __all__ = ["Finding", "verify"]

@@ -1,1 +1,1 @@
-"""Thin adapters between Spark and the wire."""
+"""Names that users' Spark settings have; what they stand for is in :mod:`directkafka.spark`."""

@@ -1,77 +1,8 @@
-"""The daemon that forks Spark's Python workers, quicker: for ``spark.python.daemon.module``.
-
-Spark puts ``pyspark.zip`` first on its workers' import path. Python keeps no bytecode for what it imports from a zip
-file, so the daemon, and every worker that imports more of PySpark than the daemon, compiles it anew: up to a second
-and 15 MB. PySpark as pip installs it has the same modules beside the zip file, as files with bytecode.
-
-It imports what reading needs before it forks. Spark ends a worker whose rows were not all asked for (``take``,
-``show``, ``limit``) or whose task failed, and each new one would import anew: 1.1 s of processor time. PySpark itself
-imports nothing of the kind before the fork, since it must not start threads. The one thread that is there is
-jemalloc's, which ends and starts it around a fork; numpy starts none, since Spark sets ``OMP_NUM_THREADS``.
-
-It is ``pyspark.daemon`` otherwise; where Spark was not installed by pip, it is nothing else. Spark 4.2 and 4.3 start
-the processes that plan a data source's reads with their own daemon, whatever the setting says.
-"""
+"""Former name of :mod:`directkafka.spark.worker_daemon`, for a ``spark.python.daemon.module`` that names this one."""
 
 from __future__ import annotations
 
-import gc
 import runpy
-import sys
-import traceback
-from collections.abc import Sequence
-from contextlib import redirect_stdout
-from importlib import import_module
-from pathlib import Path
-
-__all__ = ["MODULE", "preload", "without_zip"]
-
-#: What the Spark setting is set to.
-MODULE = "directkafka.sources.worker_daemon"
-
-_ZIP = "pyspark.zip"
-
-#: What a worker of tasks is forked with; kernels that were never compiled are compiled here, once for all workers.
-_PRELOADED = ("directkafka.sources.reading", "directkafka.sources.structured_readers")
-
-
-def without_zip(search_path: Sequence[str]) -> list[str]:
-    """An import path without PySpark's zip file, if the package that the file belongs to is found without it.
-
-    Args:
-        search_path: as in ``sys.path``.
-    """
-    return [entry for entry in search_path if Path(entry).name != _ZIP or not _is_beside(Path(entry), search_path)]
-
-
-def _is_beside(zip_file: Path, search_path: Sequence[str]) -> bool:
-    # pip installs it as <site-packages>/pyspark/python/lib/pyspark.zip.
-    package = zip_file.parent.parent.parent
-    return package.name == "pyspark" and (package / "daemon.py").is_file() and str(package.parent) in search_path
-
-
-def preload(worker_module: str) -> None:
-    """Import what workers of this kind need, and take it out of the sight of their garbage collectors.
-
-    A package that cannot be imported is told on stderr, and by the task that needs it.
-
-    Args:
-        worker_module: what runs in each process that the daemon forks, ``pyspark.worker`` for tasks.
-    """
-    if worker_module != "pyspark.worker":
-        return
-    # The daemon's stdout is how it tells the JVM where it listens.
-    with redirect_stdout(sys.stderr):
-        try:
-            for module in _PRELOADED:
-                import_module(module)
-        except Exception:  # noqa: BLE001 - Python code that does not read Kafka can run all the same
-            traceback.print_exc()
-    gc.collect()
-    gc.freeze()
-
 
 if __name__ == "__main__":
-    sys.path[:] = without_zip(sys.path)
-    preload(*sys.argv[1:2])
-    runpy.run_module("pyspark.daemon", run_name="__main__", alter_sys=True)
+    runpy.run_module("directkafka.spark.worker_daemon", run_name="__main__", alter_sys=True)

@@ -16,7 +16,7 @@ from tests.real.sources.dstreams import INTERVAL_S, Place, place, places, runnin
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
 from directkafka.errors import OptionError
-from directkafka.sources.dstream import DirectStream
+from directkafka.spark.dstream.stream import DirectStream
 from directkafka.stream_errors import OffsetsNotCommittedError
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]

@@ -17,7 +17,7 @@ from tests.real.sources.dstreams import INTERVAL_S, Collected, Settings
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
-from directkafka.sources.dstream import DirectStream
+from directkafka.spark.dstream.stream import DirectStream
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 

@@ -18,7 +18,7 @@ from tests.real.kafka.logs import produce, until
 from tests.real.sources.queries import WAIT_S, Output, places
 
 import directkafka
-from directkafka.sources import query_groups
+from directkafka.spark.datasource import query_groups
 
 pytestmark = pytest.mark.real
 

@@ -19,7 +19,7 @@ from tests.unit.planning.views import at
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import SourceOptions
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster
 
 pytestmark = pytest.mark.real
 

@@ -1,4 +1,4 @@
-"""Spark's Python workers under the daemon of ``directkafka.sources.worker_daemon``, what they have at their start."""
+"""Spark's Python workers under the daemon of ``directkafka.spark.worker_daemon``, what they have at their start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def where_pyspark_is(batches):
         yield pa.record_batch({"file": [pyspark.__file__], "is_worker": [is_python_worker()]})
 
 builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-for module in ("pyspark.daemon", "directkafka.sources.worker_daemon"):
+for module in ("pyspark.daemon", "directkafka.spark.worker_daemon", "directkafka.sources.worker_daemon"):
     spark = builder.config("spark.python.daemon.module", module).getOrCreate()
     [row] = spark.range(1, numPartitions=1).mapInArrow(where_pyspark_is, "file string, is_worker boolean").collect()
     print(json.dumps(row.asDict()))
@@ -46,9 +46,10 @@ def test_workers_import_pyspark_from_files_and_are_known_as_workers() -> None:
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
-    spark_s, ours = map(json.loads, done.stdout.splitlines())
+    spark_s, ours, formerly_named = map(json.loads, done.stdout.splitlines())
     assert ".zip" in spark_s["file"]
     assert ".zip" not in ours["file"]
+    assert formerly_named == ours
     assert ours["is_worker"]
 
 
@@ -56,7 +57,7 @@ def test_a_worker_that_was_ended_early_costs_the_next_one_no_imports(spark: Spar
     def what_is_imported(_: Iterator[int]) -> Iterator[bool]:
         # More than fits into the pipe, so that whoever takes one leaves the worker in the middle.
         for _number in range(100_000):
-            yield {"numba", "directkafka.kafka.records.decoder", "directkafka.sources.reading"} <= sys.modules.keys()
+            yield {"numba", "directkafka.kafka.records.decoder", "directkafka.spark.read_task"} <= sys.modules.keys()
 
     numbers = spark.sparkContext.parallelize(range(1), 1)
     assert [numbers.mapPartitions(what_is_imported).take(1) for _ in range(2)] == [[True], [True]]

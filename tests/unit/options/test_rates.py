@@ -9,7 +9,7 @@ import pytest
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
 from directkafka.options.rates import FeedbackPolicy, RatePolicy
-from directkafka.sources.stream_plan import PerPartitionConfig, rates_of
+from directkafka.spark.dstream.state import PerPartitionConfig, rates_of
 
 PLACE = TopicPartition("flights", 0)
 

@@ -25,7 +25,7 @@ from directkafka.pipeline.application import (
     _worker_sockets,
 )
 from directkafka.pipeline.private_folder import private_folder
-from directkafka.sources.worker_daemon import MODULE
+from directkafka.spark.worker_daemon import MODULE
 
 SOCKET_NAME = ".00000000-0000-0000-0000-000000000000.sock"
 ENABLED = "spark.python.unix.domain.socket.enabled"

@@ -21,17 +21,18 @@ from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
 from directkafka.pipeline.second_phase import RouteTask
 from directkafka.pipeline.write_task import WriteTask
-from directkafka.sources.range_tasks import CountRecords, ReadRecords
-from directkafka.sources.reading import ReadRanges
-from directkafka.sources.structured import DirectKafkaDataSource
-from directkafka.sources.structured_readers import _RangePartition
+from directkafka.spark.datasource.readers import _RangePartition
+from directkafka.spark.datasource.source import DirectKafkaDataSource
+from directkafka.spark.rdd.tasks import CountRecords, ReadRecords
+from directkafka.spark.read_task import ReadRanges
 from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 #: Runs all that is sent in a process of its own, where reading and writing fail, but for what finds nothing to read.
 PROGRAM = """
 import json, pickle, sys
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.sources import reading, writing
+from directkafka.spark import read_task
+from directkafka.spark.datasource import write_task
 with open(sys.argv[1], "rb") as file:
     sent = pickle.load(file)
 

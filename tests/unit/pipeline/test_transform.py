@@ -15,7 +15,7 @@ GROUPED = """\
 Aggregate [carrier#1], [carrier#1, count(1) AS n#9L]
 +- SubqueryAlias source
    +- View (`source`, [key#0, value#1])
-      +- MapInArrow <directkafka.sources.reading.ReadRanges object at 0x7f>(id#0L)#7, [key#0, value#1], false
+      +- MapInArrow <directkafka.spark.read_task.ReadRanges object at 0x7f>(id#0L)#7, [key#0, value#1], false
          +- Range (0, 2, step=1, splits=Some(2))
 """
 JOINED = """\

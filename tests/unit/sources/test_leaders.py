@@ -10,7 +10,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.sources.rdd import _led
+from directkafka.spark.rdd.rdd import _led
 
 CLIENT = ClientOptions(bootstrap_servers=("b:9092",))
 TASK = RangeTask(range=OffsetRange("t", 0, 0, 1), topic_id="", host="found", port=1, client=CLIENT)

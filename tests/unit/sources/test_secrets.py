@@ -21,7 +21,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import SourceOptions
-from directkafka.sources.structured import DirectKafkaDataSource
+from directkafka.spark.datasource.source import DirectKafkaDataSource
 
 MARK = "geheim"
 SCHEMA = StructType(

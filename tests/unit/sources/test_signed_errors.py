@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 
 from directkafka.error_notes import Notes
 from directkafka.errors import FencedError
-from directkafka.sources.structured import DirectKafkaDataSource, ListenedDataSource
+from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
 
 #: What Spark's processes do with a class: make an object, and send that on.
 PROGRAM = """

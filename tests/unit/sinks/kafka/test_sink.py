@@ -8,7 +8,7 @@ import pytest
 from directkafka import Pipeline
 from directkafka.errors import OptionError
 from directkafka.sinks.kafka.sink import KafkaSink
-from directkafka.sources.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster
 
 SCHEMA = pa.schema([("value", pa.binary())])
 NOWHERE = {"bootstrap.servers": "127.0.0.1:1"}

@@ -1,0 +1,1 @@
+"""Thin adapters between Spark and the wire."""

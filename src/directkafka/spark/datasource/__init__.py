@@ -1,0 +1,1 @@
+"""The format ``directkafka`` for Spark's readers and writers, batch and streaming."""

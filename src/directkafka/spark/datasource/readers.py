@@ -1,0 +1,296 @@
+"""How Spark reads the format ``directkafka``: batch and stream readers over the planner.
+
+Two things differ from what the API suggests, both so that a killed query loses nothing:
+
+- ``initialOffset`` returns ``{}`` and the first ``latestOffset({})`` returns the resolved start positions. Batch 0
+  is empty, and Spark's offset log holds where the query starts before the first record is read. (Spark asks for
+  the initial offset again when it replays batch 0; with ``latest``, records would be lost.)
+- A partition that appears later enters the log the same way: first at its earliest offset with no records.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from directkafka.error_notes import Notes
+from directkafka.errors import DataLossError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
+from directkafka.options import SourceOptions
+from directkafka.options.spec import LONG_MAX
+from directkafka.planning.loss import STANDING_STILL
+from directkafka.planning.plan import (
+    BatchPlan,
+    PlanPolicy,
+    plan,
+    plan_origin,
+    plan_pinned,
+    plan_read,
+    progress_at,
+    progress_between,
+)
+from directkafka.python_worker import freeze_imports
+from directkafka.spark.second_look import believed
+from directkafka.spark.source_cluster import SourceCluster
+from directkafka.spark_conditions import loss_of_available_now
+from directkafka.view import ClusterView
+
+__all__ = ["BatchReader", "StreamReader"]
+
+log = logging.getLogger("directkafka.source")
+
+Nested = dict[str, dict[str, int]]
+
+
+@dataclass
+class _RangePartition(InputPartition):
+    """One task's range, on its way to the executor."""
+
+    task: RangeTask
+
+
+def _read(partition: InputPartition, notes: Notes) -> Iterator[pa.RecordBatch]:
+    # Processes that only plan do not pay for the kernels.
+    from directkafka.spark.read_task import read_for_spark
+
+    # A read without partitions is given one that has no range.
+    if isinstance(partition, _RangePartition):
+        yield from read_for_spark(partition.task, notes)
+
+
+class BatchReader(DataSourceReader):
+    """Reads what the options say once, from pinned starts to pinned ends."""
+
+    def __init__(self, options: SourceOptions, notes: Notes) -> None:
+        self._options = options
+        self._notes = notes
+
+    def partitions(self) -> list[InputPartition]:
+        """One for each range, planned now: reading it later again reads the same records."""
+        freeze_imports("plan")
+        cluster = SourceCluster(self._options)
+        try:
+            view, batch = believed(
+                lambda view: self._plan(cluster, view),
+                cluster.view(must_exist=True),
+                look_again=lambda: cluster.view(must_exist=True, fresh=True),
+            )
+            return _partitions(batch, cluster, view)
+        finally:
+            cluster.close()
+
+    def _plan(self, cluster: SourceCluster, view: ClusterView) -> BatchPlan:
+        options = self._options
+        assert options.ending is not None, "a batch read has an end"
+        return plan_read(
+            starting=options.starting,
+            ending=options.ending,
+            view=view,
+            start_found=cluster.lookups(options.starting, view),
+            end_found=cluster.lookups(options.ending, view),
+            policy=PlanPolicy.of(options),
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range, on an executor."""
+        return _read(partition, self._notes)
+
+
+def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
+    _log_losses(batch)
+    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, view)]
+
+
+def _as_seen(progress: PartitionProgress, view: ClusterView) -> PartitionProgress:
+    seen = view.partitions.get(progress.topic_partition)
+    return progress if seen is None else replace(progress, topic_id=seen.topic_id, leader_epoch=seen.leader_epoch)
+
+
+def _log_losses(batch: BatchPlan) -> None:
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans a query's batches, and reads them.
+
+    Args:
+        options: what the query asks for.
+        notes: sign errors on their way to the driver.
+        group_has_listener: whether somebody else commits to its group when a batch is done; see
+            :mod:`directkafka.spark.datasource.query_groups`.
+    """
+
+    def __init__(self, options: SourceOptions, notes: Notes, *, group_has_listener: bool = False) -> None:
+        self._options = options
+        self._notes = notes
+        self._group_has_listener = group_has_listener
+        self._cluster = SourceCluster(options)
+        self._started = False
+        self._has_told = False
+        self._planned_at_s: float | None = None
+        self._target: Mapping[TopicPartition, int] | None = None
+        #: Spark's offset log has offsets alone. What this process has seen of the same partitions besides.
+        self._seen: Mapping[TopicPartition, PartitionProgress] = {}
+
+    def initialOffset(self) -> Nested:  # noqa: N802 - Spark's name
+        """Nothing yet, see above."""
+        return {}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """What the options say of a batch's size."""
+        limits, least = self._options.limits, self._options.min_offsets_per_trigger
+        if limits:
+            return ReadMaxRows(limits.total or LONG_MAX)
+        return ReadAllAvailable() if least is None else ReadMinRows(least)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Fix where the run ends."""
+        # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
+        self._target = self._cluster.view().latest()
+
+    def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
+        """Where the next batch ends, or ``start`` when there is none."""
+        # A pattern that finds no topic yet starts at {} as well: its topics come later, and are read from earliest.
+        is_first, self._started = not (start or self._started), True
+        if is_first:
+            return self._first_offsets()
+        self._tell(from_nested(start))
+        previous = self._previous(start)
+        batch = self._next_batch(previous, limit)
+        if batch is None:
+            return start
+        _log_losses(batch)
+        ends = {
+            one.topic_partition: one.end if one.topic_partition in previous else one.start for one in batch.progress
+        }
+        added = sorted(set(ends) - set(previous))
+        if added:
+            log.warning("partitions added: %s", to_nested({one: ends[one] for one in added}))
+        return to_nested(ends)
+
+    def _tell(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Spark asks for a new end once the batch before is done."""
+        if not (self._group_has_listener and self._has_told):
+            # Where a query goes on, also behind a batch of which nobody could tell before the process was killed.
+            self._cluster.tell_group(ends)
+            self._has_told = True
+        self._cluster.warn_of_retention(ends)
+
+    def _view(
+        self,
+        *,
+        must_exist: bool = False,
+        fresh: bool = False,
+        known: Mapping[TopicPartition, PartitionProgress] | None = None,
+    ) -> ClusterView:
+        """The cluster now, up to where an available-now run goes."""
+        view = self._cluster.view(must_exist=must_exist, fresh=fresh, known=known)
+        return view if self._target is None else view.until(self._target)
+
+    def _first_offsets(self) -> Nested:
+        positions, policy = self._options.starting, PlanPolicy.of(self._options)
+        _, origin = believed(
+            lambda view: plan_origin(positions, view, self._cluster.lookups(positions, view), policy),
+            self._view(must_exist=True),
+            look_again=lambda: self._view(must_exist=True, fresh=True),
+        )
+        _log_losses(origin)
+        self._seen = {one.topic_partition: one for one in origin.progress}
+        log.info("the query starts at %s", to_nested(origin.ends()))
+        return to_nested(origin.ends())
+
+    def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
+        policy = self._policy_now(limit)
+        try:
+            view, batch = believed(
+                lambda view: plan(previous, view, policy),
+                self._view(known=previous),
+                look_again=lambda: self._view(fresh=True, known=previous),
+                harmless=STANDING_STILL,
+            )
+        except DataLossError as loss:
+            if self._target is None:
+                raise
+            raise loss_of_available_now(loss, self._target.get(TopicPartition(loss.topic, loss.partition))) from None
+        if batch is not None:
+            self._planned_at_s = time.monotonic()
+            self._seen = {one.topic_partition: one for one in batch.progress}
+        elif policy.fail_on_data_loss:
+            # Nothing was lost. Where losses are accepted, one that no batch has told of has to be found again.
+            self._seen = {one: _as_seen(here, view) for one, here in previous.items()}
+        return batch
+
+    def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
+        """What counts for the next batch. Spark hands back our own limit, or asks for all (``Trigger.Once``)."""
+        if isinstance(limit, ReadAllAvailable):
+            return PlanPolicy.of(self._options)
+        waited_ms = None if self._planned_at_s is None else (time.monotonic() - self._planned_at_s) * 1000
+        # A run with an end to reach does not wait for records that will not be its own.
+        min_offsets = 0 if self._target is not None else self._options.min_offsets.after(waited_ms)
+        return PlanPolicy.of(self._options, limits=self._options.limits, min_offsets=min_offsets)
+
+    def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
+        """Where the query is, with the topic ids and leader epochs that this process has seen."""
+        return {one: self._with_what_was_seen(here) for one, here in progress_at(from_nested(start)).items()}
+
+    def _with_what_was_seen(self, progress: PartitionProgress) -> PartitionProgress:
+        seen = self._seen.get(progress.topic_partition)
+        if seen is None:
+            return progress
+        return replace(progress, topic_id=seen.topic_id, leader_epoch=seen.leader_epoch)
+
+    def reportLatestOffset(self) -> Nested:  # noqa: N802
+        """The ends of the log as last seen, for the query's progress."""
+        return to_nested(self._cluster.last_view.latest())
+
+    def partitions(self, start: Nested, end: Nested) -> list[InputPartition]:
+        """One for each range of a batch."""
+        if not start:
+            # Batch 0, which only says where the query starts.
+            return []
+        view, batch = believed(
+            lambda view: plan_pinned(self._between(start, end, view), view, PlanPolicy.of(self._options)),
+            self._cluster.last_view,
+            look_again=lambda: self._cluster.view(fresh=True, known=self._previous(end)),
+        )
+        return _partitions(batch, self._cluster, view.planned_under(batch.progress))
+
+    def _between(self, start: Nested, end: Nested, view: ClusterView) -> list[PartitionProgress]:
+        between = progress_between(from_nested(start), from_nested(end), view)
+        return [self._as_planned(self._with_what_was_seen(one)) for one in between]
+
+    def _as_planned(self, progress: PartitionProgress) -> PartitionProgress:
+        """A topic that was made again starts before the end of the one before it, which is all that Spark's log has."""
+        seen = self._seen.get(progress.topic_partition)
+        is_of_this_batch = seen is not None and seen.end == progress.end
+        return replace(progress, start=min(seen.start, progress.start)) if seen and is_of_this_batch else progress
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The records of one range, on an executor."""
+        return _read(partition, self._notes)
+
+    def commit(self, end: Nested) -> None:
+        """Nothing: Spark's offset log is the truth, and this call comes one trigger late, or never."""
+
+    def stop(self) -> None:
+        """Close the connections."""
+        self._cluster.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # ``read`` runs on executors, which need neither the driver's connections nor its memory.
+        return {"_options": self._options, "_notes": self._notes}

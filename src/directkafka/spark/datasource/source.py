@@ -1,0 +1,124 @@
+"""The format ``directkafka``: what Spark makes of its options.
+
+Spark makes these objects anew in processes of its own: the options in one, a batch read's plan in another, a
+stream's offsets in a third that lives as long as the query, and ``read`` on executors. State is therefore kept
+only where it is worth it: a stream reader keeps its connections. And the readers are imported only where they are
+made: a driver that registers the format, and the process that asks for its schema, start without Kafka and Arrow.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+from pyspark.sql.types import StructType
+
+from directkafka.error_notes import Notes
+from directkafka.errors import OptionError
+from directkafka.options import SinkOptions, SourceOptions
+from directkafka.options.columns import read_columns
+from directkafka.options.spec import Given
+from directkafka.python_worker import freeze_imports, log_to_stderr
+from directkafka.spark.schema import check_written, record_columns, record_schema
+
+__all__ = ["DirectKafkaDataSource", "ListenedDataSource"]
+
+
+#: Options of a streaming write that are Spark's, and handed to the sink too.
+_SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
+
+
+class DirectKafkaDataSource(DataSource):
+    """Kafka as a Spark data source; register it with ``directkafka.register(spark)``.
+
+    Attributes:
+        notes: sign errors on their way to the driver. :meth:`of_this_driver` gives the ones that the driver believes.
+    """
+
+    notes: ClassVar[Notes] = Notes.of_this_process()
+
+    @classmethod
+    def of_this_driver(cls) -> type[DirectKafkaDataSource]:
+        """The same class with this process's key in it, for Spark to hand to its processes.
+
+        They get a class that they could import by its name alone, and would make a key of their own with it; this one
+        is not what stands under its name, so that its attributes travel.
+        """
+        return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process()})
+
+    #: Whether a listener of the session commits to the group of ``commitToGroup`` when a batch is done.
+    _group_has_listener = False
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "directkafka"
+
+    def schema(self) -> str:
+        """Spark's seven columns, and ``headers`` when the option asks for them."""
+        freeze_imports("plan")
+        return record_schema(read_columns(Given.read(dict(self.options))))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """A batch read."""
+        from directkafka.spark.datasource.readers import BatchReader
+
+        log_to_stderr()
+        options = SourceOptions.parse(dict(self.options), streaming=False)
+        _refuse_user_schema(schema, options)
+        return BatchReader(options, self.notes)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """A stream."""
+        from directkafka.spark.datasource.readers import StreamReader
+
+        log_to_stderr()
+        options = SourceOptions.parse(dict(self.options), streaming=True)
+        _refuse_user_schema(schema, options)
+        return StreamReader(options, self.notes, group_has_listener=self._group_has_listener)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """A batch write."""
+        from directkafka.spark.datasource.writers import BatchWriter
+
+        if overwrite:
+            reason = "overwrite is not possible: what is in a topic stays; use append"
+            raise OptionError(option="mode", reason=reason)
+        return BatchWriter(self._sink_options(schema), self.notes)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The sink of a stream, in any output mode: each row that a batch gives is written."""
+        from directkafka.spark.datasource.writers import StreamWriter
+
+        return StreamWriter(self._sink_options(schema), self.notes)
+
+    def _sink_options(self, schema: StructType) -> SinkOptions:
+        log_to_stderr()
+        # Spark hands over options of its own with a stream's.
+        given = {name: text for name, text in self.options.items() if name.lower() not in _SPARK_S_OWN}
+        options = SinkOptions.parse(given)
+        check_written({field.name: field.dataType.simpleString() for field in schema.fields}, options)
+        return options
+
+
+class ListenedDataSource(DirectKafkaDataSource):
+    """The same in a session whose listener follows its queries; its processes cannot ask the session."""
+
+    _group_has_listener = True
+
+
+def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
+    given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
+    fixed = record_schema(options.columns)
+    if given != record_columns(options.columns):
+        raise OptionError(
+            option="schema",
+            reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
+            f"a schema with {', '.join(' '.join(one) for one in given)}",
+        )

@@ -1,0 +1,83 @@
+"""How Spark writes to the format ``directkafka``: at least once, as its own sink does.
+
+Nothing is committed at the end: a task's rows are there when the task is done, and stay when the job fails. For rows
+and progress in one transaction there is the Kafka sink of a pipeline.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from directkafka.error_notes import Notes
+from directkafka.options import SinkOptions
+
+__all__ = ["BatchWriter", "StreamWriter"]
+
+log = logging.getLogger("directkafka.sink")
+
+
+@dataclass(frozen=True, slots=True)
+class _Written(WriterCommitMessage):
+    """What a task tells the driver: how many rows are acknowledged."""
+
+    rows: int
+
+
+def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes) -> _Written:
+    # Processes that only plan do not pay for the kernels.
+    from directkafka.spark.datasource.write_task import write_rows
+
+    return _Written(write_rows(options, batches, notes))
+
+
+def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
+    return sum(one.rows for one in messages if isinstance(one, _Written))
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes a frame's rows once."""
+
+    def __init__(self, options: SinkOptions, notes: Notes) -> None:
+        self._options = options
+        self._notes = notes
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """The rows of one task, on an executor."""
+        return _write(self._options, iterator, self._notes)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: the rows are there."""
+        log.info("%d rows written", _count(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Nothing: what is written stays."""
+        log.warning("the write failed; %d rows of tasks that were done stay written", _count(messages))
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the rows of a query's batches."""
+
+    def __init__(self, options: SinkOptions, notes: Notes) -> None:
+        self._options = options
+        self._notes = notes
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """The rows of one task, on an executor."""
+        return _write(self._options, iterator, self._notes)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Nothing: the rows are there."""
+        log.info("batch %d: %d rows written", batchId, _count(messages))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Nothing: what is written stays, and is written again when the query goes on."""
+        log.warning("batch %d failed; %d rows of tasks that were done stay written", batchId, _count(messages))

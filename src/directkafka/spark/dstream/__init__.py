@@ -1,0 +1,1 @@
+"""Direct streams: DStreams over explicit offsets."""

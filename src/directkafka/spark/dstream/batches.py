@@ -1,0 +1,94 @@
+"""What becomes of a direct stream's batches: what was heard of them, and what Spark's scheduler says when it is asked.
+
+Spark goes on behind an output that fails, and behind a batch that it drops since a function that makes its RDDs has
+raised. Outputs that are guarded tell such a failure themselves. Of all others Spark tells the context, as it would tell
+``awaitTermination``: so that is asked for before a batch is planned, before an output runs, before a checkpoint is
+written, and before offsets are committed. It does not say which batch failed.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Final
+
+from directkafka.spark.dstream.batch_tracker import BatchOutcomes
+from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
+
+__all__ = ["EVENTS_S", "Batches"]
+
+#: How long events of batches that have ended are waited for, in seconds: when the context has stopped, when there is an
+#: error and it must be found out whose, and when an output of the next batch is about to run.
+EVENTS_S: Final = 1.0
+
+_LOOK_S: Final = 0.002
+
+
+class Batches:
+    """Batches are named by their times, in milliseconds since 1970.
+
+    Attributes:
+        jvm: Spark's scheduler; None until a context that comes from a checkpoint has started.
+        outcomes: what was heard.
+    """
+
+    def __init__(self) -> None:
+        self.jvm: StreamingJVM | None = None
+        self.outcomes = BatchOutcomes()
+        self._newest_ms = 0
+
+    def plan(self, batch_ms: int) -> None:
+        """The ranges of a batch are decided, or known from its checkpoint."""
+        self._newest_ms = max(batch_ms, self._newest_ms)
+        self.outcomes.plan(batch_ms)
+
+    def pending(self) -> set[int]:
+        """Which batches wait or run, or have failed; none while nobody can be asked."""
+        return self.jvm.pending() if self.jvm is not None else set()
+
+    def begin(self, batch_ms: int) -> None:
+        """An output of a batch is about to run.
+
+        Raises:
+            BatchFailedError: that batch or one before it has failed.
+        """
+        self.check(batch_ms)
+        if self.jvm is None or not self.jvm.is_serial:
+            return
+        # 1. An output of batch n fails. 2. Spark's thread runs this output of n+1. 3. Another one reports the failure.
+        # Between 1 and 3, n is still among those that wait or run.
+        until_s = time.monotonic() + EVENTS_S
+        while any(one < batch_ms for one in self.jvm.pending()) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+            self.check(batch_ms)
+
+    def check(self, batch_ms: int = sys.maxsize) -> None:
+        """See that neither this batch nor one before it has failed; without a batch, that none has.
+
+        Raises:
+            BatchFailedError: one has.
+        """
+        self._hear_errors()
+        self.outcomes.check(batch_ms)
+
+    def is_done(self, batch_ms: int) -> bool:
+        """Whether a batch has succeeded, and nothing before it can fail any more.
+
+        Raises:
+            BatchFailedError: it or one before it has failed.
+        """
+        if not self.outcomes.is_done(batch_ms, self.pending):
+            return False
+        # What Spark has dropped before this batch was reported before this batch could succeed.
+        self.check(batch_ms)
+        return True
+
+    def _hear_errors(self) -> None:
+        """Take an error that Spark has reported for the failure of the first batch that it may be of."""
+        if self.jvm is None or self.outcomes.has_failure or (cause := self.jvm.error()) is None:
+            return
+        until_s = time.monotonic() + EVENTS_S
+        # One that has ended this moment has succeeded, once Spark's event has come; one that is being made will wait.
+        while (suspects := self.outcomes.doubtful(pending := self.jvm.pending())) and time.monotonic() < until_s:
+            time.sleep(_LOOK_S)
+        self.outcomes.fail(min(suspects or pending, default=self._newest_ms + 1), f"Spark has reported: {cause}")

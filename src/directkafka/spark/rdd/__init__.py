@@ -1,0 +1,1 @@
+"""Exact offset ranges as RDDs."""

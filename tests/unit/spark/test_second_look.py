@@ -1,0 +1,95 @@
+"""What is done about a loss that may pass."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from directkafka.errors import DataLossError, TopicNotFoundError
+from directkafka.offsets import TopicPartition
+from directkafka.planning.loss import STANDING_STILL, Condition, Loss
+from directkafka.planning.plan import BatchPlan
+from directkafka.spark.second_look import SECOND_LOOK_S, believed
+
+FIRST: Any = "first view"
+SECOND: Any = "second view"
+
+
+class Looks:
+    """Decides, and says which views have a loss."""
+
+    def __init__(self, *losses: object) -> None:
+        self.losses = losses
+        self.events: list[object] = []
+
+    def decide(self, view: Any) -> str:
+        self.events.append(view)
+        if view in self.losses:
+            raise DataLossError(
+                condition="TOPIC", topic="flights", partition=0, lost_from=1, lost_until=2, detail="gone"
+            )
+        return f"from the {view}"
+
+    def look_again(self) -> Any:
+        self.events.append("look")
+        return SECOND
+
+    def __call__(self) -> tuple[Any, str]:
+        return believed(self.decide, FIRST, look_again=self.look_again, wait=self.events.append)
+
+
+def test_a_decision_without_a_loss_needs_one_look() -> None:
+    looks = Looks()
+    assert looks() == (FIRST, "from the first view")
+    assert looks.events == [FIRST]
+
+
+def test_a_loss_is_looked_at_again_after_a_while_and_the_second_view_counts() -> None:
+    looks = Looks(FIRST)
+    assert looks() == (SECOND, "from the second view")
+    assert looks.events == [FIRST, SECOND_LOOK_S, "look", SECOND]
+
+
+def test_a_loss_that_stands_is_believed() -> None:
+    with pytest.raises(DataLossError):
+        Looks(FIRST, SECOND)()
+
+
+def losing(*conditions: Condition) -> BatchPlan:
+    losses = tuple(
+        Loss(condition=one, topic_partition=TopicPartition("flights", 0), lost_from=1, lost_until=2, detail="gone")
+        for one in conditions
+    )
+    return BatchPlan(ranges=(), progress=(), losses=losses, behind={})
+
+
+@pytest.mark.parametrize(
+    ("conditions", "harmless", "looks"),
+    [
+        ((), STANDING_STILL, 1),
+        ((Condition.TOPIC_RECREATED,), STANDING_STILL, 2),
+        ((Condition.PARTITION_DELETED, Condition.OFFSET_CHANGED), STANDING_STILL, 1),
+        ((Condition.PARTITION_DELETED, Condition.RANGE_AGED_OUT), STANDING_STILL, 2),
+        ((Condition.PARTITION_DELETED,), (), 2),
+    ],
+)
+def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed_over_for_it(
+    conditions: tuple[Condition, ...], harmless: frozenset[Condition], looks: int
+) -> None:
+    seen: list[Any] = []
+
+    def decide(view: Any) -> BatchPlan:
+        seen.append(view)
+        return losing(*conditions)
+
+    believed(decide, FIRST, look_again=lambda: SECOND, wait=lambda _: None, harmless=harmless)
+    assert seen == [FIRST, SECOND][:looks]
+
+
+def test_other_errors_are_not_looked_at_again() -> None:
+    def decide(view: Any) -> str:
+        raise TopicNotFoundError(topics=("flights",), addresses=("h:1",))
+
+    with pytest.raises(TopicNotFoundError):
+        believed(decide, FIRST, look_again=lambda: pytest.fail("it looked again"))
