@@ -21,7 +21,8 @@ from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
 from directkafka.planning.trigger import Backlog, Custom, Delay, Interval, Moment, Trigger
 from directkafka.spark import second_look
-from directkafka.spark.dstream import batches, planner
+from directkafka.spark.dstream import batches
+from directkafka.spark.dstream import planner as planner_module
 from directkafka.spark.dstream.batch_tracker import batch_ms, shown_time
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.offset_commits import Queued
@@ -97,11 +98,11 @@ def cluster() -> Cluster:
 @pytest.fixture
 def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., DirectPlanner]]:
     """``make(offsets=..., **fields of the plan)``: a planner over the cluster."""
-    monkeypatch.setattr(planner, "KafkaRDD", Ranges)
-    monkeypatch.setattr(planner, "located", lambda *_: Placement())
+    monkeypatch.setattr(planner_module, "KafkaRDD", Ranges)
+    monkeypatch.setattr(planner_module, "located", lambda *_: Placement())
     monkeypatch.setattr(batches, "EVENTS_S", 0.1)
-    monkeypatch.setattr(planner, "EVENTS_S", 0.1)
-    monkeypatch.setattr(planner, "remember_ranges", lambda rdd: ("app", 1))
+    monkeypatch.setattr(planner_module, "EVENTS_S", 0.1)
+    monkeypatch.setattr(planner_module, "remember_ranges", lambda rdd: ("app", 1))
     monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
     made: list[str] = []
 
@@ -127,7 +128,7 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
 
     yield plan
     for name in made:
-        planner._planners.pop(name, None)
+        planner_module._planners.pop(name, None)
 
 
 def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
@@ -362,7 +363,7 @@ def test_a_restored_stream_commits_before_its_next_batch_is_due(
         def stop(self) -> None: ...
 
     context = Context()
-    monkeypatch.setattr(planner, "StreamingJVM", lambda *_: scheduler)
+    monkeypatch.setattr(planner_module, "StreamingJVM", lambda *_: scheduler)
     monkeypatch.setattr(StreamingContext, "_activeContext", context)
     assert not planner._is_done(batch_ms(at(1))), "a context of something else"
     planner._sc = context  # type: ignore[assignment]
@@ -417,7 +418,7 @@ def test_what_waits_is_kept_when_the_stream_is_bound_while_it_plans(
     cluster.partitions = {T0: seen(0, 10)}
     ranges_at(planner, 1)
     forgotten: list[object] = []
-    monkeypatch.setattr(planner, "forget_ranges", forgotten.append)
+    monkeypatch.setattr(planner_module, "forget_ranges", forgotten.append)
     view = cluster.view
 
     def bind_and_view(**given: bool) -> ClusterView:
