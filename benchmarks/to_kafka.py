@@ -21,9 +21,9 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from directkafka import Cluster, KafkaSink, Pipeline, TopicPartition, create_dataframe
 from directkafka.errors import TransformError
+from directkafka.pipeline.execution.two_phase import RouteTask, write_shares
+from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.pipeline.progress import BatchReport, Reporter
-from directkafka.pipeline.second_phase import RouteTask, write_shares
-from directkafka.pipeline.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, TaskReport
 from directkafka.sinks.kafka.rows import Router
 

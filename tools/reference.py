@@ -223,7 +223,7 @@ def _client_names() -> Iterator[str]:
 
 def pipeline_file() -> Iterator[str]:
     """The sections of the pipeline file, from their models."""
-    from directkafka.pipeline import sink_sections, spec
+    from directkafka.pipeline import file, sink_sections
 
     yield "# The pipeline file"
     yield _filled(
@@ -233,9 +233,9 @@ def pipeline_file() -> Iterator[str]:
         "at once, with their lines."
     )
     sections = {
-        "[pipeline]": spec.PipelineSection,
-        "[spark]": spec.SparkSection,
-        "[transform]": spec.TransformSection,
+        "[pipeline]": file.PipelineSection,
+        "[spark]": file.SparkSection,
+        "[transform]": file.TransformSection,
     }
     for header, model in sections.items():
         yield f"## `{header}`"
@@ -411,9 +411,9 @@ _IMPORTED = (
 _GIVEN = (
     "directkafka.spark.dstream.stream.DirectStream",
     "directkafka.pipeline.progress.BatchReport",
-    "directkafka.pipeline.replay_report.ReplayReport",
-    "directkafka.pipeline.replay_report.ReplaySummary",
-    "directkafka.pipeline.replay_report.ReasonCount",
+    "directkafka.pipeline.replay.report.ReplayReport",
+    "directkafka.pipeline.replay.report.ReplaySummary",
+    "directkafka.pipeline.replay.report.ReasonCount",
     "directkafka.sinks.files.reader.CommittedFiles",
 )
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.structured import cause_of, foreach_batch, write_stream
-    from directkafka.pipeline.structured_restart import LedgerChange, adopt, restart
+    from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
+    from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
     from directkafka.sinks.api import Sink, Store
     from directkafka.sinks.delta.sink import DeltaSink
     from directkafka.sinks.embedded.duckdb import DuckDBSink
@@ -50,7 +50,7 @@ _HOME = {
     "DuckDBSink": "directkafka.sinks.embedded.duckdb",
     "FencedError": "directkafka.errors",
     "KafkaSink": "directkafka.sinks.kafka.sink",
-    "LedgerChange": "directkafka.pipeline.structured_restart",
+    "LedgerChange": "directkafka.pipeline.structured.restart",
     "LineageError": "directkafka.errors",
     "Moment": "directkafka.planning.trigger",
     "OffsetDatabase": "directkafka.sinks.offset_database",
@@ -73,19 +73,19 @@ _HOME = {
     "Subscribe": "directkafka.options.consumer",
     "SubscribePattern": "directkafka.options.consumer",
     "TopicPartition": "directkafka.offsets",
-    "adopt": "directkafka.pipeline.structured_restart",
-    "cause_of": "directkafka.pipeline.structured",
+    "adopt": "directkafka.pipeline.structured.restart",
+    "cause_of": "directkafka.pipeline.structured.api",
     "create_dataframe": "directkafka.spark.dataframe",
     "create_direct_stream": "directkafka.spark.dstream.stream",
     "create_rdd": "directkafka.spark.rdd.rdd",
-    "foreach_batch": "directkafka.pipeline.structured",
+    "foreach_batch": "directkafka.pipeline.structured.api",
     "lag": "directkafka.spark.lag",
     "offset_ranges": "directkafka.spark.rdd.rdd",
     "record_counts": "directkafka.spark.rdd.rdd",
     "read_parquet": "directkafka.sinks.files.reader",
     "register": "directkafka.spark.datasource.register",
-    "restart": "directkafka.pipeline.structured_restart",
-    "write_stream": "directkafka.pipeline.structured",
+    "restart": "directkafka.pipeline.structured.restart",
+    "write_stream": "directkafka.pipeline.structured.api",
 }
 
 __all__ = [

@@ -25,14 +25,14 @@ from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options import OffsetLimits
-from directkafka.pipeline.batch import Written
-from directkafka.pipeline.bindings import Binding, bind
-from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.direct.engine import DirectEngine
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.routes import Binding, bind
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import log_report
-from directkafka.pipeline.replay_choice import Choice, with_letters_last
-from directkafka.pipeline.replay_report import log_replay
+from directkafka.pipeline.replay.report import log_replay
+from directkafka.pipeline.replay.selection import Choice, with_letters_last
 from directkafka.pipeline.retry import Patience
-from directkafka.pipeline.run import DirectEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
 from directkafka.sinks.api import BatchName, TaskReport

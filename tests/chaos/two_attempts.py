@@ -26,7 +26,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.chaos.local_cluster import local_cluster
 
 from directkafka.errors import WorkerLostError
-from directkafka.pipeline.kept import Keeper
+from directkafka.pipeline.execution.kept import Keeper
 from directkafka.spark.arrow_map import map_in_arrow
 
 WAIT_S = 60

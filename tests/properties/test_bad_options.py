@@ -32,9 +32,9 @@ from directkafka.options.positions import read_position
 from directkafka.options.rates import RatePolicy, rate_specs
 from directkafka.options.sink import producer_specs, sink_specs
 from directkafka.options.transaction import TransactionOptions
+from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.sink_sections import SINK_SECTIONS
-from directkafka.pipeline.spec import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.plain_text import message
 
 Test = TypeVar("Test", bound=Callable[..., None])

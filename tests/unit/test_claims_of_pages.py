@@ -18,7 +18,7 @@ from directkafka.cli import app as cli
 from directkafka.options import option_table
 from directkafka.options.ledger_topics import NAME_PREFIX, ledger_topic
 from directkafka.options.sink import sink_specs
-from directkafka.pipeline import spec
+from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.sink_sections import SINK_SECTIONS
 from directkafka.spark.datasource.source import DirectKafkaDataSource
 
@@ -226,7 +226,7 @@ def test_the_readme_names_every_mode_every_command_and_every_way_to_read_and_wri
 
 
 def test_the_guides_name_the_ledger_of_replays() -> None:
-    suffix = spec.replay_name("")
+    suffix = replay_name("")
     assert f"`<pipeline>{suffix}`" in OPERATIONS
     rights = (ROOT / "docs" / "guide" / "kafka-sink.md").read_text().partition("\n## Rights (ACLs)\n")[2]
     for name in ("<pipeline>", f"<pipeline>{suffix}"):

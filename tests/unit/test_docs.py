@@ -18,7 +18,9 @@ from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
 from directkafka.kafka.consumer import fetcher
 from directkafka.kafka.records import decoder
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX
-from directkafka.pipeline import application, session, spec
+from directkafka.pipeline.application import spark_application
+from directkafka.pipeline.execution import session
+from directkafka.pipeline.file import load
 from directkafka.sinks.postgres import copy_encoder
 
 ROOT = Path(__file__).parents[2]
@@ -223,7 +225,7 @@ def test_a_crash_point_s_fault_points_are_met_by_the_tests_beside_them() -> None
 
 def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells(section("Spark settings that we set, and why"))
-    source = Path(session.__file__).read_text() + Path(application.__file__).read_text()
+    source = Path(session.__file__).read_text() + Path(spark_application.__file__).read_text()
     assert sorted(named) == sorted(set(re.findall(r'"(spark\.[\w.]+)"', source)))
 
 
@@ -273,7 +275,7 @@ def test_the_pipeline_files_of_a_page_are_valid(page: Path, tmp_path: Path) -> N
     for text in fences(page.read_text(), "toml"):
         if "[pipeline]" in text:
             (tmp_path / "pipeline.toml").write_text(text)
-            assert spec.load(tmp_path / "pipeline.toml", world).sink
+            assert load(tmp_path / "pipeline.toml", world).sink
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.parent.name != "reference"], ids=name_of)

@@ -16,7 +16,7 @@ from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:
     from directkafka.pipeline.progress import BatchReport
-    from directkafka.pipeline.structured_restart import LedgerChange
+    from directkafka.pipeline.structured.restart import LedgerChange
 
 __all__ = ["FileArgument", "FormatOption", "VerboseOption"]
 
@@ -103,7 +103,7 @@ def adopt(
     set_up_logging(verbose=verbose)
     claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.structured_pipeline import adopt_pipeline
+    from directkafka.pipeline.structured.restart_pipeline import adopt_pipeline
 
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
@@ -128,7 +128,7 @@ def restart(
     set_up_logging(verbose=verbose)
     claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.structured_pipeline import restart_pipeline
+    from directkafka.pipeline.structured.restart_pipeline import restart_pipeline
 
     pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):

@@ -12,7 +12,7 @@ from directkafka.cli.output import Format, claim_stdout, print_records, say, set
 from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:
-    from directkafka.pipeline.replay_report import ReplaySummary
+    from directkafka.pipeline.replay.report import ReplaySummary
 
 __all__: list[str] = []
 
@@ -43,7 +43,7 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     set_up_logging(verbose=verbose)
     claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.replay_choice import Chosen
+    from directkafka.pipeline.replay.selection import Chosen
 
     pipeline = Pipeline.from_toml(file)
     chosen = Chosen(

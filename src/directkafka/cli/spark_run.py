@@ -41,8 +41,8 @@ def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
         name: the pipeline's.
         verbose: whether the file is named at the start, and stays when all went well.
     """
-    from directkafka.pipeline.application import send_output_to
-    from directkafka.pipeline.spark_log import SparkLog
+    from directkafka.pipeline.application.spark_application import send_output_to
+    from directkafka.pipeline.application.spark_log import SparkLog
 
     # PySpark 4.3 imports pandas wherever it is installed, and complains of its version; nothing here needs it.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
@@ -127,8 +127,8 @@ def _is_of_the_stop(error: Exception, *, is_starting: bool) -> bool:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    from directkafka.pipeline.application import is_gone
-    from directkafka.pipeline.executor_errors import spark_is_gone
+    from directkafka.pipeline.application.spark_application import is_gone
+    from directkafka.pipeline.execution.executor_errors import spark_is_gone
     from directkafka.pipeline.retry import may_pass
 
     if isinstance(error, EnvironmentFaultError | WorkerLostError):

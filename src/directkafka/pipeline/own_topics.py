@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Protocol, runtime_checkable
 
 from directkafka.options import SourceOptions
-from directkafka.pipeline.bindings import Binding
+from directkafka.pipeline.execution.routes import Binding
 from directkafka.planning.subscription import reads
 from directkafka.spark.source_cluster import SourceCluster
 

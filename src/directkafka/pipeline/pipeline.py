@@ -12,21 +12,21 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
-from directkafka.pipeline.batch import BatchWriter
-from directkafka.pipeline.bindings import Binding, Sinks, bind, renewed
-from directkafka.pipeline.ledgers import Ledgers
-from directkafka.pipeline.modules import FunctionReference, load_function
+from directkafka.pipeline.direct.engine import DirectEngine
+from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.modules import FunctionReference, load_function
+from directkafka.pipeline.execution.routes import Binding, Sinks, bind, renewed
+from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
+from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
+from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.own_topics import tell_sinks_what_is_read
 from directkafka.pipeline.progress import Reporter, log_report
-from directkafka.pipeline.replay_choice import Choice, Chosen
-from directkafka.pipeline.replay_report import ReplayReporter, ReplaySummary, log_replay
+from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
+from directkafka.pipeline.replay.selection import Choice, Chosen
 from directkafka.pipeline.retry import Patience
-from directkafka.pipeline.run import DirectEngine
-from directkafka.pipeline.session import active_session_kept, check_executors, session_for
-from directkafka.pipeline.spec import PipelineSpec, check_name, load, parse_trigger
-from directkafka.pipeline.structured import BatchFunction, trigger_arguments
-from directkafka.pipeline.structured_engine import StructuredEngine
-from directkafka.pipeline.transform import PythonTransform, SqlTransform, Transform
+from directkafka.pipeline.structured.api import BatchFunction, trigger_arguments
+from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger_forms import GivenTrigger
 from directkafka.sinks.api import Sink

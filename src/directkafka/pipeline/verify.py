@@ -24,13 +24,13 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.dead_letters import DEAD_LETTERS
-from directkafka.pipeline.executor_errors import from_executor
-from directkafka.pipeline.outputs import outputs_of
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.executor_errors import from_executor
+from directkafka.pipeline.execution.outputs import outputs_of
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.transform import is_per_batch
+from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
-from directkafka.pipeline.spec import replay_name
-from directkafka.pipeline.transform import is_per_batch
 from directkafka.sinks.api import FORGOTTEN, LedgerEntry, TableCount
 from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster

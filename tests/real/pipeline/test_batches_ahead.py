@@ -13,9 +13,9 @@ from tests.real.pipeline.conftest import COUNT, QUERY, World
 from directkafka import PostgresSink, SQLiteSink
 from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.consumer.range_task import RangeTask
-from directkafka.pipeline import planner
-from directkafka.pipeline.batch import BatchWriter
-from directkafka.pipeline.transform import reads_alone
+from directkafka.pipeline.direct import batch_planner
+from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.transform import reads_alone
 from directkafka.sinks.api import BatchName
 from directkafka.sinks.postgres.store import PostgresStore
 
@@ -34,7 +34,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(BatchWriter, "begin", noted)
     # On a busy machine a batch takes longer than what was seen of the brokers counts as new.
-    monkeypatch.setattr(planner, "_VIEW_AGE_MS_MAX", 3_600_000)
+    monkeypatch.setattr(batch_planner, "_VIEW_AGE_MS_MAX", 3_600_000)
     return numbers
 
 

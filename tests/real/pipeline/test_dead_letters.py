@@ -19,7 +19,7 @@ from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
-from directkafka.pipeline.dead_letters import DEAD_LETTERS, REASON, LookOnly, Rejected, divert
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, REASON, LookOnly, Rejected, divert
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -221,7 +221,7 @@ def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
 def test_more_letters_than_may_be_sent_to_each_task_are_found_all_the_same(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("directkafka.pipeline.dead_letters._SENT_BYTES_MAX", 0)
+    monkeypatch.setattr("directkafka.pipeline.execution.dead_letters._SENT_BYTES_MAX", 0)
     world.pipeline(QUERY, dead_letters=PostgresSink(world.dsn, "rejected")).run()
     assert world.numbers() == [number for number in range(COUNT) if number not in ROUND]
     assert rejected(world) == [(number, f"{number} is round") for number in ROUND]

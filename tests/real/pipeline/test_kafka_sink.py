@@ -28,7 +28,7 @@ from directkafka.errors import (
     StoreRequestError,
     StoreUnavailableError,
 )
-from directkafka.pipeline import second_phase
+from directkafka.pipeline.execution import two_phase
 from directkafka.pipeline.verify import verify
 from directkafka.sinks.api import BatchName, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
@@ -59,7 +59,7 @@ class MortalSink(KafkaSink):
 
     died = Path()
 
-    def second_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
+    def two_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
         phase = super().second_phase(*arguments, **named)
         return replace(phase, writer=DieOnce(phase.writer, self.died))
 
@@ -188,7 +188,7 @@ def test_a_worker_killed_after_its_rows_were_acknowledged_costs_a_batch_and_no_r
 def test_where_single_tasks_may_run_again_every_dealer_of_rows_claims_what_it_dealt(
     kafka_world: KafkaWorld, monkeypatch: pytest.MonkeyPatch, has_barriers: bool
 ) -> None:
-    monkeypatch.setattr(second_phase, "can_run_barriers", lambda _: has_barriers)
+    monkeypatch.setattr(two_phase, "can_run_barriers", lambda _: has_barriers)
     kafka_world.run(inline_bytes_max=-1)
     assert kafka_world.values() == EXPECTED
     keys = [key or b"" for _, key, *_ in consume(kafka_world.servers, f"directkafka.ledger.{kafka_world.name}")]
@@ -204,7 +204,7 @@ class CountedSink(KafkaSink):
         found: list[int] = self.__dict__.setdefault("_large", [])
         return found
 
-    def second_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
+    def two_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
         self.large.append(batch.batch_id)
         return super().second_phase(transaction, batch, *arguments, **named)
 

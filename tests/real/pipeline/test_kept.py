@@ -20,7 +20,7 @@ from tests.real.pipeline.structured_world import Streams
 
 from directkafka import PostgresSink
 from directkafka.errors import WorkerLostError
-from directkafka.pipeline.kept import Keeper
+from directkafka.pipeline.execution.kept import Keeper
 from directkafka.sinks.api import BatchName
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
@@ -160,7 +160,7 @@ def test_a_block_that_is_elsewhere_is_seen_before_the_commit(
         told = keeper._kept[0].executors
         name = next(iter(told))
         monkeypatch.setattr(
-            "directkafka.pipeline.kept._executors",
+            "directkafka.pipeline.execution.kept._executors",
             lambda *_: {**told, name: frozenset(locations.split(", ") if locations else ())},
         )
         with pytest.raises(WorkerLostError, match=said):
@@ -168,7 +168,7 @@ def test_a_block_that_is_elsewhere_is_seen_before_the_commit(
 
 
 def test_an_attempt_that_does_not_end_is_not_waited_for_for_ever(spark: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("directkafka.pipeline.kept._has_attempts", lambda *_: True)
-    monkeypatch.setattr("directkafka.pipeline.kept._STOP_S", 0.1)
+    monkeypatch.setattr("directkafka.pipeline.execution.kept._has_attempts", lambda *_: True)
+    monkeypatch.setattr("directkafka.pipeline.execution.kept._STOP_S", 0.1)
     with ExitStack() as until, pytest.raises(WorkerLostError, match="runs on"):
         Keeper(until).keep(spark.range(100))

@@ -10,7 +10,7 @@ from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, PostgresSink, SQLiteSink
 from directkafka.errors import OptionError
-from directkafka.pipeline.replay_report import ReasonCount
+from directkafka.pipeline.replay.report import ReasonCount
 from directkafka.pipeline.verify import verify
 
 pytestmark = pytest.mark.real

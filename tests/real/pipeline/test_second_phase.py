@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.real.kafka.logs import until
 
 from directkafka.errors import EnvironmentFaultError, TransformError
-from directkafka.pipeline.background_job import run_within
-from directkafka.pipeline.second_phase import write_shares, writers_max
+from directkafka.pipeline.execution.background_job import run_within
+from directkafka.pipeline.execution.two_phase import write_shares, writers_max
 from directkafka.sinks.api import TARGET, SecondPhase, TaskReport
 
 pytestmark = pytest.mark.real

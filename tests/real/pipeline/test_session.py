@@ -15,8 +15,8 @@ from pyspark.sql import SparkSession
 
 from directkafka import register
 from directkafka.errors import EnvironmentFaultError
-from directkafka.pipeline import session as session_module
-from directkafka.pipeline.session import active_session_kept, check_executors, session_for
+from directkafka.pipeline.execution import session as session_module
+from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 
 pytestmark = pytest.mark.real
 

@@ -25,8 +25,8 @@ from directkafka.errors import (
     StoreUnavailableError,
     TransformError,
 )
-from directkafka.pipeline import structured_engine
-from directkafka.pipeline.structured import BatchFunction
+from directkafka.pipeline.structured import engine
+from directkafka.pipeline.structured.api import BatchFunction
 from directkafka.sinks.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.real
@@ -353,7 +353,7 @@ def test_a_database_that_is_away_while_no_data_come_costs_no_pipeline(
             raise failures.pop()
         return read(store, pipeline)
 
-    monkeypatch.setattr(structured_engine, "_FENCE_LOOK_S", 0.1)
+    monkeypatch.setattr(engine, "_FENCE_LOOK_S", 0.1)
     monkeypatch.setattr(PostgresStore, "read", flaky)
     reports: list[int] = []
     running = pipeline(world, streams, trigger="0ms", report=lambda report: reports.append(report.batch_id))

@@ -16,7 +16,7 @@ import directkafka as dk
 from directkafka.cli import commands
 from directkafka.cli.app import app
 from directkafka.errors import LineageError, OptionError
-from directkafka.pipeline.lineage import Case
+from directkafka.pipeline.structured.lineage import Case
 
 pytestmark = pytest.mark.real
 

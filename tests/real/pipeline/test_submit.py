@@ -14,7 +14,7 @@ from directkafka.testing.java import use_java
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 PROGRAM = """
-from directkafka.pipeline.session import session_for
+from directkafka.pipeline.execution.session import session_for
 
 session = session_for("numbers", master="local[7]", conf={"spark.ui.enabled": False})
 names = ("spark.master", "spark.sql.session.timeZone", "spark.ui.showConsoleProgress", "spark.ui.enabled")

@@ -7,7 +7,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from directkafka.pipeline.write_task import WriteTask, reports_of
+from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import LedgerEntry
 from directkafka.testing.store_driver import Job
 

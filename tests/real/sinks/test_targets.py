@@ -10,8 +10,8 @@ import pytest
 
 from directkafka import DuckDBSink, ParquetSink, PostgresSink, SQLiteSink
 from directkafka.errors import OptionError
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
 
 pytestmark = pytest.mark.real
 

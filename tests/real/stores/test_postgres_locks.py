@@ -19,8 +19,8 @@ from tests.contract.postgres_harness import PostgresHarness
 from tests.real.proxy import TcpProxy
 
 from directkafka.errors import CommitUnknownError, StoreUnavailableError
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.retry import Patience, StopAsked, may_pass
 from directkafka.sinks.postgres import lock_watch, session
 from directkafka.sinks.postgres.sink import PostgresSink

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from directkafka.cli import replay as _replay  # noqa: F401 - it registers the command
 from directkafka.cli.app import app
 from directkafka.pipeline.pipeline import Pipeline
-from directkafka.pipeline.replay_report import ReplaySummary
+from directkafka.pipeline.replay.report import ReplaySummary
 
 FILE = """
 [pipeline]

@@ -28,8 +28,8 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
-from directkafka.pipeline import application
-from directkafka.pipeline.spark_log import SparkLog
+from directkafka.pipeline.application import spark_application
+from directkafka.pipeline.application.spark_log import SparkLog
 
 FENCED = FencedError(pipeline="p", store="s", held=1, found=2)
 LOST = WorkerLostError(cause="a worker died")
@@ -102,7 +102,7 @@ def ask() -> None:
 def test_what_a_signal_to_all_processes_breaks_is_no_failure(
     error: Exception, is_gone: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(application, "is_gone", lambda: is_gone)
+    monkeypatch.setattr(spark_application, "is_gone", lambda: is_gone)
     pipeline: Any = Stopping()
     with stopped_by_signals(pipeline):
         ask()
@@ -132,7 +132,7 @@ def test_what_a_signal_to_all_processes_breaks_is_no_failure(
 def test_any_other_failure_stays_one(
     error: Exception, ask: Callable[[], None], is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "is_gone", lambda: is_gone)
+    monkeypatch.setattr(spark_application, "is_gone", lambda: is_gone)
     pipeline: Any = Stopping()
 
     def run() -> None:
@@ -153,9 +153,9 @@ def test_an_error_names_what_spark_printed_where_that_may_help(
 
     def run() -> None:
         with spark_in_file("flights", verbose=False):
-            assert application._output is not None
-            outputs.append(application._output)
-            os.write(application._output.fileno(), b"a line of Spark")
+            assert spark_application._output is not None
+            outputs.append(spark_application._output)
+            os.write(spark_application._output.fileno(), b"a line of Spark")
             raise type(error)(**vars(error))
 
     with pytest.raises(type(error)) as caught:
@@ -163,7 +163,7 @@ def test_an_error_names_what_spark_printed_where_that_may_help(
     path = outputs[0].path
     assert [f"What Spark printed: {path}"] * is_named == getattr(caught.value, "__notes__", [])
     assert path.exists() is is_named
-    assert application._output is None
+    assert spark_application._output is None
 
 
 STOPPED_UNHEARD = """
@@ -239,7 +239,7 @@ def test_a_signal_behind_spark_s_start_is_a_stop_and_nothing_of_spark_s(number: 
 def test_a_signal_that_ends_spark_while_it_starts_leaves_the_pipeline_to_end_by_itself(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(application, "is_gone", lambda: True)
+    monkeypatch.setattr(spark_application, "is_gone", lambda: True)
 
     class Starting(Stopping):
         """A pipeline whose Spark is ended while it starts."""

@@ -14,12 +14,12 @@ from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
-from directkafka.pipeline.batch import Written
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.direct.engine import DirectEngine
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import Patience
-from directkafka.pipeline.run import DirectEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport

@@ -12,10 +12,10 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
 from tests.unit.pipeline.test_several_stores import entries_after_crash_between_the_stores, two_stores
 
 from directkafka.errors import StoreUnavailableError, TransformError
-from directkafka.pipeline import batch as batch_module
-from directkafka.pipeline.batch import BatchWriter
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.output_writer import OutputWriter
+from directkafka.pipeline.execution import batch_writer as batch_module
+from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.routes import Binding
 from directkafka.sinks.api import BatchName, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")

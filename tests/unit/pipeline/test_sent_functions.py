@@ -19,8 +19,8 @@ from directkafka.errors import FencedError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
-from directkafka.pipeline.second_phase import RouteTask
-from directkafka.pipeline.write_task import WriteTask
+from directkafka.pipeline.execution.two_phase import RouteTask
+from directkafka.pipeline.execution.write_task import WriteTask
 from directkafka.spark.datasource.readers import _RangePartition
 from directkafka.spark.datasource.source import DirectKafkaDataSource
 from directkafka.spark.rdd.tasks import CountRecords, ReadRecords

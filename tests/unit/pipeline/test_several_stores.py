@@ -17,8 +17,8 @@ from directkafka.errors import (
     StoreUnavailableError,
     TransformError,
 )
-from directkafka.pipeline.bindings import Binding
-from directkafka.pipeline.ledgers import Ledgers
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.sinks.api import LedgerEntry
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")

@@ -1,0 +1,1 @@
+"""The Spark application that a pipeline starts where it finds none."""

@@ -1,0 +1,238 @@
+"""A Spark application for pipelines that find none: what it is told, and how its JVM is started.
+
+The JVM is started as PySpark starts it, with four differences:
+
+- It is in a process group of its own. A signal to the driver's group (a terminal's, ``timeout``'s) reaches the driver,
+  which ends the batch in flight; the JVM lives until the driver is done. It still ends when the driver dies, however
+  that dies: its standard input ends then.
+- Its settings are in a file that is the user's alone. PySpark puts them on the command line, which everybody may read.
+- Its workers' Unix sockets lie in a folder that is the user's alone. Spark makes them with the umask's mode.
+- What it prints goes where :func:`send_output_to` says.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.sql import SparkSession
+
+from directkafka.errors import EnvironmentFaultError
+from directkafka.pipeline.application.private_folder import private_folder
+from directkafka.pipeline.application.spark_log import SparkLog
+from directkafka.spark import worker_daemon
+
+__all__ = ["is_gone", "send_output_to", "start_application"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: Set only where the user sets nothing: see docs/DESIGN.md, "Spark settings".
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+#: Where nothing but this machine takes part, nothing listens for others.
+_LOCAL_SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+}
+
+#: A Unix socket's path is at most so long in bytes (macOS; Linux allows three more), its closing NUL apart.
+_SOCKET_PATH_BYTES_MAX = 103
+#: Spark names its sockets ``.<uuid>.sock``.
+_SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
+
+#: How long an ending JVM may take until it has ended, once a call into it has failed.
+_END_WAIT_S: Final = 10.0
+
+#: Where the JVM's output goes; None: where the driver's goes.
+_output: SparkLog | None = None
+
+
+def send_output_to(output: SparkLog | None) -> None:
+    """Have the JVM that :func:`start_application` starts write there, and no longer to the terminal."""
+    global _output  # noqa: PLW0603 - a process starts one JVM
+    _output = output
+
+
+def start_application(name: str, *, master: str, conf: Mapping[str, object]) -> None:
+    """Start Spark. The caller makes sure that none is active, and that nobody else starts one.
+
+    Args:
+        name: the application's name.
+        master: Spark's master URL.
+        conf: Spark settings by name; they count where ``spark-submit`` was told nothing else.
+
+    Raises:
+        EnvironmentFaultError: the JVM does not start.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    submitted = _submitted()
+    master = submitted.get("spark.master", master) or master
+    settings = {"spark.app.name": name, "spark.master": master, **_SETTINGS, **_local(master)}
+    settings |= {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in conf.items()}
+    settings = {key: value for key, value in settings.items() if not submitted.contains(key)}
+    log.info("%s: starting Spark (%s)", name, master)
+    begun = time.monotonic()
+    if SparkContext._gateway is None:
+        _launch(settings)
+    builder = SparkSession.builder.appName(name)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    if _output is not None:
+        _quieten(session.sparkContext)
+    version = session.version
+    log.info("%s: Spark %s runs after %.1f s", name, version, time.monotonic() - begun)
+
+
+def _quieten(context: SparkContext) -> None:
+    """PySpark's server for accumulators prints a traceback when the JVM ends first; its callers are told anyway."""
+    server: Any = context._accumulatorServer
+    server.handle_error = lambda *_: log.debug("the JVM's connection for accumulators broke", exc_info=True)
+
+
+def is_gone() -> bool:
+    """Whether there is no JVM (any more), or the one that this process started ends within seconds.
+
+    Nothing is known of a JVM that somebody else started.
+    """
+    if SparkContext._gateway is None:
+        return True
+    process = getattr(SparkContext._gateway, "proc", None)
+    if process is None:
+        return False
+    try:
+        process.wait(_END_WAIT_S)
+    except subprocess.TimeoutExpired:
+        return False
+    return True
+
+
+def java_answers() -> bool:
+    """Whether the JVM answers a call; also one that somebody else started."""
+    try:
+        return SparkContext._gateway is not None and SparkContext._gateway.jvm.System.nanoTime() != 0
+    except (Py4JError, OSError):
+        return False
+
+
+def _submitted() -> SparkConf:
+    """What ``spark-submit`` was told, on its command line or in its files; nothing where it does not run."""
+    if not _is_submitted():
+        # A JVM of an application that was stopped in this process knows that one's settings.
+        return SparkConf(loadDefaults=False)
+    # Its JVM is there already, but is looked at only from now on.
+    SparkContext._ensure_initialized()
+    return SparkConf()
+
+
+def _is_submitted() -> bool:
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _local(master: str) -> dict[str, str]:
+    """Settings of a machine by itself; what ``spark-submit`` starts stays as ``spark-submit`` would have it."""
+    ours = {**_worker_sockets(master, private_folder()), **_worker_daemon(master)}
+    return ours if _is_submitted() or not _is_local(master) else {**ours, **_LOCAL_SETTINGS}
+
+
+def _is_local(master: str) -> bool:
+    """Whether all of Spark is this one process: ``local`` and ``local[...]``, and not ``local-cluster[...]``."""
+    return master.partition("[")[0] == "local"
+
+
+def _worker_sockets(master: str, folder: Path) -> dict[str, str]:
+    """Settings that let the JVM and its Python workers talk over Unix sockets, where those are sure to work.
+
+    Spark fails with "AF_UNIX path too long" where the sockets' folder has a long path, as a container's temporary
+    folder on YARN has. So executors of other machines are left alone, and so is a machine whose own temporary folder
+    is too long.
+    """
+    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_BYTES_MAX
+    if not (master.startswith("local") and hasattr(socket, "AF_UNIX") and fits):
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
+
+
+def _worker_daemon(master: str) -> dict[str, str]:
+    """The setting that lets Python workers start from files, where their Python is sure to have this package."""
+    is_ours = os.environ.get("PYSPARK_PYTHON") == sys.executable
+    if not (master.startswith("local") and sys.platform == "linux" and is_ours):
+        return {}
+    return {"spark.python.daemon.module": worker_daemon.MODULE}
+
+
+def _launch(settings: Mapping[str, str]) -> None:
+    """Start the JVM, and make it PySpark's."""
+    how: dict[str, Any] = {"process_group": 0} if os.name == "posix" else {}
+    if _output is not None:
+        how |= {"stdout": _output.fileno(), "stderr": _output.fileno()}
+    with _settings_file(settings) as is_told:
+        conf = None if is_told else _as_conf(settings)
+        try:
+            gateway: Any = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
+        except PySparkRuntimeError as error:
+            said = _output.first_words() if _output is not None else "what it said is above"
+            raise EnvironmentFaultError(
+                what=f"Spark's JVM did not start: {said or 'it said nothing'}",
+                remedy="Spark needs Java 17 or later, found by JAVA_HOME or on PATH; and settings of the JVM that it "
+                "understands.",
+            ) from error
+    SparkContext._ensure_initialized(gateway=gateway)
+
+
+def _as_conf(settings: Mapping[str, str]) -> SparkConf:
+    conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        conf.set(key, value)
+    return conf
+
+
+@contextmanager
+def _settings_file(settings: Mapping[str, str]) -> Iterator[bool]:
+    """Tell the JVM its settings by a file, while it starts; whether that is possible.
+
+    Spark takes one such file. Where the user's PYSPARK_SUBMIT_ARGS names one, settings go on the command line.
+    """
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    if "--properties-file" in (given or ""):
+        yield False
+        return
+    path = private_folder() / "settings"
+    # Its folder is the user's alone, so nobody else can have put a file or a link there.
+    with path.open("w", encoding="utf-8") as file:
+        path.chmod(0o600)
+        file.writelines(f"{_escaped(key)}={_escaped(value)}\n" for key, value in settings.items())
+    ours = shlex.join(["--properties-file", str(path), "--load-spark-defaults"])
+    os.environ["PYSPARK_SUBMIT_ARGS"] = f"{ours} {given or 'pyspark-shell'}"
+    try:
+        yield True
+    finally:
+        path.unlink(missing_ok=True)
+        if given is None:
+            del os.environ["PYSPARK_SUBMIT_ARGS"]
+        else:
+            os.environ["PYSPARK_SUBMIT_ARGS"] = given
+
+
+def _escaped(text: str) -> str:
+    r"""A key or a value of a Java properties file: ``\``, white space, ``=``, ``:``, ``#``, ``!`` and line ends."""
+    ends = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
+    return re.sub(r"[\\\s=:#!]", lambda found: ends.get(found[0], "\\" + found[0]), text)

@@ -1,0 +1,1 @@
+"""The direct engine: batches that the driver plans, one behind the other."""

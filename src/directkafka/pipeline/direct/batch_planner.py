@@ -1,0 +1,158 @@
+"""Step 3's first half: the next batch's ranges, from the ledger's ends and a view of the cluster.
+
+:mod:`directkafka.planning` decides, from values; here is what has to be asked and remembered for it: the view, a second
+look before a loss is believed, where an available-now run ends, how long the pipeline has waited for enough offsets,
+and how large a batch may be that must fit a transaction.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from directkafka.offsets import TopicPartition
+from directkafka.options import MinOffsets
+from directkafka.pipeline.execution.ports import Cluster
+from directkafka.pipeline.retry import StopAsked, StopSignal
+from directkafka.planning.ceiling import NO_CEILING
+from directkafka.planning.loss import STANDING_STILL
+from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
+from directkafka.planning.trigger import AvailableNow, Trigger
+from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sinks.api import LedgerEntry
+from directkafka.spark.second_look import believed
+from directkafka.view import ClusterView
+
+__all__ = ["RAISE_TIMEOUT", "Planned", "Planner"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: How old a view may be that another batch is planned from, in milliseconds: new partitions must be seen while a large
+#: backlog is worked off.
+_VIEW_AGE_MS_MAX: Final = 10_000
+
+RAISE_TIMEOUT: Final = (
+    "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms: this batch "
+)
+
+#: A batch's ranges, and the view that they were planned from.
+Planned = tuple[BatchPlan, ClusterView]
+
+
+class Planner:
+    """Plans one batch after the other.
+
+    Args:
+        pipeline: its name, for messages.
+        cluster: is asked for views.
+        policy: limits of a batch.
+        min_offsets: how many offsets a batch waits for; an available-now run does not wait.
+        trigger: whether the run is an available-now run.
+        stop: ends waiting.
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        cluster: Cluster,
+        *,
+        policy: PlanPolicy,
+        min_offsets: MinOffsets,
+        trigger: Trigger,
+        stop: StopSignal,
+        clock: Callable[[], float],
+    ) -> None:
+        self._pipeline = pipeline
+        self._cluster = cluster
+        self._policy = policy
+        self._min_offsets = min_offsets
+        self._ends = isinstance(trigger, AvailableNow)
+        self._stop = stop
+        self._clock = clock
+        #: Where an available-now run ends; known once the first view is believed.
+        self._target: Mapping[TopicPartition, int] | None = None
+        self._planned_ms: int | None = None
+        self._viewed_ms = 0
+        #: The newest plan; when it proves too large for a transaction, the next one is held below it.
+        self._planned: BatchPlan | None = None
+        self._ceiling = NO_CEILING
+
+    def next(self, previous: LedgerEntry) -> Planned | None:
+        """The batch behind the ledger's entry, from a fresh view; None when there is nothing to read.
+
+        Raises:
+            DataLossError: something that should be there is gone, at the second look too.
+            DirectKafkaError: Kafka does not answer.
+        """
+        known = previous.by_place()
+        view, policy = self._cluster.view(known=known), self._policy_now()
+        self._viewed_ms = self._now_ms()
+        view, batch = believed(
+            lambda view: plan(known, self._up_to_target(view), policy),
+            view,
+            look_again=lambda: self._cluster.view(fresh=True, known=known),
+            wait=self._stop.wait,
+            harmless=STANDING_STILL,
+        )
+        if self._target is None and self._ends:
+            self._target = view.latest()
+        return self._noted(batch, view)
+
+    def following(self, previous: LedgerEntry, view: ClusterView, *, offsets_min: int) -> Planned | None:
+        """The batch behind an entry that is not committed yet, from the view that its batch was planned from.
+
+        Returns:
+            None when the view is old, or shows fewer than ``offsets_min`` offsets: then nothing counts as planned.
+        """
+        if self._now_ms() - self._viewed_ms > _VIEW_AGE_MS_MAX:
+            return None
+        batch = plan(previous.by_place(), self._up_to_target(view), self._policy_now())
+        return self._noted(batch, view) if batch is not None and batch.offset_count >= offsets_min else None
+
+    def plan_smaller(self, error: TransactionTooSlowError) -> None:
+        """Hold the next plan to half of the one that was too large for a transaction.
+
+        Raises:
+            TransactionTooSlowError: it cannot be halved.
+            StopAsked: it was rolled back, and will not be tried again.
+        """
+        assert self._planned is not None, "a batch was planned before it was slow"
+        count = self._planned.offset_count
+        lowered = self._ceiling.lowered(self._planned, budget_ms=error.budget_ms)
+        if lowered is None:
+            raise replace(error, remedy=f"{RAISE_TIMEOUT}of {count} offsets cannot be halved.") from error
+        if self._stop.is_set():
+            raise StopAsked(str(error)) from error
+        self._ceiling = lowered
+        log.warning(
+            "%s: a batch of %d offsets took %d ms, and a transaction has %d ms (four fifths of "
+            "kafka.transaction.timeout.ms); it was rolled back, and is done again with %d offsets at most",
+            self._pipeline, count, error.elapsed_ms, error.budget_ms, lowered.offsets,
+        )  # fmt: skip
+
+    def learn(self, batch: BatchPlan, *, took_ms: int) -> None:
+        """How long a committed batch took: after batches that were fast, larger ones are tried again."""
+        self._ceiling = self._ceiling.after(batch, took_ms=took_ms)
+
+    def _noted(self, batch: BatchPlan | None, view: ClusterView) -> Planned | None:
+        if batch is None:
+            return None
+        self._planned_ms, self._planned = self._now_ms(), batch
+        return batch, view
+
+    def _policy_now(self) -> PlanPolicy:
+        policy = self._ceiling.over(self._policy)
+        if self._ends:
+            return policy
+        waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
+        return replace(policy, min_offsets=self._min_offsets.after(waited_ms))
+
+    def _up_to_target(self, view: ClusterView) -> ClusterView:
+        """The view, up to where an available-now run goes; the first view that shows no loss says where."""
+        return view if self._target is None else view.until(self._target)
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

@@ -1,0 +1,387 @@
+"""The direct engine: the numbered steps of a pipeline's life.
+
+::
+
+    0. compile the transform and check every table, changing nothing: a job that cannot run disturbs nobody
+    1. fence all stores, in the order listed; the first hands out the generation
+    2. make what tables are not there; read the ledgers, only after all are fenced
+       nothing there:  resolve the start positions, commit them as batch 0, which has no rows
+       one is ahead:   its ranges are pinned, the others redo that batch
+       one is new:     it begins where the others end
+    then, for each batch:
+    3. plan the ranges from the last ends and a fresh view; write the rows where no reader sees them
+    4. commit rows and ledger entry, store by store, each in one transaction
+    5. tell the outside
+
+While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.direct.prefetch`).
+
+Each arrow between two steps is a fault point (:mod:`directkafka.faults`), and ``tests/chaos`` kills the process
+at each. An error that may pass (a database that restarts, a leader that moves) is answered by reading the ledgers
+again and going on from there; no later batch is committed before that.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+
+from directkafka.errors import RowCountError, WorkerLostError
+from directkafka.faults import reach
+from directkafka.offsets import PartitionProgress, Positions, to_nested
+from directkafka.options import NO_WAIT, MinOffsets
+from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner
+from directkafka.pipeline.direct.losses import log_losses
+from directkafka.pipeline.direct.prefetch import BatchAhead, BegunBatch
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.ports import Cluster, Writer
+from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.progress import BatchReport, Reporter
+from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
+from directkafka.pipeline.stopwatch import Stopwatch
+from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
+from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
+from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.spark.second_look import believed
+
+__all__ = ["DirectEngine"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: How often a driver with nothing to do asks whether a newer one has taken its pipeline, in milliseconds. One
+#: that has something to do finds out when it commits.
+_FENCE_LOOK_MS = 5_000
+
+#: Longest single wait for the next batch, in milliseconds; a longer one is several.
+_WAIT_MS_MAX = 60_000
+
+
+class DirectEngine:
+    """Runs one pipeline in the calling thread until it is told to stop.
+
+    Args:
+        name: the pipeline's name in the ledgers.
+        cluster: where records come from; closed at the end.
+        writer: what becomes of them.
+        ledgers: where they are committed; closed at the end.
+        starting: where a pipeline without a ledger begins.
+        policy: limits of a batch.
+        min_offsets: how many offsets a batch waits for; an available-now run does not wait.
+        trigger: when batches start.
+        report: told of each committed batch.
+        stop: ends the run between two batches, or between two tries of one.
+        patience: how failures that may pass are met.
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        cluster: Cluster,
+        writer: Writer,
+        ledgers: Ledgers,
+        starting: Positions,
+        policy: PlanPolicy,
+        trigger: Trigger,
+        report: Reporter,
+        stop: StopSignal,
+        patience: Patience,
+        min_offsets: MinOffsets = NO_WAIT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._cluster = cluster
+        self._writer = writer
+        self._ledgers = ledgers
+        self._starting = starting
+        self._policy = policy
+        self._planner = Planner(
+            name, cluster, policy=policy, min_offsets=min_offsets, trigger=trigger, stop=stop, clock=clock
+        )
+        self._trigger = trigger
+        self._report = report
+        self._stop = stop
+        self._patience = patience
+        self._clock = clock
+        #: Whether what is remembered of the ledgers may be wrong: after any failure.
+        self._is_in_doubt = False
+        #: The batch behind the one that is committed, if it has begun.
+        self._ahead: BatchAhead | None = None
+        #: When the newest batch began.
+        self._started_ms: int | None = None
+        #: A batch that is written and not yet committed everywhere.
+        self._pending: tuple[LedgerEntry, Written] | None = None
+
+    def run(self) -> None:
+        """Steps 0 to 2, then batches until the trigger or the stop ends them.
+
+        Raises:
+            FencedError: a newer driver took over.
+            DirectKafkaError: whatever stopped the pipeline; nothing of the failed batch is committed.
+        """
+        with ExitStack() as ending:
+            ending.callback(self._ledgers.close)
+            ending.callback(self._cluster.close)
+            ending.callback(self._end_ahead)
+            try:
+                if not self._stop.is_set():
+                    for remark in self._patience.until_done(self._take_over):
+                        log.warning("%s: %s", self._name, remark)
+                    self._run_batches()
+            except StopAsked as asked:
+                log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
+
+    def _run_batches(self) -> None:
+        ended_ms = None
+        is_idle = False
+        looked_ms = self._now_ms()
+        while not self._stop.is_set():
+            if self._ahead is None:
+                backlog = self._patience.until_done(self._backlog)
+                if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
+                    self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
+                    continue
+            self._started_ms = self._now_ms()
+            is_idle = not self._patience.until_done(self._next_batch)
+            ended_ms = self._now_ms()
+            if is_idle and isinstance(self._trigger, AvailableNow):
+                return
+            if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
+                self._patience.until_done(self._ledgers.read)
+                looked_ms = ended_ms
+
+    def _wait_ms(self, backlog: int | None, *, ended_ms: int | None, is_idle: bool = False) -> int:
+        moment = Moment(
+            now_ms=self._now_ms(), started_ms=self._started_ms, ended_ms=ended_ms, backlog=backlog, is_idle=is_idle
+        )
+        return wait_ms(self._trigger, moment)
+
+    # 0 to 2 -------------------------------------------------------------------------------------------------
+
+    def _take_over(self) -> tuple[str, ...]:
+        """Steps 0 to 2; remarks on the transform for the user."""
+        remarks = self._ledgers.take_over(self._writer)
+        self._recover()
+        return remarks
+
+    def _recover(self) -> None:
+        """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
+        recovery = self._ledgers.read()
+        if recovery.ahead is None:
+            self._commit_origin()
+            return
+        if recovery.behind:
+            self._catch_up(recovery.ahead, recovery.behind)
+        if recovery.new:
+            self._join(recovery.ahead, recovery.new)
+
+    def _commit_origin(self) -> None:
+        """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
+        _, origin = believed(
+            lambda view: plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy),
+            self._cluster.view(must_exist=True),
+            look_again=lambda: self._cluster.view(must_exist=True, fresh=True),
+            wait=self._stop.wait,
+        )
+        log_losses(origin, self._ledgers.sinks)
+        reach("origin.planned")
+        entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
+        self._ledgers.commit(entry)
+        reach("origin.committed")
+        log.info("%s starts at %s", self._name, to_nested(entry.ends()))
+
+    def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
+        """The newest batch for the stores that lack it, from the ranges that the others committed."""
+        log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
+        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
+        stores = self._ledgers.identities_of(behind)
+        try:
+            with self._kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
+                self._commit(entry, written, only=behind)
+        except TransactionTooSlowError as error:
+            fixed = "cannot be made smaller, since another store has it as it is."
+            raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
+
+    def _kept(self, ahead: LedgerEntry, stores: Collection[str]) -> Written | None:
+        """The batch's rows as this driver wrote them, so that all stores get the same."""
+        if self._pending is None:
+            return None
+        entry, written = self._pending
+        is_the_same = (entry.lineage, entry.batch_id, entry.ends()) == (ahead.lineage, ahead.batch_id, ahead.ends())
+        return written if is_the_same and written.is_kept_for(stores) else None
+
+    def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
+        known = ahead.by_place()
+        view, pinned = believed(
+            lambda view: plan_pinned(ahead.progress, view, self._policy),
+            self._cluster.view(known=known),
+            look_again=lambda: self._cluster.view(fresh=True, known=known),
+            wait=self._stop.wait,
+        )
+        log_losses(pinned, self._ledgers.sinks)
+        tasks = self._cluster.tasks(pinned.ranges, view.planned_under(ahead.progress))
+        return self._writer.write(self._batch_name(ahead.batch_id), tasks, stores=stores)
+
+    def _join(self, ahead: LedgerEntry, new: Sequence[int]) -> None:
+        progress = progress_of_newcomer(ahead)
+        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=progress)
+        self._ledgers.commit(entry, only=new)
+        if ahead.batch_id > 0:
+            log.warning(
+                "%s: %d store(s) have no entry of it and join at batch %d; nothing before %s will be in them",
+                self._name, len(new), ahead.batch_id, to_nested(entry.ends()),
+            )  # fmt: skip
+
+    # 3 to 5 -------------------------------------------------------------------------------------------------
+
+    def _next_batch(self) -> bool:
+        """One batch if there is anything to read; whether there was."""
+        while True:
+            if self._is_in_doubt:
+                self._give_up_ahead()
+                self._recover()
+            self._is_in_doubt = True
+            try:
+                done = self._batch()
+            except TransactionTooSlowError as error:
+                self._planner.plan_smaller(error)
+            else:
+                self._is_in_doubt = False
+                return done
+
+    def _batch(self) -> bool:
+        watch = Stopwatch(self._clock)
+        ahead = self._ahead
+        begun = ahead.begun if ahead is not None else self._begin()
+        if begun is None:
+            return False
+        reach("batch.planned")
+        plan_ms = watch.lap_ms()
+        with ahead.written() if ahead is not None else self._write(begun) as written:
+            # Not before: whatever ends the wait, it is still there to be given up.
+            self._ahead = None
+            reach("batch.written")
+            write_ms = watch.lap_ms()
+            entry = self._entry(
+                batch_id=begun.name.batch_id, lineage=self._ledgers.entry.lineage, progress=begun.batch.progress
+            )
+            self._begin_ahead(begun, entry)
+            self._commit(entry, written)
+        commit_ms = watch.lap_ms()
+        self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
+        self._tell(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
+        reach("batch.reported")
+        return True
+
+    def _begin(self) -> BegunBatch | None:
+        previous = self._ledgers.entry
+        return self._begun(self._planner.next(previous), previous)
+
+    def _write(self, begun: BegunBatch) -> Written:
+        return self._writer.write(begun.name, begun.tasks, stores=self._ledgers.identities)
+
+    def _begin_ahead(self, begun: BegunBatch, entry: LedgerEntry) -> None:
+        """Begin the next batch while this one is committed, if it would follow at once."""
+        backlog = begun.batch.backlog
+        if not (backlog and self._writer.may_run_ahead) or self._stop.is_set():
+            return
+        if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
+            return
+        # Where what was waiting is nearly done, the next batch will have more in its turn, from a fresh view.
+        half = (begun.batch.offset_count + 1) // 2
+        following = self._begun(self._planner.following(entry, begun.view, offsets_min=half), entry)
+        if following is None:
+            return
+        try:
+            writing = self._writer.begin(following.name, following.tasks, stores=self._ledgers.identities)
+        except Exception:
+            # No thread, or Spark is gone: the commit needs neither, and the batch's turn will tell.
+            log.warning("%s: batch %d waits for its turn", self._name, following.name.batch_id, exc_info=True)
+            return
+        self._ahead = BatchAhead(begun=following, writing=writing)
+
+    def _end_ahead(self) -> None:
+        """At the end of the run: what it writes counts for nothing, whenever it ends."""
+        with suppress(WorkerLostError):
+            self._give_up_ahead()
+
+    def _give_up_ahead(self) -> None:
+        """The batch before it was not committed, or the run ends: its rows count for nothing."""
+        if self._ahead is not None:
+            self._ahead.give_up()
+            self._ahead = None
+
+    def _begun(self, planned: Planned | None, previous: LedgerEntry) -> BegunBatch | None:
+        if planned is None:
+            return None
+        batch, view = planned
+        log_losses(batch, self._ledgers.sinks)
+        tasks = self._cluster.tasks(batch.ranges, view)
+        return BegunBatch(name=self._batch_name(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
+
+    def _commit(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
+        """Step 4; the next batch waits for all stores."""
+        self._pending = (entry, written)
+        try:
+            self._ledgers.commit(entry, written, only=only)
+        except RowCountError:  # what is staged is gone: the rows must be written again
+            self._pending = None
+            raise
+        self._pending = None
+
+    def _tell(self, batch: BatchPlan, written: Written, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
+        report = BatchReport(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=self._ledgers.entry.batch_id,
+            offsets=batch.offset_count,
+            records=written.record_count,
+            rows=self._ledgers.row_counts(),
+            backlog=batch.backlog,
+            plan_ms=plan_ms,
+            write_ms=write_ms,
+            commit_ms=commit_ms,
+        )
+        self._cluster.tell(batch.ends())
+        try:
+            self._report(report)
+        except Exception:
+            # The batch is committed; who listens is not what the pipeline depends on.
+            log.warning("%s: the report callback failed on batch %d", self._name, report.batch_id, exc_info=True)
+
+    # helpers ------------------------------------------------------------------------------------------------
+
+    def _entry(self, *, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...]) -> LedgerEntry:
+        return LedgerEntry(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            lineage=lineage,
+            batch_id=batch_id,
+            progress=progress,
+            committed_at_ms=int(time.time() * 1000),
+        )
+
+    def _batch_name(self, batch_id: int) -> BatchName:
+        return BatchName(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=batch_id,
+            attempt=uuid.uuid4().hex,
+        )
+
+    def _backlog(self) -> int | None:
+        """Offsets that are waiting, for triggers that ask."""
+        if not asks_backlog(self._trigger):
+            return None
+        ends = self._ledgers.entry.ends()
+        seen = self._cluster.view().partitions
+        return sum(max(0, one.latest - ends.get(place, one.earliest)) for place, one in seen.items())
+
+    def _now_ms(self) -> int:
+        return int(self._clock() * 1000)

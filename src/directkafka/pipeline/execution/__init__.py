@@ -1,0 +1,1 @@
+"""What writes a batch: its transform, its jobs, and what their failures mean."""

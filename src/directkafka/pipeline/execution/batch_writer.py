@@ -1,0 +1,319 @@
+"""Step 3 of a batch: from ranges through the transform to rows that are written and not yet visible.
+
+The source is read once: with several outputs it is persisted, and every task of it proves that it read its range to the
+end, through an accumulator that is filed by attempt, so that a task that ran twice counts once. An output that is used
+twice is computed once, whatever is lost meanwhile (:mod:`directkafka.pipeline.execution.kept`): all its sinks get the
+same rows.
+
+A sink with a second phase gets the output twice: once to see how much it is, and, if it is much, once more to write it
+inside the store's transaction. The output must be the same both times, so it is kept. Small batches need no second
+look, and to keep them would cost more than they do: so an output is kept from the first job on only if its last batch
+was large, and one that turns out to be large is computed again.
+
+A transaction that is opened for that must not outlive the batch, or readers wait behind it until its timeout: whatever
+ends the batch before the commit aborts it. Sequence of events: Kafka's rows are written, in an open transaction; the
+commit to Postgres, the store listed before it, fails; the batch is planned anew, or the pipeline stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+from pyspark.sql import DataFrame, SparkSession
+
+from directkafka.errors import RangeNotReadError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.offsets import total_count
+from directkafka.pipeline.execution.background_job import BackgroundJob
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
+from directkafka.pipeline.execution.executor_errors import from_executor
+from directkafka.pipeline.execution.json_columns import wanted_schema
+from directkafka.pipeline.execution.kept import Keeper
+from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.outputs import outputs_of
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
+from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
+from directkafka.pipeline.execution.write_task import ProofUnion
+from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.sinks.ledger import check_count
+from directkafka.spark.dataframe import records_frame
+
+__all__ = ["BatchWriter", "Written"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Written:
+    """What the tasks of one batch wrote; as a context manager, it leaves no transaction open.
+
+    Attributes:
+        name: the try of the batch.
+        reports: per binding, the reports of its tasks.
+        record_count: records read from Kafka.
+        early: stores in whose open transactions rows lie; with the transaction, these rows go.
+    """
+
+    name: BatchName
+    reports: tuple[tuple[Sink, tuple[TaskReport, ...]], ...]
+    record_count: int
+    early: tuple[EarlyStore, ...] = ()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Abort what is open still; after a commit nothing is."""
+        for store in self.early:
+            store.abandon(self.name)
+
+    def for_store(self, store: Store) -> list[tuple[Sink, BatchName, Sequence[TaskReport]]]:
+        """The part that goes into one store's transaction."""
+        return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
+
+    def is_kept_for(self, stores: Collection[str]) -> bool:
+        """Whether the rows for all stores of these identities outlast a failed commit."""
+        written = {sink.store.identity for sink, _ in self.reports}
+        return written.issuperset(stores) and not any(store.identity in stores for store in self.early)
+
+
+@dataclass(slots=True)
+class _Part:
+    """One output of a batch under way, on its way into one sink, and the reports of the jobs so far."""
+
+    writer: OutputWriter
+    output: DataFrame
+    reports: tuple[TaskReport, ...]
+
+    @property
+    def sink(self) -> Sink:
+        return self.writer.sink
+
+
+class BatchWriter:
+    """Turns planned ranges into written rows, batch after batch.
+
+    Args:
+        session: the pipeline's own session.
+        transform: what becomes of the records.
+        bindings: which output goes where.
+        columns: names of the source's columns.
+    """
+
+    def __init__(
+        self, session: SparkSession, transform: Transform, bindings: Sequence[Binding], *, columns: Sequence[str]
+    ) -> None:
+        self._session = session
+        self._transform = transform
+        self._bindings = tuple(bindings)
+        self._columns = tuple(columns)
+        self._proofs = session.sparkContext.accumulator({}, ProofUnion())
+        #: One for each binding, once the columns are known.
+        self._writers: tuple[OutputWriter, ...] = ()
+        self._may_run_ahead = False
+        #: Outputs whose last batch was so large that it took a second phase.
+        self._large: set[str] = set()
+
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, and have every sink look at its columns; nothing is made or changed.
+
+        Returns:
+            Remarks on the plans for the user.
+
+        Raises:
+            TransformError, SchemaMismatchError: see there.
+            OptionError: a sink asks for an output that the transform does not give.
+            EnvironmentFaultError: Spark would run writing tasks twice at a time.
+        """
+        check_speculation(self._session, [binding.sink for binding in self._bindings])
+        outputs = self._outputs((), self._bindings)
+        own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
+        notes = remarks(own, store_count=len({binding.sink.store.identity for binding in self._bindings}))
+        self._writers = tuple(
+            OutputWriter(self._session, binding, wanted_schema(binding.sink, outputs[binding.output]))
+            for binding in self._bindings
+        )
+        self._may_run_ahead = self._keeps_batches_apart(own)
+        for writer in self._writers:
+            writer.sink.check(writer.schema)
+        return notes
+
+    def prepare(self) -> None:
+        """Make what tables are not there, for the columns that :meth:`check` found.
+
+        Raises:
+            SchemaMismatchError: see :meth:`~directkafka.sinks.api.Sink.prepare`.
+        """
+        for writer in self._writers:
+            writer.sink.prepare(writer.schema)
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a batch may be computed and written while the one before it is committed.
+
+        Its rows must not depend on what that commit changes: the transform is a query, and reads nothing but the
+        source. And the sinks must keep two batches apart.
+        """
+        return self._may_run_ahead
+
+    def _keeps_batches_apart(self, outputs: Mapping[str, DataFrame]) -> bool:
+        if not isinstance(self._transform, SqlTransform):
+            return False
+        source = self._session.table("source")
+        return all(reads_alone(frame, source) for frame in outputs.values()) and all(
+            getattr(binding.sink, "takes_two_batches", False) for binding in self._bindings
+        )
+
+    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> BackgroundJob[Written]:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
+        return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
+
+    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+        """Read, transform and write one batch.
+
+        Args:
+            name: the try of the batch.
+            tasks: what is to be read.
+            stores: identities of the stores that lack the batch; for others nothing is computed or written.
+
+        Raises:
+            RangeNotReadError: the transform ended a range early.
+            TransformError: the transform failed on an executor, or gives other columns than when it was checked.
+            DirectKafkaError: what a task met, with its fields.
+        """
+        self._proofs.value = {}
+        wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
+        with ExitStack() as kept:
+            keeper = Keeper(kept)
+            try:
+                parts = self._write_all(name, tasks, wanted, keeper)
+                record_count = self._prove_read(name, tasks)
+            except Exception as error:
+                raise from_executor(error) from error
+            early = self._finish_all(parts, name, keeper)
+        reports = tuple((part.sink, part.reports) for part in parts)
+        return Written(name=name, reports=reports, record_count=record_count, early=early)
+
+    def _write_all(
+        self,
+        name: BatchName,
+        tasks: Sequence[RangeTask],
+        wanted: Sequence[OutputWriter],
+        keeper: Keeper,
+    ) -> list[_Part]:
+        outputs = self._outputs(tasks, [writer.binding for writer in wanted], name.attempt, keeper)
+        parts = []
+        for writer in wanted:
+            part = _Part(writer, outputs[writer.binding.output], ())
+            self._write_one(part, name, tasks)
+            if isinstance(part.sink, TwoPhaseSink) and self._is_to_be_kept(part, part.sink, keeper):
+                part.output = keeper.keep(part.output)
+                self._write_one(part, name, tasks)
+            parts.append(part)
+        return parts
+
+    def _write_one(self, part: _Part, name: BatchName, tasks: Sequence[RangeTask]) -> None:
+        record_count = total_count(task.range for task in tasks)
+        part.reports = part.writer.write(part.output, name, range_count=len(tasks), record_count=record_count)
+
+    def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
+        """Records read; every range must have been read to its end."""
+        # A copy, made in one step: a task of an earlier attempt may still report while we look.
+        proofs = dict(self._proofs.value)
+        proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
+        if unread := _unread(tasks, proven):
+            raise RangeNotReadError(ranges=unread)
+        return sum(proven.values())
+
+    def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink, keeper: Keeper) -> bool:
+        """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
+        is_large = sink.is_left(part.reports)
+        (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
+        return is_large and not keeper.holds(part.output)
+
+    def _finish_all(self, parts: Sequence[_Part], name: BatchName, keeper: Keeper) -> tuple[EarlyStore, ...]:
+        """The second phases of all sinks that need one; the stores whose transactions are open now.
+
+        With them all that is kept has been read for the last time.
+        """
+        early: list[EarlyStore] = []
+        with ExitStack() as begun:
+            for part in parts:
+                sink = part.sink
+                if isinstance(sink, TwoPhaseSink) and sink.is_left(part.reports):
+                    store = self._owning_store(sink)
+                    begun.callback(store.abandon, name)
+                    self._finish(part, sink, store, name)
+                    early.append(store)
+            _check_kept(keeper)
+            begun.pop_all()
+        return tuple(early)
+
+    def _finish(self, part: _Part, sink: TwoPhaseSink, store: EarlyStore, name: BatchName) -> None:
+        """The second phase of a sink whose first reports leave rows to be written."""
+        transaction = store.begin(name, sink)
+        try:
+            phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(self._session))
+            reports = write_shares(part.output, phase)
+            # What was dealt a second time after a loss, in the shuffle between, may have been dealt otherwise.
+            counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
+            check_count(store=store.identity, sink=sink.name, reported=counted, found=written)
+            part.reports = reports
+        except Exception as error:
+            cause = from_executor(error)
+            store.give_up(name, cause)
+            raise cause from error
+
+    def _owning_store(self, sink: TwoPhaseSink) -> EarlyStore:
+        """The store object that fences and commits for the sink: of those that are one, the first one's."""
+        identity = sink.store.identity
+        stores: list[Any] = [binding.sink.store for binding in self._bindings]
+        owner: EarlyStore = next(one for one in stores if one.identity == identity)
+        return owner
+
+    def _outputs(
+        self,
+        tasks: Sequence[RangeTask],
+        wanted: Sequence[Binding],
+        attempt: str = "",
+        keeper: Keeper | None = None,
+    ) -> dict[str, DataFrame]:
+        """All outputs by name; those that are computed for several wanted bindings are kept."""
+        source = self.source(tasks, attempt)
+        if keeper is None:
+            return self._transformed(source)
+        used = [binding.output for binding in wanted]
+        # Letters alone take it twice as well: for the rows that are rejected, and for the records that they stand for.
+        if len(set(used)) > 1 or DEAD_LETTERS in used:
+            source = self.kept_source(source, keeper)
+        outputs = self._transformed(source, AtWork(keeper))
+        for output in sorted(set(used)):
+            if used.count(output) > 1 or output in self._large:
+                outputs[output] = keeper.keep(outputs[output])
+        return outputs
+
+    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
+        """The outputs; see :func:`~directkafka.pipeline.execution.outputs.outputs_of`."""
+        return outputs_of(self._transform, source, self._session, self._bindings, work=work)
+
+    def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
+        """The source, for several outputs. The ranges of a batch have the same records whenever they are read."""
+        return keeper.spare(source)
+
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """What the transform is given; the structured engine has it from Spark instead."""
+        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+
+
+def _check_kept(keeper: Keeper) -> None:
+    try:
+        keeper.check()
+    except Exception as error:
+        raise from_executor(error) from error
+
+
+def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:
+    return tuple(str(task.range) for task in tasks if str(task.range) not in proven)

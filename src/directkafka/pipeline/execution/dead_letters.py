@@ -1,0 +1,228 @@
+"""Records that the transform rejects: out of the outputs, into a sink of their own, with their bytes and the reason.
+
+A transform rejects a record in one of two ways. A row of an output whose column ``dead_letter_reason`` is not null
+stands for a rejected record, as in ``CASE WHEN try_cast(...) IS NULL THEN 'no number' END AS dead_letter_reason``;
+other rows lose the column. Or a function returns the rejected records as an output of their own, ``dead_letters``.
+Either way the rows name the record by topic, partition and offset, and its bytes come from the source: what the
+transform made of them is what went wrong.
+
+The sink is one of the pipeline's. So rejected records are exactly once, and in one transaction with the others when
+they go into the same store.
+
+An output that rejects is kept before it is cut in two (:mod:`directkafka.pipeline.execution.kept`), and its rejected
+rows are
+counted: most batches have none, and their records are then not looked up. Few are sent to the tasks that have the
+records. Many would not fit the driver, through which Spark sends them, so rows and records are shuffled instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final, Protocol
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+
+from directkafka.errors import TransformError
+from directkafka.pipeline.execution.kept import Keeper
+from directkafka.sinks.api import Sink
+from directkafka.sinks.dead_letters.table import REPLAYS
+
+__all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "AtWork", "LookOnly", "Rejected", "Work", "divert"]
+
+#: The output of rejected records, and the name of the section in the pipeline file.
+DEAD_LETTERS: Final = "dead_letters"
+
+#: The column that says why a row's record is rejected; null for all others.
+REASON: Final = "dead_letter_reason"
+
+#: What is said of records that are rejected in a pipeline without a place for them.
+NO_PLACE: Final = (
+    "it rejects records, and the pipeline has no place for them: add the section [dead_letters], or the argument "
+    "dead_letters"
+)
+
+#: What names a record.
+_RECORD: Final = ("topic", "partition", "offset")
+
+#: Of the source, in the order of the table; those that it has. The last one is a replay's.
+_KEPT: Final = (*_RECORD, "timestamp", "key", "value", "headers", REPLAYS)
+
+#: In headers of a Kafka record, before the names of :data:`_RECORD` and ``reason``.
+_HEADER: Final = "directkafka."
+
+_HEADERS: Final = "array<struct<key:string,value:binary>>"
+
+#: Up to so many bytes of rejected rows are sent to every task. Spark builds a hash table of them on the driver first,
+#: which takes several times as much.
+_SENT_BYTES_MAX: Final = 4 * 1024 * 1024
+
+#: What a rejected row takes beside its reason: the record's place, and what the hash table adds.
+_ROW_BYTES: Final = 64
+
+#: Before the names of :data:`_RECORD`, as a rejected row has them.
+_OF_ROW: Final = "directkafka_rejected_"
+
+#: Marks a record that was found.
+_FOUND: Final = "directkafka_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """How much a batch rejects: rows, and bytes of their reasons."""
+
+    rows: int
+    reason_bytes: int
+
+    @property
+    def is_few(self) -> bool:
+        """Whether they may be sent to every task."""
+        return self.rows * _ROW_BYTES + self.reason_bytes <= _SENT_BYTES_MAX
+
+
+class Work(Protocol):
+    """What is done with frames while a batch is computed."""
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The same rows, computed once."""
+        ...
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """How much is rejected, of frames that are kept."""
+        ...
+
+
+class LookOnly:
+    """For a look at the plans: nothing runs."""
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """The frame as it is."""
+        return frame
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """Some."""
+        return Rejected(rows=1, reason_bytes=0)
+
+
+class AtWork:
+    """For a batch.
+
+    Args:
+        keeper: keeps what is used twice.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def keep(self, frame: DataFrame) -> DataFrame:
+        """See :meth:`directkafka.pipeline.execution.kept.Keeper.keep`."""
+        return self._keeper.keep(frame)
+
+    def measure(self, rejected: DataFrame) -> Rejected:
+        """In a small job."""
+        found = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length("reason")), f.lit(0))).head()
+        assert found is not None, "a sum over nothing is a row too"
+        return Rejected(rows=int(found[0]), reason_bytes=int(found[1]))
+
+
+def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | None, work: Work) -> dict[str, DataFrame]:
+    """The outputs without what is rejected, and that as an output ``dead_letters`` if there is a sink for it.
+
+    Args:
+        outputs: the transform's, by name.
+        source: what the transform was given.
+        sink: where rejected records go; None for a pipeline without ``[dead_letters]``.
+        work: keeps a frame, so that it is computed once. An output is cut in two by its reasons; were it computed
+            for each half, a reason that depends on the clock could put a record into neither.
+
+    Raises:
+        TransformError: rows are rejected and nobody takes them, or do not say which record they stand for.
+    """
+    kept = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
+    rejecting = {name: frame for name, frame in kept.items() if REASON in frame.columns}
+    if DEAD_LETTERS in outputs:
+        rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
+    if sink is None:
+        if rejecting:
+            raise TransformError(
+                source=f"output {next(iter(rejecting))!r}",
+                cause=NO_PLACE,
+            )
+        return kept
+    columns = _columns_of(source)
+    rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}
+    for name in rejecting.keys() & kept.keys():
+        kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
+    rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
+    letters = _letters(source.select(*columns), rejected, work)
+    kept[DEAD_LETTERS] = letters.select(*_record(columns)) if getattr(sink, "takes_records", False) else letters
+    return kept
+
+
+def _named_records(output: str, frame: DataFrame) -> DataFrame:
+    """Topic, partition, offset and reason of the rejected records of one output."""
+    reason = REASON if REASON in frame.columns else "reason"
+    if missing := [name for name in (*_RECORD, reason) if name not in frame.columns]:
+        raise TransformError(
+            source=f"output {output!r}",
+            cause=f"it rejects records without the columns {', '.join(missing)}, which say which record and why",
+        )
+    # A text made of a record's bytes may be no UTF-8, which Spark does not mind and a database's clients do.
+    text = f.make_valid_utf8(f.col(reason).cast("string")).alias("reason")
+    return frame.where(f.col(reason).isNotNull()).select(*_RECORD, text)
+
+
+def _columns_of(source: DataFrame) -> list[str]:
+    """The source's columns that a letter has."""
+    if missing := [name for name in (*_RECORD, "value") if name not in source.columns]:
+        raise TransformError(
+            source="[dead_letters]",
+            cause="a rejected record is kept as it came, and the source's option columns leaves out "
+            + ", ".join(missing),
+        )
+    return [name for name in _KEPT if name in source.columns]
+
+
+def _letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> DataFrame:
+    """The rejected records as they came, with the reason: one letter each, however many rows or outputs rejected it."""
+    rows = reduce(DataFrame.unionByName, rejected) if rejected else None
+    size = work.measure(rows) if rows is not None else Rejected(0, 0)
+    if rows is None or size.rows == 0:
+        return records.where(f.lit(False)).withColumn("reason", f.lit("").cast("string"))
+    told = f.array_join(f.sort_array(f.collect_set("reason")), "; ").alias("reason")
+    reasons = rows.groupBy(*(f.col(name).alias(_OF_ROW + name) for name in _RECORD)).agg(told)
+    is_the_record = [f.col(name) == f.col(_OF_ROW + name) for name in _RECORD]
+    if size.is_few:
+        records = records.join(f.broadcast(reasons.drop("reason")), on=is_the_record, how="left_semi")
+    # Spark has no idea how much a source gives, takes it for little, and would send that to every task.
+    records = records.withColumn(_FOUND, f.lit(True)).hint("merge")
+    found = reasons.hint("merge").join(records, on=is_the_record, how="left")
+    # A row that names no record of the batch would be lost here, row and record alike.
+    reason = f.when(f.col(_FOUND), f.col("reason")).otherwise(f.raise_error(_unknown()).cast("string"))
+    return found.select(*(name for name in records.columns if name != _FOUND), reason.alias("reason"))
+
+
+def _unknown() -> Column:
+    """What to say of a rejected row whose topic, partition and offset are those of no record."""
+    told = [
+        f.concat(f.lit(f"{name} "), f.coalesce(f.col(_OF_ROW + name).cast("string"), f.lit("null"))) for name in _RECORD
+    ]
+    place = f.concat_ws(", ", *told)
+    return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), place)
+
+
+def _record(columns: Sequence[str]) -> list[Column]:
+    """The columns of a Kafka record: bytes as they came, and in headers where they came from and why."""
+    told = [
+        f.struct(f.lit(_HEADER + name).alias("key"), f.col(name).cast("string").cast("binary").alias("value"))
+        for name in (*_RECORD, "reason")
+    ]
+    headers = f.array(*told)
+    if "headers" in columns:
+        headers = f.concat(
+            f.coalesce(f.col("headers"), f.array().cast("array<struct<key:string,value:binary>>")), headers
+        )
+    plain = [f.col(name) for name in ("key", "value") if name in columns]
+    return [*plain, headers.alias("headers")]

@@ -1,0 +1,211 @@
+"""The user's transform: a query or a function, applied to one batch, and what can be told of its plan."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, assert_never
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from directkafka.errors import DirectKafkaError, RangeNotReadError, TransformError
+from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+__all__ = [
+    "DEFAULT_OUTPUT",
+    "PythonTransform",
+    "SqlTransform",
+    "Transform",
+    "apply_transform",
+    "is_per_batch",
+    "operators_of",
+    "reads_alone",
+    "remarks",
+]
+
+DEFAULT_OUTPUT = "default"
+
+_PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})
+_CUTS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
+_OPERATOR = re.compile(r"^[\s:+\-*!'()\d]*([A-Za-z]\w*)", re.MULTILINE)
+_CLOCK = re.compile(r"\b(current_timestamp|current_date|current_time|localtimestamp|now)\(")
+
+#: What a function may return: one DataFrame, or several by name.
+Outputs = DataFrame | Mapping[str, DataFrame]
+
+
+@dataclass(frozen=True, slots=True)
+class SqlTransform:
+    """A query over the view ``source``."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PythonTransform:
+    """A function from the batch's DataFrame to one or several."""
+
+    function: Callable[[DataFrame], Outputs]
+    name: str
+
+
+Transform = SqlTransform | PythonTransform
+
+
+def apply_transform(transform: Transform, source: DataFrame, session: SparkSession) -> dict[str, DataFrame]:
+    """The outputs by name; a single one is called ``default``. Nothing runs yet.
+
+    Raises:
+        TransformError: the query does not compile, the function raises, or it returns something else.
+        RangeNotReadError: an output stops reading early (LIMIT, OFFSET).
+    """
+    source.createOrReplaceTempView("source")
+    name = transform.name if isinstance(transform, PythonTransform) else "sql"
+    try:
+        outputs = _produce(transform, source, session)
+    except DirectKafkaError:
+        raise
+    except Exception as error:
+        if spark_is_gone(error):
+            raise from_executor(error) from error
+        if isinstance(error, PySparkException):
+            message = str(error.getMessage() or error).partition("\n\nJVM stacktrace")[0]
+            raise TransformError(source=name, cause=message) from error
+        raise TransformError(source=name, cause=f"{type(error).__name__}: {error}") from error
+    frames = _checked(outputs, name, is_stream=source.isStreaming)
+    for output, frame in frames.items():
+        if _is_cut(frame, source):
+            raise RangeNotReadError(ranges=(f"the source of output {output!r}",))
+    return frames
+
+
+def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> Outputs:
+    match transform:
+        case SqlTransform(text):
+            return session.sql(text)
+        case PythonTransform(function):
+            return function(source)
+        case _:
+            assert_never(transform)
+
+
+def _checked(outputs: object, name: str, *, is_stream: bool) -> dict[str, DataFrame]:
+    named: Mapping[str, object] = outputs if isinstance(outputs, Mapping) else {DEFAULT_OUTPUT: outputs}
+    frames = {}
+    for output, frame in named.items():
+        if not isinstance(frame, DataFrame):
+            raise TransformError(
+                source=name,
+                cause=f"output {output!r} is a {type(frame).__name__}; return a DataFrame, or a dict of "
+                "DataFrames by name",
+            )
+        if frame.isStreaming != is_stream:
+            found = "a streaming DataFrame" if frame.isStreaming else "no streaming DataFrame"
+            raise TransformError(source=name, cause=f"output {output!r} is {found}; use the one the function is given")
+        frames[output] = frame
+    return frames
+
+
+def remarks(outputs: Mapping[str, DataFrame], *, store_count: int) -> tuple[str, ...]:
+    """What a user should know of the plans before they run; empty when there is nothing.
+
+    Raises:
+        TransformError: a plan that ends in a watermark, which a transform of batches would not honour. Spark drops one
+            from a plan that is no stream as soon as anything follows it; the note on windows is then what is left.
+    """
+    found = []
+    for name, frame in outputs.items():
+        if "EventTimeWatermark" in operators_of(str(frame._jdf.queryExecution().logical().toString())):
+            raise TransformError(
+                source=f"output {name!r}",
+                cause="it has a watermark, but nothing keeps state from batch to batch here; remove withWatermark and "
+                'use a merge sink for totals, or use engine = "structured" with one output',
+            )
+        if is_per_batch(frame):
+            found.append(
+                f"output {name!r} groups, windows or removes duplicates: within each batch alone (use mode = "
+                '"merge" for totals across batches)'
+            )
+        if store_count > 1 and not _is_repeatable(frame):
+            found.append(
+                f"output {name!r} takes values from the clock or a random number: after a crash between two "
+                "stores they differ from store to store"
+            )
+    return tuple(found)
+
+
+def reads_alone(frame: DataFrame, source: DataFrame) -> bool:
+    """Whether a plan reads the source and nothing else, neither beside it nor in a subquery."""
+    plan, known = _Plan.of(frame), list(_Plan.of(source).leaves())
+    return bool(plan.root.subqueriesAll().isEmpty()) and all(
+        any(leaf.sameResult(other) for other in known) for leaf in plan.leaves()
+    )
+
+
+def _is_cut(frame: DataFrame, source: DataFrame) -> bool:
+    """Whether a LIMIT or an OFFSET lies between the source and an output.
+
+    The proof of reading finds most of them, but not where the source is kept for several outputs or for dead letters:
+    then all of it is read, and rows are left out behind the proof. (A LIMIT over a table of the user's own is no
+    matter.)
+    """
+    if _CUTS.isdisjoint(operators_of(_plan_text(frame))):
+        return False
+    plan, read = _Plan.of(frame), list(_Plan.of(source).leaves())
+    cuts = (node for node in _nodes(plan.root) if node.nodeName() in _CUTS)
+    return any(leaf.sameResult(other) for cut in cuts for leaf in plan.leaves(cut) for other in read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """An analyzed plan: its root, and what ``WITH`` defines, by number."""
+
+    root: JavaObject
+    definitions: Mapping[int, JavaObject]
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Self:
+        root = frame._jdf.queryExecution().analyzed()
+        return cls(root, {node.id(): node for node in _nodes(root) if node.nodeName() == "CTERelationDef"})
+
+    def leaves(self, below: JavaObject | None = None) -> Iterator[JavaObject]:
+        """The leaves below a node; a name that ``WITH`` defines is no leaf, but stands for its definition's."""
+        for node in _nodes(self.root if below is None else below):
+            if node.nodeName() == "CTERelationRef":
+                yield from self.leaves(self.definitions[node.cteId()])
+            elif node.children().isEmpty():
+                yield node
+
+
+def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
+    """The nodes of a plan, from the root down."""
+    yield plan
+    children = plan.children()
+    for number in range(children.size()):
+        yield from _nodes(children.apply(number))
+
+
+def is_per_batch(frame: DataFrame) -> bool:
+    """Whether a plan's rows depend on which records are in one batch: it groups, windows or removes duplicates."""
+    return not _PER_BATCH.isdisjoint(operators_of(_plan_text(frame)))
+
+
+def operators_of(plan: str) -> frozenset[str]:
+    """Names of the operators in the text of a plan: the first word of each line, behind the tree's branches."""
+    return frozenset(_OPERATOR.findall(plan))
+
+
+def _is_repeatable(frame: DataFrame) -> bool:
+    """Spark calls the clock deterministic, since it reads it once for each query; two queries are what counts here."""
+    analyzed = frame._jdf.queryExecution().analyzed()
+    return bool(analyzed.deterministic()) and _CLOCK.search(_plan_text(frame)) is None
+
+
+def _plan_text(frame: DataFrame) -> str:
+    """The analyzed plan: an unresolved one hides ``SELECT count(*)`` and window functions in a projection."""
+    return str(frame._jdf.queryExecution().analyzed().toString())

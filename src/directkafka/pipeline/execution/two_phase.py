@@ -1,0 +1,152 @@
+"""The second job of a large batch: each target of a sink is written by exactly one task, inside the open transaction.
+
+The rows are those of the first job, kept by Spark. A barrier stage runs all writers at once and none twice at a time;
+where dynamic allocation is on, Spark refuses barrier stages, and speculation, which would run a task twice, must be
+off. A task that is run again all the same raises before it writes
+(:mod:`directkafka.kafka.transactions.attempt_fencing`).
+
+A barrier stage begins when there is a free slot for each of its tasks, and Spark waits for that without a limit: so no
+more tasks are asked for than the executors have slots *now*, and the job is cancelled when the time of the transaction
+is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import IntegerType, StructField, StructType
+
+from directkafka.error_notes import Notes
+from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
+from directkafka.pipeline.execution.background_job import JobOverdue, run_within
+from directkafka.pipeline.execution.write_task import WriteTask, reports_of
+from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
+from directkafka.spark.arrow_map import map_in_arrow
+
+__all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
+
+#: A job with less time than this, in milliseconds, may be over before Spark begins its tasks, however many slots are
+#: free: then it was the time that was short.
+_BEGIN_MS_MIN: Final = 1_000
+
+
+class RouteTask:
+    """A function for ``mapInArrow``: adds to each row the number of its target.
+
+    Args:
+        phase: the sink's.
+        is_claimed: whether an attempt must claim what it dealt before anybody may fetch it.
+    """
+
+    def __init__(self, phase: SecondPhase, *, is_claimed: bool) -> None:
+        self._router = phase.router
+        self._claim = phase.claim_routing if is_claimed else _claim_nothing
+        self._notes = Notes.of_this_process()
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Errors of ours keep their fields on the way to the driver."""
+        try:
+            yield from self._router(batches)
+            # Spark takes the task's output when this has returned.
+            self._claim(_partition())
+        except DirectKafkaError as error:
+            raise self._notes.on(error) from error.__cause__
+
+
+def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...]:
+    """Shuffle the rows by target, and run one writer on each share.
+
+    Raises:
+        EnvironmentFaultError: the writers did not get slots to run in.
+        DirectKafkaError: the phase's own, when it takes too long.
+        Exception: what Spark makes of a failed task.
+    """
+    if phase.limit_ms <= 0:
+        raise phase.too_slow()
+    session = output.sparkSession
+    is_barrier = can_run_barriers(session)
+    schema = StructType([*output.schema.fields, StructField(TARGET, IntegerType())])
+    # A barrier stage is run again as a whole, and so has one view of what was dealt.
+    routed = map_in_arrow(output, RouteTask(phase, is_claimed=not is_barrier), schema)
+    shares = routed.repartitionById(phase.writer_count, f.col(TARGET) % phase.writer_count)
+    written = map_in_arrow(shares, WriteTask(phase.writer), "report binary", barrier=is_barrier)
+    try:
+        reports = run_within(session, written.toArrow, limit_ms=phase.limit_ms)
+    except JobOverdue as overdue:
+        raise _error_of(overdue, phase) from None
+    return reports_of(reports)
+
+
+def writers_max(session: SparkSession) -> int:
+    """How many writing tasks can run at a time, on the executors that are there now.
+
+    For a barrier stage that is what Spark compares with when it is submitted (``maxNumConcurrentTasks``), and not
+    ``spark.default.parallelism``, which may say anything. Other stages run their tasks one after the other where slots
+    are few, and dynamic allocation brings more executors for tasks that wait.
+
+    Raises:
+        WorkerLostError: there is no executor at the moment.
+    """
+    context = session.sparkContext
+    if not can_run_barriers(session):
+        return max(1, context.defaultParallelism)
+    jvm_context: Any = context._jsc.sc()
+    slots = int(jvm_context.maxNumConcurrentTasks(jvm_context.resourceProfileManager().defaultResourceProfile()))
+    if slots < 1:
+        raise WorkerLostError(cause="Spark has no executor now that could run the tasks that write")
+    return slots
+
+
+def can_run_barriers(session: SparkSession) -> bool:
+    """Whether the application has a fixed number of executors."""
+    return not _is_on(session, "spark.dynamicAllocation.enabled")
+
+
+def check_speculation(session: SparkSession, sinks: Sequence[Sink]) -> None:
+    """Refuse an application that would run a writing task twice at a time.
+
+    Raises:
+        EnvironmentFaultError: dynamic allocation and speculation are both on, and a sink has a second phase.
+    """
+    if can_run_barriers(session) or not _is_on(session, "spark.speculation"):
+        return
+    for sink in sinks:
+        if isinstance(sink, TwoPhaseSink):
+            raise EnvironmentFaultError(
+                what=f"the sink {sink.name} writes each partition from one task, and with "
+                "spark.dynamicAllocation.enabled and spark.speculation Spark may run a task twice at a time",
+                remedy="Set spark.speculation to false, or switch dynamic allocation off, so that writers run in a "
+                "barrier stage.",
+            )
+
+
+def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
+    """Tasks that were slow, or that never began."""
+    if overdue.has_begun or phase.limit_ms < _BEGIN_MS_MIN:
+        return phase.too_slow()
+    return EnvironmentFaultError(
+        what=f"a large batch is written by {phase.writer_count} tasks, and in {phase.limit_ms} ms they could not "
+        "begin, since other jobs of the application hold the executors' cores, or executors were lost. Nothing of the "
+        "batch was committed",
+        remedy="Run the pipeline in an application of its own, give this one more cores, or lower the sink's "
+        "tasks_max.",
+    )
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    assert context is not None, "it runs in a task"
+    return context.partitionId()
+
+
+def _claim_nothing(partition: int) -> None:
+    """Every attempt may be the one that counts."""
+
+
+def _is_on(session: SparkSession, setting: str) -> bool:
+    return str(session.sparkContext.getConf().get(setting, "false")).lower() == "true"

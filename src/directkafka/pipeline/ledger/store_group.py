@@ -1,0 +1,249 @@
+"""A pipeline's stores in the order in which they commit, with the ledger entry that each stands at."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from directkafka.errors import FencedError, OptionError
+from directkafka.faults import reach
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.ports import Prepared
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.claim import Claim
+from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
+from directkafka.sinks.api import LedgerEntry, Sink, Stoppable, StopSignal, Store
+
+__all__ = ["Ledgers"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+@dataclass(slots=True)
+class _Ledger:
+    """One store, what this driver holds of it, and the entry it stands at."""
+
+    store: Store
+    #: Other sinks' store objects for the same place, which are only asked questions.
+    twins: list[Store] = field(default_factory=list)
+    generation: int | None = None
+    entry: LedgerEntry | None = None
+    sinks: set[str] = field(default_factory=set)
+
+
+class Ledgers:
+    """Fences, reads and commits all stores of one pipeline.
+
+    Args:
+        pipeline: the pipeline's name.
+        bindings: the sinks; those whose stores have one identity share the first one's transaction.
+        stop: once it is set, a store that waits for somebody else's lock gives up.
+    """
+
+    def __init__(self, pipeline: str, bindings: Sequence[Binding], *, stop: StopSignal | None = None) -> None:
+        self._pipeline = pipeline
+        self._bindings = bindings
+        self._stop = stop
+        self._ledgers: list[_Ledger] = []
+        self._claim = Claim(pipeline)
+
+    @property
+    def generation(self) -> int:
+        """The generation held, once :meth:`fence` returned."""
+        generation = self._ledgers[0].generation
+        assert generation is not None, "fence() comes first"
+        return generation
+
+    @property
+    def entry(self) -> LedgerEntry:
+        """The entry that all stores stand at."""
+        entry = self._ledgers[0].entry
+        assert entry is not None, "batch 0 is committed before anything is planned"
+        return entry
+
+    @property
+    def sinks(self) -> tuple[Sink, ...]:
+        """All sinks of the pipeline."""
+        return tuple(binding.sink for binding in self._bindings)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        """The stores' identities, in the order in which they commit."""
+        return tuple(ledger.store.identity for ledger in self._ledgers)
+
+    def identities_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
+        """The identities of these stores."""
+        return tuple(self._ledgers[index].store.identity for index in sorted(indexes))
+
+    @property
+    def entries(self) -> tuple[LedgerEntry | None, ...]:
+        """What each store stands at, as it was last read or committed."""
+        return tuple(ledger.entry for ledger in self._ledgers)
+
+    def row_counts(self) -> dict[str, int]:
+        """Rows of the last batch by sink name."""
+        counts: dict[str, int] = {}
+        for ledger in self._ledgers:
+            if ledger.entry is not None:
+                for sink, rows in ledger.entry.row_counts.items():
+                    counts[sink] = counts.get(sink, 0) + rows
+        return counts
+
+    def take_over(self, writer: Prepared) -> tuple[str, ...]:
+        """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.
+
+        Args:
+            writer: compiles the transform and looks at the tables, and makes what is not there once it may.
+
+        Returns:
+            Remarks on the transform for the user.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+            DirectKafkaError: what is wrong with transform, tables or stores.
+        """
+        self.claim()
+        self.connect()
+        remarks = writer.check()
+        reach("fence.before")
+        self.fence()
+        reach("fence.done")
+        writer.prepare()
+        return remarks
+
+    def claim(self) -> None:
+        """Have the sinks and their stores for this run alone, until :meth:`close`.
+
+        Raises:
+            OptionError: another run in this process has one of them.
+        """
+        self._claim.take(one for binding in self._bindings for one in (binding.sink, binding.sink.store))
+
+    def connect(self) -> None:
+        """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: a store does not answer.
+            OptionError: two sinks write one table.
+        """
+        if self._ledgers:
+            return
+        found: dict[str, _Ledger] = {}
+        targets: dict[str, str] = {}
+        for binding in self._bindings:
+            store, sink = binding.sink.store, binding.sink.name
+            if self._stop is not None and isinstance(store, Stoppable):
+                store.heed(self._stop)
+            ledger = found.setdefault(store.identity, _Ledger(store))
+            # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
+            target = getattr(binding.sink, "target", f"{store.identity}/{sink}")
+            if sink in ledger.sinks or target in targets:
+                raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
+            ledger.sinks.add(sink)
+            targets[target] = sink
+            if store is not ledger.store:
+                ledger.twins.append(store)
+        self._ledgers = list(found.values())
+        if len(self._ledgers) > 1:
+            for ledger in self._ledgers:
+                ledger.store.force_durable()
+
+    def fence(self) -> None:
+        """Step 1. Take over every store, in the order listed; the first hands out the generation.
+
+        A store that is fenced already is not fenced again when the step is tried again after a failure: that
+        would take a higher generation, and the pipeline from a newer driver that came in between.
+
+        Raises:
+            FencedError: a newer driver owns the pipeline.
+            OptionError: another run in this process has one of the sinks.
+        """
+        self.claim()
+        first, *others = self._ledgers
+        if first.generation is None:
+            first.generation = self._fence_first(first.store, [ledger.store for ledger in others])
+        # Each store can raise the generation once; more than that is another driver's doing.
+        fenced: FencedError | None = None
+        for _ in self._ledgers:
+            try:
+                for ledger in others:
+                    if ledger.generation is None:
+                        ledger.generation = ledger.store.fence(self._pipeline, generation=first.generation)
+                return
+            except FencedError as error:
+                fenced = error
+                # A store may have seen higher generations than the first one: that was made anew, restored, or put
+                # before it. Only if nobody else owns the first one, since then a newer driver is at work.
+                first.store.read(self._pipeline)
+                first.generation = first.store.fence(self._pipeline, generation=error.found + 1)
+                for ledger in others:
+                    ledger.generation = None
+        assert fenced is not None, "a round without an error returns"
+        raise fenced
+
+    def _fence_first(self, first: Store, others: Sequence[Store]) -> int:
+        """A generation above what every store has seen, even if the first one is new to the pipeline."""
+        entries = [store.read(self._pipeline) for store in others]
+        known = max((entry.generation for entry in entries if entry is not None), default=0)
+        generation = first.fence(self._pipeline)
+        return generation if generation > known else first.fence(self._pipeline, generation=known + 1)
+
+    def peek(self) -> Recovery:
+        """What :meth:`read` would find, without a fence: for a look that must not disturb a running driver.
+
+        Raises:
+            LineageError, OffsetMismatchError: as for :meth:`read`.
+        """
+        return reconcile([(ledger.store.identity, ledger.store.read(self._pipeline)) for ledger in self._ledgers])
+
+    def read(self) -> Recovery:
+        """Step 2. Read every store, and compare them.
+
+        Raises:
+            FencedError: a newer driver has fenced a store since.
+            LineageError, OffsetMismatchError: the stores have no common history.
+        """
+        self.read_each()
+        reach("ledger.read")
+        return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
+
+    def read_each(self) -> None:
+        """Read every store, whatever the others say.
+
+        Raises:
+            FencedError: a newer driver has fenced a store since.
+        """
+        for ledger in self._ledgers:
+            ledger.entry = ledger.store.read(self._pipeline)
+
+    def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
+        """Step 4. Commit store by store, in the order listed.
+
+        Args:
+            entry: the new entry.
+            written: the batch's rows; None when it has none.
+            only: indexes of the stores that lack the entry; all by default.
+
+        Raises:
+            StoreError: the first one that failed; later stores were not touched.
+        """
+        for index in range(len(self._ledgers)) if only is None else sorted(only):
+            ledger = self._ledgers[index]
+            writes = () if written is None else written.for_store(ledger.store)
+            own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
+            ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
+
+    def close(self) -> None:
+        """Give every connection back. A store that cannot even do that must not hide what ended the run."""
+        for store in (one for ledger in self._ledgers for one in (ledger.store, *ledger.twins)):
+            try:
+                store.close()
+            except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
+                log.warning("%s: closing %s failed: %s", self._pipeline, store.identity, error)
+        self._claim.give_back()
+
+
+def _collision(sink: str, other: str, store: Store) -> str:
+    named = sink if other == sink else f"{sink}, which is {other} under another name,"
+    return f"two sinks write {named} of {store.identity}; make one output of the two, with UNION ALL"

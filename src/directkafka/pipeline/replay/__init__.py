@@ -1,0 +1,1 @@
+"""Replay of dead letters through the pipeline's transform."""

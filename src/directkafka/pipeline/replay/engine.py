@@ -1,0 +1,269 @@
+"""The numbered steps of a replay: dead letters through the pipeline's transform again, each exactly once.
+
+A replay is a driver with a ledger entry of its own, ``<pipeline>.replay``, in every store of the pipeline. So it is
+fenced by a newer replay of the same pipeline and by nothing else: the pipeline itself may run meanwhile. ::
+
+    0. compile the transform and check every table, changing nothing
+    1. fence the replay's entry in all stores, the dead letters' store as the last one
+    2. add the replay's two columns; read the ledgers
+       nothing there:           batch 0 without rows
+       the letters' store is ahead:   by a plan, which has no rows; the others get that batch
+       the letters' store is behind:  the batch is done again from the same letters, where it is missing
+    3. plan: a batch without rows, in the letters' store first. Its transaction lets go what an earlier replay held, and
+       gives each chosen letter the number of the batch that will try it
+    then, for each planned batch:
+    4. read its letters; write the rows where no reader sees them; commit store by store, the letters' store last: there
+       the letters leave in the same transaction, and those that were rejected again come back with the new reason
+    5. tell the outside
+
+Why the two orders. A batch that another store has and the letters' store lacks must be done again from the letters that
+it had. They have its number; and a plan, which gives that number to others, is in the letters' store before any other
+store has a batch of the plan. So whoever is ahead says what the batch was.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from directkafka.errors import LineageError, RowCountError
+from directkafka.faults import reach
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.ports import Prepared
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
+from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
+from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.dead_letters.table import Letters
+
+__all__ = ["ReplayEngine", "Writer"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+class Writer(Prepared, Protocol):
+    """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay.writer.LettersWriter`."""
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """Which output goes where; everything in the letters' store comes last."""
+        ...
+
+    @property
+    def settled(self) -> SettledLetters:
+        """The sink of what is rejected again."""
+        ...
+
+    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+        """Transform and write one batch where no reader sees it."""
+        ...
+
+
+class ReplayEngine:
+    """Runs one replay in the calling thread until its plan is done or it is told to stop.
+
+    Args:
+        name: the replay's name in the ledgers.
+        writer: what becomes of letters.
+        ledgers: where they are committed, the letters' store as the last one; closed at the end.
+        letters: the table of dead letters.
+        planned: the sink of step 3.
+        report: told of each committed batch.
+        stop: ends the run between two batches, or between two tries of one.
+        patience: how failures that may pass are met.
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        writer: Writer,
+        ledgers: Ledgers,
+        letters: Letters,
+        planned: PlannedLetters,
+        report: ReplayReporter,
+        stop: StopSignal,
+        patience: Patience,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._name = name
+        self._writer = writer
+        self._ledgers = ledgers
+        self._letters = letters
+        self._planned = planned
+        self._settled = writer.settled
+        self._report = report
+        self._stop = stop
+        self._patience = patience
+        self._clock = clock
+        self._taken: Counter[str] = Counter()
+        self._rejected: Counter[str] = Counter()
+        #: Whether what is remembered of the ledgers may be wrong: after any failure.
+        self._is_in_doubt = False
+        #: A batch that is written and not yet committed everywhere.
+        self._pending: Written | None = None
+
+    def run(self) -> ReplaySummary:
+        """All steps; what became of the letters.
+
+        Raises:
+            FencedError: a newer replay of the pipeline took over.
+            DirectKafkaError: whatever stopped the replay; nothing of the failed batch is committed.
+        """
+        try:
+            if not self._stop.is_set():
+                for remark in self._patience.until_done(self._take_over):
+                    log.warning("%s: %s", self._name, remark)
+                self._patience.until_done(lambda: self._step(self._plan))
+                while not self._stop.is_set() and self._patience.until_done(lambda: self._step(self._batch)):
+                    pass
+        except StopAsked as asked:
+            log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
+        finally:
+            self._ledgers.close()
+        return ReplaySummary.of(self._taken, self._rejected)
+
+    @property
+    def _last(self) -> int:
+        """Index of the letters' store."""
+        return len(self._ledgers.identities) - 1
+
+    # 0 to 2 -------------------------------------------------------------------------------------------------
+
+    def _take_over(self) -> tuple[str, ...]:
+        """Steps 0 to 2; remarks on the transform for the user."""
+        remarks = self._ledgers.take_over(self._writer)
+        self._recover()
+        return remarks
+
+    def _recover(self) -> None:
+        """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
+        recovery = self._ledgers.read()
+        if recovery.ahead is None:
+            reach("origin.planned")
+            self._ledgers.commit(self._entry(0, uuid.uuid4().hex))
+            reach("origin.committed")
+            return
+        if self._last in recovery.new:
+            self._check_no_claims(recovery.ahead)
+        if recovery.behind:
+            self._catch_up(recovery.ahead, recovery.behind)
+        if recovery.new:
+            self._ledgers.commit(self._entry(recovery.ahead.batch_id, recovery.ahead.lineage), only=recovery.new)
+
+    def _check_no_claims(self, ahead: LedgerEntry) -> None:
+        """Letters that wait for a batch, and no entry that says whether it was committed here: nobody can tell."""
+        if planned := self._letters.planned():
+            raise LineageError(
+                store=self._letters.table.store,
+                pipeline=self._name,
+                expected=f"batch {ahead.batch_id} or the one before it, as the pipeline's other stores have it",
+                found=f"no entry, and {sum(planned.values())} letters that a replay holds",
+                remedy="Find out whether their records are in the sinks, delete those that are, and set replay_claim "
+                "of the others to null.",
+            )
+
+    def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
+        entry = self._entry(ahead.batch_id, ahead.lineage)
+        if self._last not in behind:
+            self._ledgers.commit(entry, only=behind)
+            return
+        log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
+        is_kept = self._pending is not None and self._pending.name.batch_id == ahead.batch_id
+        if not is_kept:
+            self._pending = self._write(ahead.batch_id)
+        self._settle(entry, only=behind)
+
+    # 3 to 5 -------------------------------------------------------------------------------------------------
+
+    def _step(self, step: Callable[[], bool]) -> bool:
+        """One step, from where the ledgers are; whether there is more to do."""
+        if self._is_in_doubt:
+            self._recover()
+        self._is_in_doubt = True
+        is_more = step()
+        self._is_in_doubt = False
+        return is_more
+
+    def _plan(self) -> bool:
+        previous = self._ledgers.entry
+        entry = self._entry(previous.batch_id + 1, previous.lineage)
+        written = Written(name=self._batch_name(entry.batch_id), reports=((self._planned, ()),), record_count=0)
+        self._ledgers.commit(entry, written, only=[self._last])
+        self._ledgers.commit(entry, only=range(self._last))
+        planned = self._letters.planned()
+        log.info("%s: %d letters in %d batches", self._name, sum(planned.values()), len(planned))
+        return True
+
+    def _batch(self) -> bool:
+        """One batch if there is one; whether there was."""
+        started_s = self._clock()
+        previous = self._ledgers.entry
+        if not any(batch_id > previous.batch_id for batch_id in self._letters.planned()):
+            return False
+        entry = self._entry(previous.batch_id + 1, previous.lineage)
+        reach("batch.planned")
+        self._pending = self._write(entry.batch_id)
+        reach("batch.written")
+        self._settle(entry)
+        self._tell(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
+        reach("batch.reported")
+        return True
+
+    def _write(self, batch_id: int) -> Written:
+        return self._writer.write_letters(self._batch_name(batch_id), self._letters.read(batch_id))
+
+    def _settle(self, entry: LedgerEntry, *, only: Sequence[int] | None = None) -> None:
+        """Step 4's commits; the rows are kept until all stores have them."""
+        try:
+            self._ledgers.commit(entry, self._pending, only=only)
+        except RowCountError:  # letters that were read are gone, or what is staged: the batch must be done again
+            self._pending = None
+            raise
+        self._pending = None
+        self._taken.update(self._settled.outcome.taken)
+        self._rejected.update(self._settled.outcome.rejected)
+
+    def _tell(self, batch_id: int, *, total_ms: int) -> None:
+        outcome = self._settled.outcome
+        report = ReplayReport(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=batch_id,
+            letters=sum(outcome.taken.values()),
+            rejected=sum(outcome.rejected.values()),
+            rows=self._ledgers.row_counts(),
+            left=sum(self._letters.planned().values()),
+            total_ms=total_ms,
+        )
+        try:
+            self._report(report)
+        except Exception:
+            # The batch is committed; who listens is not what the replay depends on.
+            log.warning("%s: the report callback failed on batch %d", self._name, batch_id, exc_info=True)
+
+    # helpers ------------------------------------------------------------------------------------------------
+
+    def _entry(self, batch_id: int, lineage: str) -> LedgerEntry:
+        return LedgerEntry(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            lineage=lineage,
+            batch_id=batch_id,
+            progress=(),
+            committed_at_ms=int(time.time() * 1000),
+        )
+
+    def _batch_name(self, batch_id: int) -> BatchName:
+        return BatchName(
+            pipeline=self._name, generation=self._ledgers.generation, batch_id=batch_id, attempt=uuid.uuid4().hex
+        )

@@ -1,0 +1,230 @@
+"""What is to be replayed: which pipelines can be, and which of their letters; refused before anything changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Protocol, TypedDict, Unpack, runtime_checkable
+
+from pyspark.sql import SparkSession
+
+from directkafka.errors import OptionError
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.transform import Transform
+from directkafka.pipeline.file import replay_name
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.replay.engine import ReplayEngine, Writer
+from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
+from directkafka.pipeline.replay.writer import LettersWriter
+from directkafka.pipeline.retry import Patience, StopSignal
+from directkafka.sinks.api import Sink
+from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
+from directkafka.sinks.write_modes import RowMode
+
+__all__ = ["Choice", "Chosen", "LetterSink", "choose", "with_letters_last"]
+
+
+@runtime_checkable
+class LetterSink(Sink, Protocol):
+    """A sink whose rows can leave its table in a transaction of its store."""
+
+    def letters(self) -> LetterTable:
+        """The table, for a replay of the dead letters in it."""
+        ...
+
+
+class Chosen(TypedDict, total=False):
+    """What narrows the choice; nothing does by default.
+
+    Attributes:
+        reason: a text that the reason has in it.
+        topic, partition: of the record.
+        from_offset, until_offset: of the record, in one partition; the second one is exclusive.
+        since, until: of the record's timestamp, with a zone; a text is ISO 8601. The second one is exclusive.
+        limit: at most so many, the first by topic, partition and offset.
+    """
+
+    reason: str | None
+    topic: str | None
+    partition: int | None
+    from_offset: int | None
+    until_offset: int | None
+    since: datetime | str | None
+    until: datetime | str | None
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """Letters of one pipeline, chosen, and where their records go.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        bindings: its sinks.
+        sink: the one of the dead letters.
+        letters: its table.
+        selection: which of them.
+    """
+
+    pipeline: str
+    bindings: tuple[Binding, ...]
+    sink: LetterSink
+    letters: Letters
+    selection: Selection
+
+    @classmethod
+    def of(cls, pipeline: str, bindings: Sequence[Binding], **chosen: Unpack[Chosen]) -> Choice:
+        """Look at the pipeline's table of dead letters.
+
+        Args:
+            pipeline: the pipeline's name.
+            bindings: its sinks.
+            chosen: see :class:`Chosen`.
+
+        Raises:
+            OptionError: letters cannot leave their place, a sink cannot take records late, or the choice makes no
+                sense.
+            SchemaMismatchError: it is no table of dead letters.
+            StoreUnavailableError, StoreAccessError: the table cannot be looked at.
+        """
+        selection = choose(chosen)
+        sink = _sink_of(pipeline, bindings)
+        _check_modes(bindings)
+        letters = Letters(sink.letters(), pipeline)
+        if letters.is_there:
+            letters.check(selection)
+        return cls(pipeline=pipeline, bindings=tuple(bindings), sink=sink, letters=letters, selection=selection)
+
+    def count(self, *, is_dry: bool) -> ReplaySummary:
+        """The letters by reason, without a try."""
+        found = self.letters.count_by_reason(self.selection) if self.letters.is_there else {}
+        return ReplaySummary.of(found, None if is_dry else {})
+
+    def writer(self, session: SparkSession, transform: Transform, columns: Sequence[str]) -> LettersWriter:
+        """What turns letters into rows; everything in the letters' store comes last.
+
+        Args:
+            session: the pipeline's own.
+            transform: the pipeline's.
+            columns: of the pipeline's source.
+        """
+        settled = SettledLetters(self.sink, self.letters)
+        bindings = with_letters_last(self.bindings, settled)
+        return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
+
+    def engine(self, writer: Writer, *, report: ReplayReporter, stop: StopSignal, patience: Patience) -> ReplayEngine:
+        """The run that replays them."""
+        name = replay_name(self.pipeline)
+        return ReplayEngine(
+            name,
+            writer=writer,
+            ledgers=Ledgers(name, writer.bindings, stop=stop),
+            letters=self.letters,
+            planned=PlannedLetters(self.sink, self.letters, self.selection),
+            report=report,
+            stop=stop,
+            patience=patience,
+        )
+
+
+#: What to do where dead letters are in a place that they cannot leave: a topic, and everything else.
+_OF_TOPIC: Final = (
+    "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of the dead "
+    "letters, with this transform; key and value are the record's own, and its ledger says how far it came"
+)
+_OF_FILES: Final = (
+    "committed files are never changed, so letters cannot leave them: let [dead_letters] name a table of a Postgres, "
+    "SQLite or DuckDB database from now on, and copy the letters that are there into it"
+)
+
+
+def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> LetterSink:
+    where = f"pipeline {pipeline!r}"
+    sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
+    if sink is None:
+        raise OptionError(option=DEAD_LETTERS, where=where, reason="it has none, so there is nothing to replay")
+    if not isinstance(sink, LetterSink):
+        is_topic = getattr(sink, "takes_records", False)
+        raise OptionError(option=DEAD_LETTERS, where=where, reason=_OF_TOPIC if is_topic else _OF_FILES)
+    return sink
+
+
+def _check_modes(bindings: Sequence[Binding]) -> None:
+    """Refuse sinks in which records that come late would undo what is there: a table, or newer rows of it."""
+    for binding in bindings:
+        mode: RowMode | None = getattr(binding.sink, "mode", None)
+        where = f"the sink of {binding.sink.name}"
+        if mode is not None and mode.name == "replace":
+            reason = "with replace the rows of a batch are the whole table, and those of a replay would be alone in it"
+            raise OptionError(option="mode", where=where, reason=reason)
+        if mode is not None and mode.name == "upsert" and not mode.order:
+            reason = (
+                "a replay brings old records, and without an order they would take the place of newer rows: name "
+                "columns that say which row is the newer one, for example the record's timestamp and offset"
+            )
+            raise OptionError(option="order", where=where, reason=reason)
+
+
+def with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Binding, ...]:
+    """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
+
+    Args:
+        bindings: the pipeline's.
+        settled: the sink of what is rejected again.
+    """
+    identity = settled.store.identity
+    others = [one for one in bindings if one.output != DEAD_LETTERS]
+    before = [one for one in others if one.sink.store.identity != identity]
+    beside = [one for one in others if one.sink.store.identity == identity]
+    return (*before, *beside, Binding(output=DEAD_LETTERS, sink=settled))
+
+
+def choose(chosen: Chosen) -> Selection:
+    """A selection from what the user says.
+
+    Raises:
+        OptionError: what does not go together, or a time without a zone.
+    """
+    reason, topic, partition = chosen.get("reason"), chosen.get("topic"), chosen.get("partition")
+    from_offset, until_offset, limit = chosen.get("from_offset"), chosen.get("until_offset"), chosen.get("limit")
+    rules = (
+        (reason == "", "reason", "an empty text is in every reason: leave it out"),
+        (partition is not None and topic is None, "partition", "a partition is one of a topic: say which"),
+        (
+            partition is None and not (from_offset is None and until_offset is None),
+            "from_offset" if from_offset is not None else "until_offset",
+            "an offset is one of a partition: say topic and partition",
+        ),
+        (limit is not None and limit < 1, "limit", f"expected 1 or more, found {limit}"),
+    )
+    for is_wrong, option, why in rules:
+        if is_wrong:
+            raise OptionError(option=option, where="replay", reason=why)
+    return Selection(
+        reason=reason,
+        topic=topic,
+        partition=partition,
+        from_offset=from_offset,
+        until_offset=until_offset,
+        since_ms=_ms("since", chosen.get("since")),
+        until_ms=_ms("until", chosen.get("until")),
+        limit=limit,
+    )
+
+
+def _ms(option: str, time: datetime | str | None) -> int | None:
+    """Milliseconds since 1970; rounded down, as Kafka's timestamps have no more."""
+    if time is None:
+        return None
+    try:
+        instant = datetime.fromisoformat(time) if isinstance(time, str) else time
+    except ValueError:
+        reason = f"expected a time like 2026-03-01T12:00:00+00:00, found {time!r}"
+        raise OptionError(option=option, where="replay", reason=reason) from None
+    if instant.tzinfo is None:
+        reason = f"{time!s} is no instant without a zone: write Z or +00:00 behind it for UTC"
+        raise OptionError(option=option, where="replay", reason=reason)
+    return int(instant.timestamp() * 1000)

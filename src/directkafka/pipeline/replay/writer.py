@@ -1,0 +1,123 @@
+"""Step 3 of a replay: a batch of dead letters through the transform into rows that nobody sees yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.types import StructType
+
+from directkafka.errors import OptionError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
+from directkafka.pipeline.execution.outputs import outputs_of
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.transform import Transform, is_per_batch
+from directkafka.sinks.api import BatchName
+from directkafka.sinks.dead_letters.replay import SettledLetters
+from directkafka.sinks.dead_letters.table import REPLAYS, decode_letters
+from directkafka.spark.schema import record_columns
+
+__all__ = ["LettersWriter", "letters_frame"]
+
+
+class LettersWriter(BatchWriter):
+    """Turns letters into written rows, batch after batch.
+
+    Args:
+        session: the pipeline's own session.
+        transform: what becomes of the records.
+        bindings: which output goes where.
+        columns: names of the source's columns.
+        settled: the sink of what is rejected again, one of the bindings.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        transform: Transform,
+        bindings: Sequence[Binding],
+        *,
+        columns: Sequence[str],
+        settled: SettledLetters,
+    ) -> None:
+        super().__init__(session, transform, bindings, columns=columns)
+        self._settled = settled
+        self._letters = decode_letters("", ("topic", "partition", "offset", "value"))
+
+    @property
+    def settled(self) -> SettledLetters:
+        """The sink of what is rejected again."""
+        return self._settled
+
+    @property
+    def bindings(self) -> tuple[Binding, ...]:
+        """Which output goes where."""
+        return self._bindings
+
+    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+        """Transform and write one batch of letters.
+
+        Raises:
+            TransformError: the transform failed, or gives other columns than when it was checked.
+            DirectKafkaError: what a task met, with its fields.
+        """
+        self._letters = letters
+        self._settled.expected = letters.num_rows
+        return self.write(name, (), stores={binding.sink.store.identity for binding in self._bindings})
+
+    def check_stateless(self) -> None:
+        """Refuse a transform whose state is in a checkpoint, where letters cannot reach it.
+
+        Raises:
+            OptionError: it groups, deduplicates or has windows.
+        """
+        for name, output in self._outputs((), self._bindings).items():
+            if name != DEAD_LETTERS and is_per_batch(output):
+                raise OptionError(
+                    option="engine",
+                    reason=f"output {name!r} groups or deduplicates, and under the structured engine its state is in "
+                    "the checkpoint, where a replay cannot go on with it: put the records of the letters into the "
+                    "topic again",
+                )
+
+    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
+        """The letters at hand, as the source gave them, and how many replays have tried them, with this one."""
+        return letters_frame(self._session, self._letters, self._columns)
+
+    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
+        shown = source.drop(REPLAYS)
+        return outputs_of(self._transform, shown, self._session, self._bindings, work=work, records=source)
+
+    def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
+        """All letters: they are with the driver, and are persisted for two outputs at least."""
+        return int(self._letters.num_rows)
+
+
+def letters_frame(session: SparkSession, letters: pa.Table, columns: Sequence[str]) -> DataFrame:
+    """Letters as a source's records. Nothing is read yet.
+
+    Args:
+        session: where the DataFrame lives.
+        letters: see :func:`~directkafka.sinks.dead_letters.table.decode_letters`.
+        columns: names of the source's columns; null where the letters do not have them.
+    """
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    schema: StructType = from_arrow_schema(letters.schema)
+    frame = session.createDataFrame(letters, schema)
+    replays = f.col(REPLAYS) + 1 if REPLAYS in letters.column_names else f.lit(1)
+    return frame.select(
+        *(_column(name, kind, letters.column_names) for name, kind in record_columns(columns)),
+        replays.cast("int").alias(REPLAYS),
+    )
+
+
+def _column(name: str, kind: str, found: Sequence[str]) -> Column:
+    if name not in found:
+        return f.lit(None).cast(kind).alias(name)
+    column = f.col(name)
+    return f.from_json(column, kind).alias(name) if name == "headers" else column

@@ -1,0 +1,1 @@
+"""The engine under Structured Streaming: a query's micro-batches, and its checkpoint."""

@@ -1,0 +1,237 @@
+"""A pipeline under Structured Streaming: its source, its query, and how it starts and stops."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import StreamingQuery
+
+from directkafka.errors import OptionError, TransformError
+from directkafka.offsets import TopicPartition, to_nested
+from directkafka.options import SourceOptions
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
+from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.spark_failure import told
+from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
+from directkafka.pipeline.structured.checkpoint import Checkpoint
+from directkafka.pipeline.structured.lineage import PlannedBatch, decide
+from directkafka.pipeline.structured.writer import AS_IT_IS, MicroBatchWriter
+from directkafka.planning.trigger_forms import GivenTrigger
+from directkafka.sinks.api import LedgerEntry
+from directkafka.spark.datasource.register import register
+from directkafka.spark.source_cluster import SourceCluster
+
+__all__ = ["StructuredEngine"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+#: How long one look at the query waits, in seconds: the longest that a stop goes unnoticed between two batches.
+_LOOK_S = 0.2
+#: How often an idle driver asks whether a newer one has taken its pipeline, in seconds.
+_FENCE_LOOK_S = 5.0
+
+_OURS = re.compile(r"^directkafka\.[\w.]+: ")
+
+#: Spark's number for "earliest" in startingOffsets.
+_EARLIEST = -2
+
+
+class StructuredEngine:
+    """Runs one pipeline as a streaming query until it is told to stop.
+
+    A transform with one output is given the stream: windows and deduplication have Spark's state. One with named
+    outputs is given each batch, as under the direct engine, for a streaming query has one output only.
+
+    Args:
+        name: the pipeline's name in the ledgers.
+        session: the pipeline's own session.
+        source: options of the format ``directkafka``.
+        transform: what becomes of the records.
+        bindings: which output goes where.
+        checkpoint: the query's checkpoint.
+        trigger: as :func:`~directkafka.pipeline.structured.api.start_query` takes it.
+        output_mode: of the query.
+        make_function: makes the function that writes the batches, from the transform that is left to it.
+        stop: ends the run between two batches.
+        patience: how failures that may pass are met before the query starts.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        session: SparkSession,
+        source: Mapping[str, str],
+        transform: Transform,
+        bindings: Sequence[Binding],
+        checkpoint: str,
+        trigger: GivenTrigger,
+        output_mode: str,
+        make_function: Callable[[Transform], BatchFunction],
+        stop: threading.Event,
+        patience: Patience,
+    ) -> None:
+        self._name = name
+        self._session = session
+        self._source = dict(source)
+        self._transform = transform
+        self._bindings = tuple(bindings)
+        self._checkpoint = checkpoint
+        self._trigger = trigger
+        self._output_mode = output_mode
+        self._make_function = make_function
+        self._stop = stop
+        self._patience = patience
+
+    def check(self) -> tuple[str, ...]:
+        """Compile the transform, have every sink look at its columns, compare checkpoint and ledgers; change nothing.
+
+        Returns:
+            Remarks on the plans for the user.
+
+        Raises:
+            DirectKafkaError: what is wrong.
+        """
+        stream, left = self._stream(self._source)
+        empty = self._session.createDataFrame([], stream.schema)
+        remarks = MicroBatchWriter(empty, left, self._bindings).check()
+        ledgers = Ledgers(self._name, self._bindings)
+        try:
+            ledgers.connect()
+            recovery = ledgers.peek()
+            expected = _expected_batch(Checkpoint(self._session, self._checkpoint), recovery.ahead)
+            decide(recovery, expected, pipeline=self._name, stores=ledgers.identities)
+        finally:
+            ledgers.close()
+        return remarks
+
+    def run(self) -> None:
+        """Run the query until the trigger or the stop ends it.
+
+        Raises:
+            FencedError: a newer driver took over.
+            LineageError: the checkpoint is not the one that the ledger follows.
+            DirectKafkaError: whatever else ended the query.
+        """
+        try:
+            options = self._source | self._patience.until_done(self._continued_offsets)
+        except StopAsked as asked:
+            log.info("%s stops before it began: %s", self._name, asked)
+            return
+        stream, left = self._stream(options)
+        function = self._make_function(left)
+        self._run_query(start_query(stream, function, trigger=self._trigger, output_mode=self._output_mode), function)
+
+    def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
+        try:
+            self._wait(query, function)
+            # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs. It may fail
+            # as well, and after a stop nobody asks the query.
+            function.end()
+            if function.failure is not None:
+                raise function.failure
+        except StopAsked as asked:
+            self._tell_of_stop(asked, function)
+        except StreamingQueryException as error:
+            failure = function.failure or _failure_of(error)
+            if not isinstance(failure, StopAsked):
+                raise failure from None
+            self._tell_of_stop(failure, function)
+        finally:
+            function.end()
+            query.stop()
+
+    def _tell_of_stop(self, asked: StopAsked, function: BatchFunction) -> None:
+        if asked is function.failure:
+            log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
+        else:
+            log.info("%s stops between two batches: %s", self._name, asked)
+
+    def _wait(self, query: StreamingQuery, function: BatchFunction) -> None:
+        looked_s = time.monotonic()
+        while not self._stop.is_set():
+            if query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # annotated as int, taken as float
+                return
+            if time.monotonic() - looked_s >= _FENCE_LOOK_S:
+                function.look()
+                looked_s = time.monotonic()
+
+    def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
+        """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
+        register(self._session)
+        source = self._session.readStream.format("directkafka").options(**options).load()
+        used = {binding.output for binding in self._bindings}
+        if used != {DEFAULT_OUTPUT}:
+            return source, self._transform
+        outputs = apply_transform(self._transform, source, self._session)
+        if DEFAULT_OUTPUT not in outputs:
+            raise OptionError(
+                option="sink.from",
+                reason=f"the transform has no output {DEFAULT_OUTPUT!r}; it has {', '.join(sorted(outputs))}",
+            )
+        if DEAD_LETTERS in outputs:
+            raise TransformError(source=f"output {DEAD_LETTERS!r}", cause=NO_PLACE)
+        return outputs[DEFAULT_OUTPUT], AS_IT_IS
+
+    def _continued_offsets(self) -> dict[str, str]:
+        """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
+        ledgers = Ledgers(self._name, self._bindings, stop=self._stop)
+        try:
+            ledgers.connect()
+            entry = ledgers.peek().ahead
+        finally:
+            ledgers.close()
+        is_new = Checkpoint(self._session, self._checkpoint).last_planned() is None
+        if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
+            return {}
+        offsets = _every_partition(entry.ends(), self._partitions())
+        log.info("%s goes on where its ledger ends: %s", self._name, to_nested(entry.ends()))
+        return {"startingOffsets": json.dumps(to_nested(offsets))}
+
+    def _partitions(self) -> list[TopicPartition]:
+        cluster = SourceCluster(SourceOptions.parse(self._source, streaming=True))
+        try:
+            return sorted(cluster.view(must_exist=True).partitions)
+        finally:
+            cluster.close()
+
+
+def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> PlannedBatch:
+    """What Spark would hand over first if the query were started now, as far as its checkpoint tells."""
+    last = checkpoint.last_planned()
+    if last is None:
+        # A new checkpoint: its query begins where a ledger that waits for it ends.
+        ends = entry.ends() if entry is not None else {}
+        return PlannedBatch(lineage="a new checkpoint's", batch_id=0, starts={}, ends=ends, planned_at_ms=0)
+    newest = checkpoint.planned(last)
+    if last != checkpoint.last_done():
+        return newest
+    return replace(newest, batch_id=last + 1, starts=newest.ends, joined={}, planned_at_ms=0)
+
+
+def _failure_of(error: StreamingQueryException) -> Exception:
+    """What ended a query outside of our function: the source, the plan, or Spark itself."""
+    if (cause := cause_of(error)) is not None or spark_is_gone(error):
+        return cause or from_executor(error)
+    # Of an error of ours in the source, whose process tells Spark no fields, the words.
+    return TransformError(source="of the query", cause=_OURS.sub("", told(error)))
+
+
+def _every_partition(
+    ends: Mapping[TopicPartition, int], partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """Offsets for exactly the partitions there are, as Spark demands; new ones begin at their earliest record."""
+    return {place: ends.get(place, _EARLIEST) for place in partitions}

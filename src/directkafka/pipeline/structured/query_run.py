@@ -1,0 +1,242 @@
+"""The structured engine: the numbered steps inside one run of a streaming query.
+
+::
+
+    at the first batch of a run
+    0. check every table against the batch's columns, changing nothing
+    1. fence all stores, in the order listed; the first hands out the generation
+    2. make what tables are not there; read the ledgers, only after all are fenced
+    then, for each batch that Spark hands over, the empty ones too:
+    3. read what the checkpoint planned, decide which stores lack the batch; write its rows where no reader sees them
+    4. commit rows and ledger entry, store by store, each in one transaction
+    5. tell the outside; Spark then notes the batch in its commit log
+
+The order of events that makes this more than ``foreachBatch``: our commit, then Spark's note. A driver that dies
+between the two comes back, Spark hands the batch over again from the same offsets, and the ledger says that it is
+done (:mod:`directkafka.pipeline.structured.lineage`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+from directkafka.errors import RowCountError
+from directkafka.faults import reach
+from directkafka.offsets import PartitionProgress
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_newcomer
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.progress import BatchReport, Reporter
+from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.stopwatch import Stopwatch
+from directkafka.pipeline.structured.checkpoint import Checkpoint
+from directkafka.pipeline.structured.lineage import PlannedBatch, decide, progress_of
+from directkafka.pipeline.structured.writer import MicroBatchWriter
+from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.sinks.api import BatchName, LedgerEntry
+
+__all__ = ["QueryRun"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+
+#: Spark has planned the batch, and its checkpoint says so for good.
+_FIXED: Final = (
+    "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms, and start the "
+    "query again: this batch is planned in the checkpoint, and cannot be made smaller. A lower maxOffsetsPerTrigger "
+    "counts for the batches after it."
+)
+
+
+class _Watch(Stopwatch):
+    """What the steps of a batch took, in milliseconds."""
+
+    plan_ms = write_ms = commit_ms = 0
+
+
+class QueryRun:
+    """One run of a query, from its first batch to its end.
+
+    Args:
+        name: the pipeline's name in the ledgers.
+        checkpoint: what Spark plans and notes.
+        writer: what becomes of a batch.
+        ledgers: where batches are committed.
+        report: told of each committed batch.
+        patience: how failures that may pass are met.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        checkpoint: Checkpoint,
+        writer: MicroBatchWriter,
+        ledgers: Ledgers,
+        report: Reporter,
+        patience: Patience,
+    ) -> None:
+        self._name = name
+        self._checkpoint = checkpoint
+        self._writer = writer
+        self._ledgers = ledgers
+        self._report = report
+        self._patience = patience
+        #: What the ledgers say; None before they are read, and after any failure.
+        self._recovery: Recovery | None = None
+        #: A batch that is written and not yet committed everywhere.
+        self._pending: tuple[LedgerEntry, Written] | None = None
+
+    def take_over(self) -> None:
+        """Steps 0 to 2.
+
+        Raises:
+            FencedError: a newer driver took over.
+            DirectKafkaError: a sink or a store cannot be used.
+        """
+        for remark in self._patience.until_done(self._take_over):
+            log.warning("%s: %s", self._name, remark)
+
+    def run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Steps 3 to 5 for one batch.
+
+        Raises:
+            LineageError: the checkpoint is not the one that the ledger follows.
+            FencedError: a newer driver took over.
+            DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
+        """
+        self._patience.until_done(lambda: self._run_batch(frame, batch_id))
+
+    def look(self) -> None:
+        """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
+
+        Raises:
+            FencedError: it has.
+            StopAsked: a store was away when a stop was asked for.
+            DirectKafkaError: the ledgers cannot be read.
+        """
+        self._recovery = None
+        self._recovery = self._patience.until_done(self._ledgers.read)
+
+    def close(self) -> None:
+        """Give the stores' connections back."""
+        self._ledgers.close()
+
+    def _take_over(self) -> tuple[str, ...]:
+        remarks = self._ledgers.take_over(self._writer)
+        self._recovery = self._ledgers.read()
+        return remarks
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        watch = _Watch()
+        batch = self._checkpoint.planned(batch_id)
+        recovery = self._recovery or self._ledgers.read()
+        # Until the batch is through, what is remembered of the ledgers may be wrong.
+        self._recovery = None
+        decision = decide(recovery, batch, pipeline=self._name, stores=self._ledgers.identities)
+        if recovery.ahead is not None and decision.join:
+            self._join(recovery.ahead, decision.join)
+        reach("batch.planned")
+        watch.plan_ms = watch.lap_ms()
+        if decision.write:
+            try:
+                self._write_and_commit(frame, batch, recovery.ahead, decision.write, watch)
+            except TransactionTooSlowError as error:
+                raise replace(error, remedy=_FIXED) from error
+        else:
+            log.warning("%s batch %d is committed already; its rows are dropped", self._name, batch_id)
+            self._writer.run_into_nothing(frame)
+        self._recovery = Recovery(ahead=self._ledgers.entry)
+
+    def _join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
+        progress = progress_of_newcomer(ahead)
+        self._ledgers.commit(self._entry(ahead.lineage, ahead.batch_id, progress, ahead.committed_at_ms), only=stores)
+        log.warning(
+            "%s: %d store(s) have no entry of it and join at batch %d; nothing before will be in them",
+            self._name, len(stores), ahead.batch_id,
+        )  # fmt: skip
+
+    def _write_and_commit(
+        self, frame: DataFrame, batch: PlannedBatch, ahead: LedgerEntry | None, stores: Sequence[int], watch: _Watch
+    ) -> None:
+        is_ahead = ahead is not None and (ahead.lineage, ahead.batch_id) == (batch.lineage, batch.batch_id)
+        if is_ahead:
+            log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(stores), batch.batch_id)
+        progress = ahead.progress if ahead is not None and is_ahead else progress_of(batch, ahead)
+        entry = self._entry(batch.lineage, batch.batch_id, progress, batch.planned_at_ms)
+        lacking = self._ledgers.identities_of(stores)
+        kept = self._kept(entry, lacking) if is_ahead else None
+        name = self._batch_name(batch.batch_id)
+        with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
+            reach("batch.written")
+            watch.write_ms = watch.lap_ms()
+            self._commit(entry, written, stores)
+        watch.commit_ms = watch.lap_ms()
+        self._tell(entry, watch)
+        reach("batch.reported")
+
+    def _kept(self, entry: LedgerEntry, stores: Collection[str]) -> Written | None:
+        """The batch's rows as they were written before a store failed, so that all stores get the same."""
+        if self._pending is None:
+            return None
+        pending, written = self._pending
+        is_the_same = (pending.lineage, pending.batch_id) == (entry.lineage, entry.batch_id)
+        return written if is_the_same and written.is_kept_for(stores) else None
+
+    def _commit(self, entry: LedgerEntry, written: Written, stores: Sequence[int]) -> None:
+        """Step 4; Spark's next batch waits for all stores."""
+        self._pending = (entry, written)
+        try:
+            self._ledgers.commit(entry, written, only=stores)
+        except RowCountError:  # what is staged is gone: the rows must be written again
+            self._pending = None
+            raise
+        self._pending = None
+
+    def _tell(self, entry: LedgerEntry, watch: _Watch) -> None:
+        report = BatchReport(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=entry.batch_id,
+            offsets=sum(max(0, one.end - one.start) for one in entry.progress),
+            records=None,
+            rows=self._ledgers.row_counts(),
+            backlog=None,
+            plan_ms=watch.plan_ms,
+            write_ms=watch.write_ms,
+            commit_ms=watch.commit_ms,
+        )
+        try:
+            self._report(report)
+        except Exception:
+            # The batch is committed; who listens is not what the pipeline depends on.
+            log.warning("%s: the report callback failed on batch %d", self._name, report.batch_id, exc_info=True)
+
+    def _entry(
+        self, lineage: str, batch_id: int, progress: tuple[PartitionProgress, ...], planned_at_ms: int
+    ) -> LedgerEntry:
+        return LedgerEntry(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            lineage=lineage,
+            batch_id=batch_id,
+            progress=progress,
+            # Never before the plan, whatever this machine's clock says: a plan that is younger than the entry of
+            # its number is another plan.
+            committed_at_ms=max(int(time.time() * 1000), planned_at_ms),
+        )
+
+    def _batch_name(self, batch_id: int) -> BatchName:
+        return BatchName(
+            pipeline=self._name,
+            generation=self._ledgers.generation,
+            batch_id=batch_id,
+            attempt=uuid.uuid4().hex,
+        )

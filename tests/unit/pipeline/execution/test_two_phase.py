@@ -1,0 +1,95 @@
+"""When writing tasks may run, by what the application's settings say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from directkafka.error_notes import Notes
+from directkafka.errors import EnvironmentFaultError, WorkerLostError
+from directkafka.pipeline.execution import two_phase
+from directkafka.pipeline.execution.two_phase import RouteTask, can_run_barriers, check_speculation, writers_max
+from directkafka.producer_errors import SecondAttemptError
+from directkafka.sinks.kafka.sink import KafkaSink
+from directkafka.sinks.postgres.sink import PostgresSink
+
+KAFKA = KafkaSink({"bootstrap.servers": "one:9092"}, "flights")
+POSTGRES = PostgresSink("postgresql://one/air", "flights")
+
+
+def session(slots: int = 0, **settings: str) -> Any:
+    """An application of these settings, whose executors have so many slots."""
+    found = {f"spark.{name.replace('_', '.')}": value for name, value in settings.items()}
+    profiles = SimpleNamespace(defaultResourceProfile=lambda: "default")
+    in_jvm = SimpleNamespace(
+        resourceProfileManager=lambda: profiles, maxNumConcurrentTasks={"default": slots}.__getitem__
+    )
+    context = SimpleNamespace(
+        getConf=lambda: SimpleNamespace(get=found.get),
+        defaultParallelism=int(found.get("spark.default.parallelism", 0)),
+        _jsc=SimpleNamespace(sc=lambda: in_jvm),
+    )
+    return SimpleNamespace(sparkContext=context)
+
+
+@pytest.mark.parametrize(("dynamic", "expected"), [("true", False), ("TRUE", False), ("false", True)])
+def test_barriers_need_a_fixed_number_of_executors(dynamic: str, expected: bool) -> None:
+    assert can_run_barriers(session(dynamicAllocation_enabled=dynamic)) == expected
+    assert can_run_barriers(session())
+
+
+def test_a_barrier_stage_is_as_large_as_the_executors_have_slots_now() -> None:
+    """More than that, and Spark waits for slots that never come."""
+    assert writers_max(session(slots=3, default_parallelism="200")) == 3
+    with pytest.raises(WorkerLostError, match="no executor now"):
+        writers_max(session(slots=0, default_parallelism="200"))
+
+
+def test_without_barriers_tasks_may_wait_for_executors_that_are_still_to_come() -> None:
+    assert writers_max(session(slots=0, dynamicAllocation_enabled="true", default_parallelism="8")) == 8
+
+
+def route_nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+@pytest.mark.parametrize(("is_claimed", "expected"), [(True, [7]), (False, [])])
+def test_a_routing_task_claims_when_its_last_row_is_dealt(
+    monkeypatch: pytest.MonkeyPatch, is_claimed: bool, expected: list[int]
+) -> None:
+    monkeypatch.setattr(two_phase, "_partition", lambda: 7)
+    claimed: list[int] = []
+    phase: Any = SimpleNamespace(router=route_nothing, claim_routing=claimed.append)
+    rows = pa.record_batch({"value": pa.array([b"a"])})
+    coming = RouteTask(phase, is_claimed=is_claimed)(iter([rows, rows]))
+    assert [next(coming), next(coming)] == [rows, rows]
+    assert claimed == []
+    assert list(coming) == []
+    assert claimed == expected
+
+
+def test_a_routing_task_that_is_run_again_tells_the_driver_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(two_phase, "_partition", lambda: 3)
+
+    def refuse(partition: int) -> None:
+        raise SecondAttemptError(transaction="a/1/2", task=f"route/{partition}")
+
+    phase: Any = SimpleNamespace(router=route_nothing, claim_routing=refuse)
+    with pytest.raises(SecondAttemptError) as caught:
+        list(RouteTask(phase, is_claimed=True)(iter([])))
+    told = Notes.of_this_process().read("\n".join(caught.value.__notes__))
+    assert isinstance(told, SecondAttemptError)
+    assert told.task == "route/3"
+
+
+def test_without_barriers_speculation_must_be_off_where_tasks_write() -> None:
+    both = session(dynamicAllocation_enabled="true", speculation="true")
+    check_speculation(both, [POSTGRES])
+    check_speculation(session(speculation="true"), [KAFKA])
+    check_speculation(session(dynamicAllocation_enabled="true"), [KAFKA])
+    with pytest.raises(EnvironmentFaultError, match=r"spark\.speculation to false"):
+        check_speculation(both, [POSTGRES, KAFKA])

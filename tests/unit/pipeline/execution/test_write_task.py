@@ -1,0 +1,68 @@
+"""Reports on their way from a task to the driver."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pytest
+
+from directkafka.error_notes import Notes
+from directkafka.errors import RowRejectedError
+from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
+from directkafka.sinks.api import TaskReport
+from directkafka.sinks.inline_rows import report_held
+
+NUMBERS = pa.record_batch({"id": pa.array(range(1_000_000), pa.int64())})
+
+
+def collected(*tasks: WriteTask) -> pa.Table:
+    return pa.Table.from_batches([report for task in tasks for report in task(iter(()))])
+
+
+def test_reports_come_in_the_order_of_the_tasks_with_the_rows_that_were_held() -> None:
+    few = (NUMBERS.slice(3, 2), NUMBERS.slice(0, 1))
+    sent = [
+        report_held(few),
+        TaskReport(rows=7, attempt="b", staged=True, payload=b"files"),
+        TaskReport(rows=0, attempt="c", staged=False),
+    ]
+    tasks = [WriteTask(lambda _, report=report: report) for report in sent]  # type: ignore[misc]
+    assert reports_of(collected(*tasks)) == tuple(sent)
+
+
+def test_a_task_that_writes_several_partitions_reports_each_and_the_driver_puts_them_in_order() -> None:
+    """Two tasks, which were given the partitions 3 and 0, and 2 and 1."""
+
+    def rows(*parts: int) -> Iterator[pa.RecordBatch]:
+        ids = [10 * part + row for part in parts for row in range(3)]
+        numbers = [part for part in parts for _ in range(3)]
+        table = pa.record_batch({"id": pa.array(ids), PART: pa.array(numbers, pa.int32())})
+        # Arrow batches end where they like; some have no rows.
+        return iter([table.slice(0, 2), table.slice(0, 0), table.slice(2)])
+
+    def write(batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        return report_held(tuple(batches))
+
+    tasks = [report for parts in ((3, 0), (2, 1)) for report in WriteTask(write)(rows(*parts))]
+    reports = reports_of(pa.Table.from_batches(tasks))
+    found = [pa.Table.from_batches(report.held).column("id").to_pylist() for report in reports]
+    assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22], [30, 31, 32]]
+    assert [report.rows for report in reports] == [3, 3, 3, 3]
+
+
+def test_of_a_slice_only_its_own_rows_travel() -> None:
+    task = WriteTask(lambda _: report_held((NUMBERS.slice(500_000, 10),)))
+    assert collected(task).nbytes < 5_000
+
+
+def test_an_error_of_ours_keeps_its_fields_on_the_way() -> None:
+    def refuse(batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        raise RowRejectedError(store="here", sink="flights", detail="offset 7")
+
+    with pytest.raises(Exception, match="offset 7") as caught:
+        collected(WriteTask(refuse))
+    found = Notes.of_this_process().read("".join(traceback.format_exception(caught.value)))
+    assert isinstance(found, RowRejectedError)
+    assert found.detail == "offset 7"

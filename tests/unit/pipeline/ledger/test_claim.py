@@ -1,0 +1,94 @@
+"""A sink object in two pipelines of a process."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from typing import Any
+
+import pytest
+from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
+
+from directkafka.errors import OptionError
+from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.store_group import Ledgers
+
+
+def ledgers(name: str, sink: Any) -> Ledgers:
+    return Ledgers(name, [Binding(output="default", sink=sink)])
+
+
+@pytest.fixture
+def sink() -> FakeSink:
+    return FakeSink(FakeStore(World(), "a"))
+
+
+def test_the_second_pipeline_is_refused_and_both_are_named(sink: FakeSink) -> None:
+    first = ledgers("first", sink)
+    first.claim()
+    with pytest.raises(OptionError, match=r"(?s)in pipeline 'second'.*in use by pipeline 'first' of this process"):
+        ledgers("second", sink).claim()
+
+
+def test_so_is_another_sink_of_the_same_store_object(sink: FakeSink) -> None:
+    first = ledgers("first", sink)
+    first.claim()
+    with pytest.raises(OptionError, match="in use by pipeline 'first'"):
+        ledgers("second", FakeSink(sink.store)).claim()
+
+
+def test_it_is_free_again_when_the_first_has_stopped(sink: FakeSink) -> None:
+    first = ledgers("first", sink)
+    first.claim()
+    first.close()
+    ledgers("second", sink).claim()
+
+
+def test_a_pipeline_that_starts_again_waits_for_its_last_run_to_end(sink: FakeSink) -> None:
+    """A query that has ended is told before its connections are given back."""
+    first = ledgers("same", sink)
+    first.claim()
+    closing = threading.Timer(0.2, first.close)
+    closing.start()
+    ledgers("same", sink).claim()
+    closing.join()
+
+
+def test_who_is_gone_without_a_word_claims_nothing(sink: FakeSink) -> None:
+    ledgers("first", sink).claim()
+    gc.collect()
+    second = ledgers("second", sink)
+    second.claim()
+    second.claim()  # what it has, it keeps
+    second.close()
+
+
+def test_a_claim_that_fails_takes_nothing(sink: FakeSink) -> None:
+    first, free = ledgers("first", sink), FakeSink(FakeStore(World(), "b"))
+    first.claim()
+    both = Ledgers("second", [Binding(output="x", sink=free), Binding(output="y", sink=sink)])  # type: ignore[arg-type]
+    with pytest.raises(OptionError):
+        both.claim()
+    ledgers("third", free).claim()
+
+
+def test_who_is_refused_has_looked_at_nothing_that_is_another_one_s() -> None:
+    """A look at a table would be in the transaction that the first one has open."""
+    world = World()
+    sink = FakeSink(FakeStore(world, "a"))
+    first = ledgers("first", sink)
+    first.claim()
+    with pytest.raises(OptionError, match="in use by pipeline 'first'"):
+        ledgers("second", sink).take_over(FakeWriter(world, [sink]))
+    assert world.events == []
+
+
+def test_a_look_claims_nothing(sink: FakeSink) -> None:
+    first = ledgers("first", sink)
+    first.connect()
+    first.peek()
+    second = ledgers("second", sink)
+    second.connect()
+    second.fence()
+    with pytest.raises(OptionError, match="in use by pipeline 'second'"):
+        first.fence()
