@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 COUNT = 400
 
 #: From a stop to the end of the process, Spark's own end among it, on a loaded machine. The commit is left within 5 s
-#: (``tests/real/stores/test_postgres_locks.py``).
+#: (``tests/real/sinks/test_postgres_locks.py``).
 STOP_S_MAX = 30.0
 
 

@@ -187,15 +187,15 @@ from tests.real.kafka.logs import options, read, task_for
 servers, topic = sys.argv[1:]
 task = task_for(options(servers), topic, 0, 100)
 assert len(read(task)) == 100
-((_, idle),) = channels._idle
+((_, idle),) = connection_pool._idle
 child = os.fork()
-assert child or not channels._idle
+assert child or not connection_pool._idle
 assert len(read(task)) == 100
 if child:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert idle.is_quiet()
     assert len(read(task)) == 100
-    assert channels._idle[0][1] is idle
+    assert connection_pool._idle[0][1] is idle
 """
 
 

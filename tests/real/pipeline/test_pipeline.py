@@ -17,7 +17,7 @@ from tests.chaos.pipelines import PARTITIONS, produce_numbers
 from tests.real.kafka.logs import WAIT_S, host_and_port, produce, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
 from tests.real.pipeline.conftest import COUNT, QUERY, World
-from tests.real.sources.test_groups import committed
+from tests.real.spark.test_groups import committed
 
 import directkafka as dk
 from directkafka import PostgresSink

@@ -26,7 +26,7 @@ def pool(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ClientOptions, Channel]]
 
 @pytest.fixture
 def make(pool: object, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Channel]]:
-    """Opens channels to brokers that are not there; also what :func:`channels.borrow` opens."""
+    """Opens channels to brokers that are not there; also what :func:`connection_pool.borrow` opens."""
     sockets: list[socket.socket] = []
 
     def make(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pytest
-from tests.unit.sources.scheduler import Scheduler
+from tests.unit.spark.dstream.scheduler import Scheduler
 
 from directkafka.spark.dstream import batch_tracker, batches
 from directkafka.spark.dstream.batches import Batches

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pyspark.streaming import StreamingContext
 from tests.unit.planning.views import T0, T1, seen, view
-from tests.unit.sources.scheduler import KEPT_MS, Scheduler, at
+from tests.unit.spark.dstream.scheduler import KEPT_MS, Scheduler, at
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition

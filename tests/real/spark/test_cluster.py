@@ -11,8 +11,8 @@ from confluent_kafka import Consumer, Producer
 from pyspark.sql import SparkSession
 from tests.real.kafka.logs import delete_records, host_and_port, produce, until
 from tests.real.kafka.proxy import KafkaProxy, advertise
-from tests.real.sources.test_groups import committed as seen_of
-from tests.real.sources.test_starts import commit
+from tests.real.spark.test_groups import committed as seen_of
+from tests.real.spark.test_starts import commit
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

@@ -27,8 +27,8 @@ from tests.real.kafka.logs import (
     start_offset,
     until,
 )
-from tests.real.sources.dstreams import Collected, Settings, place, running
-from tests.real.sources.queries import failure_of
+from tests.real.spark.dstreams import Collected, Settings, place, running
+from tests.real.spark.queries import failure_of
 
 import directkafka as dk
 from directkafka.testing import KafkaBroker

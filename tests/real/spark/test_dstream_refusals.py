@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.streaming import StreamingContext
-from tests.real.sources.dstreams import Collected
+from tests.real.spark.dstreams import Collected
 
 import directkafka as dk
 from directkafka import TopicPartition

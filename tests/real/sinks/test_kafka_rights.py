@@ -23,7 +23,7 @@ from confluent_kafka.admin import (
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows, still_open
 from tests.real.kafka.logs import WAIT_S, create_topic_again, forget_connections, until
 from tests.real.secure_broker import PASSWORD, USER, Authorities, add_users, make_authorities, secure_broker
-from tests.real.sources.test_groups import committed
+from tests.real.spark.test_groups import committed
 
 from directkafka.errors import DirectKafkaError, StoreAccessError
 from directkafka.testing import KafkaBroker

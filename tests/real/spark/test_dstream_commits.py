@@ -11,7 +11,7 @@ import pytest
 from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce, until
-from tests.real.sources.dstreams import INTERVAL_S, Place, place, places, running
+from tests.real.spark.dstreams import INTERVAL_S, Place, place, places, running
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

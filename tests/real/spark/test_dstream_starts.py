@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 import pytest
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import produce
-from tests.real.sources.dstreams import Collected, Place, place, running
+from tests.real.spark.dstreams import Collected, Place, place, running
 
 import directkafka as dk
 from directkafka import TopicPartition

@@ -25,8 +25,8 @@ from tests.real.secure_broker import (
     secure_broker,
     written,
 )
-from tests.real.sources.conftest import QUICK
-from tests.real.sources.queries import WAIT_S
+from tests.real.spark.conftest import QUICK
+from tests.real.spark.queries import WAIT_S
 
 from directkafka.errors import BrokerAccessError
 from directkafka.testing import KafkaBroker

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import produce, until
-from tests.real.sources.queries import Output, places
+from tests.real.spark.queries import Output, places
 
 from directkafka import lag
 

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from tests.contract.kafka_harness import KafkaHarness
 from tests.real.kafka.logs import WAIT_S, create_topic_again, delete_topic, set_topic_config, until
-from tests.real.sources.test_groups import committed
+from tests.real.spark.test_groups import committed
 
 from directkafka.errors import EnvironmentFaultError, RowRejectedError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress

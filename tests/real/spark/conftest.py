@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from pyspark.streaming import StreamingContext
 from tests.real.kafka.logs import forget_connections, produce
-from tests.real.sources.dstreams import INTERVAL_S, Settings
-from tests.real.sources.queries import Output
+from tests.real.spark.dstreams import INTERVAL_S, Settings
+from tests.real.spark.queries import Output
 
 import directkafka
 from directkafka.testing import KafkaBroker

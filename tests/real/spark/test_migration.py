@@ -32,7 +32,7 @@ def test_a_query_goes_on_from_the_other_source_s_checkpoint_without_a_gap_or_a_r
     topic = create_topic(2)
     config = {"servers": servers, "topic": topic, "folder": str(tmp_path), "formats": formats, "spark": spark}
     done = subprocess.run(
-        [sys.executable, "-m", "tests.real.sources.carried_query", json.dumps(config)],
+        [sys.executable, "-m", "tests.real.spark.carried_query", json.dumps(config)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -15,7 +15,7 @@ from confluent_kafka import TopicPartition as Place
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 from tests.real.kafka.logs import produce, until
-from tests.real.sources.queries import WAIT_S, Output, places
+from tests.real.spark.queries import WAIT_S, Output, places
 
 import directkafka
 from directkafka.spark.datasource import query_groups

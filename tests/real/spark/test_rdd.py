@@ -19,7 +19,7 @@ from tests.real.kafka.logs import (
     produce,
 )
 from tests.real.kafka.proxy import KafkaProxy, advertise
-from tests.real.sources.dstreams import Settings
+from tests.real.spark.dstreams import Settings
 
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition

@@ -22,7 +22,7 @@ from tests.real.kafka.logs import (
     produce,
     until,
 )
-from tests.real.sources.queries import WAIT_S, Output, failure_of, places
+from tests.real.spark.queries import WAIT_S, Output, failure_of, places
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 

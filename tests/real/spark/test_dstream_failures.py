@@ -13,7 +13,7 @@ from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 from pyspark.streaming.dstream import DStream
 from tests.real.kafka.logs import delete_records, produce, until
-from tests.real.sources.dstreams import INTERVAL_S, Collected, Settings
+from tests.real.spark.dstreams import INTERVAL_S, Collected, Settings
 
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition

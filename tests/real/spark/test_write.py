@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from tests.real.kafka.logs import Row, consume, end_offset, options, produce, read, task_for
-from tests.real.sources.queries import WAIT_S, failure_of
+from tests.real.spark.queries import WAIT_S, failure_of
 
 pytestmark = pytest.mark.real
 

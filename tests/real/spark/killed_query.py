@@ -1,4 +1,4 @@
-"""A streaming query in a process of its own: ``python -m tests.real.sources.killed_query CONFIG``.
+"""A streaming query in a process of its own: ``python -m tests.real.spark.killed_query CONFIG``.
 
 It writes ``PARTITION OFFSET`` lines, or kills itself with SIGKILL in its first batch that has records.
 """

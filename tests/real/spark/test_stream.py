@@ -27,8 +27,8 @@ from tests.real.kafka.logs import (
     until,
 )
 from tests.real.kafka.proxy import KafkaProxy, advertise
-from tests.real.sources.conftest import QUICK
-from tests.real.sources.queries import WAIT_S, Output, failure_of, places
+from tests.real.spark.conftest import QUICK
+from tests.real.spark.queries import WAIT_S, Output, failure_of, places
 
 pytestmark = pytest.mark.real
 
@@ -163,7 +163,7 @@ def test_a_query_on_latest_that_is_killed_in_its_first_batch_loses_nothing(
     }
 
     def start(**changed: Any) -> subprocess.Popen[bytes]:
-        arguments = ["-m", "tests.real.sources.killed_query", json.dumps(config | changed)]
+        arguments = ["-m", "tests.real.spark.killed_query", json.dumps(config | changed)]
         return subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stderr=subprocess.DEVNULL)
 
     victim = start()

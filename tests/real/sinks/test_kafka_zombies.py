@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from tests.contract.kafka_harness import KafkaHarness, KeyedRows
 from tests.real.kafka.logs import end_offset, until
-from tests.real.stores.test_kafka_faults import NoClaims
+from tests.real.sinks.test_kafka_faults import NoClaims
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions

@@ -19,7 +19,7 @@ import psutil
 import psycopg
 import pytest
 from psycopg import conninfo
-from tests.real.stores.postgres_proxy import Loss, PostgresProxy
+from tests.real.sinks.postgres_proxy import Loss, PostgresProxy
 
 from directkafka.errors import (
     CommitUnknownError,
@@ -74,7 +74,7 @@ def start_driver(database: str) -> Iterator[Callable[[str], subprocess.Popen[str
 
     def start(fault: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.real.stores.stopped_driver", fault],
+            [sys.executable, "-m", "tests.real.sinks.stopped_driver", fault],
             cwd=ROOT, env=os.environ | {"DSN": database}, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
         started.append(process)

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from tests.real.kafka.logs import produce
-from tests.real.sources.queries import Output, places
+from tests.real.spark.queries import Output, places
 
 pytestmark = pytest.mark.real
 
