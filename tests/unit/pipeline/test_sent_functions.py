@@ -42,10 +42,10 @@ def fail(*_):
 def empty(*_):
     return iter(())
 
-writing._write = fail
+write_task._write = fail
 notes = {}
 for name, run in sent.items():
-    reading.read_range = empty if name == "strict_records" else fail
+    read_task.read_range = empty if name == "strict_records" else fail
     try:
         run(fail)
     except DirectKafkaError as error:

@@ -10,7 +10,8 @@ import pytest
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.files import log, posix
+from directkafka.sinks.files import log as log_module
+from directkafka.sinks.files import posix
 from directkafka.sinks.files.log import LOG_FOLDER, FilesLog
 from directkafka.sinks.files.log_state import (
     BatchAdded,
@@ -28,7 +29,7 @@ COLUMNS = TableState(format="parquet", schema=pa.schema([("id", pa.int64())]))
 
 @pytest.fixture(autouse=True)
 def _small_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "GROUP", GROUP)
+    monkeypatch.setattr(log_module, "GROUP", GROUP)
 
 
 def open_log(folder: Path, *, durable: bool = False) -> FilesLog:
@@ -175,11 +176,11 @@ def test_a_temporary_file_that_was_swept_is_a_slot_that_was_lost(
 
     def meanwhile(point: str) -> None:
         if point == "log.entry_written":
-            monkeypatch.setattr(log, "reach", lambda _: None)
+            monkeypatch.setattr(log_module, "reach", lambda _: None)
             fast.put(fence(1, "fast"))
             fast.tidy()
 
-    monkeypatch.setattr(log, "reach", meanwhile)
+    monkeypatch.setattr(log_module, "reach", meanwhile)
     assert slow.put(fence(1, "slow")).pipelines["flights"].driver == "fast"
 
 
@@ -220,7 +221,7 @@ def test_tidying_that_fails_waits_for_the_next_time(
 ) -> None:
     log = filled(tmp_path, 3, tidied=False)
     with monkeypatch.context() as broken:
-        broken.setattr(log, "link_new", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        broken.setattr(log_module, "link_new", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
         log.tidy()
     assert "No space left" in caplog.text
     assert log.is_full

@@ -10,7 +10,7 @@ import directkafka
 
 PROGRAM = """
 from directkafka.sinks.postgres import copy_kernels
-print(sum(copy_binary._put16.stats.cache_misses.values()))
+print(sum(copy_kernels._put16.stats.cache_misses.values()))
 """
 
 
