@@ -1,1 +1,1 @@
-"""Names that users' Spark settings have; what they stand for is in :mod:`directkafka.spark`."""
+"""Former module names that Spark settings of users may say; the code is in :mod:`directkafka.spark`."""

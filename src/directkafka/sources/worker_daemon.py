@@ -1,4 +1,4 @@
-"""Former name of :mod:`directkafka.spark.worker_daemon`, for a ``spark.python.daemon.module`` that names this one."""
+"""The daemon of :mod:`directkafka.spark.worker_daemon` under its former name, for Spark settings that still say it."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What writes a batch: its transform, its jobs, and what their failures mean."""
+"""The writing of a batch: the transform, the jobs that run it, and the meaning of their failures."""

@@ -1,0 +1,87 @@
+"""What the client asks of several brokers, of which none answers; the brokers and the clock are none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from types import SimpleNamespace
+from typing import Any
+
+import kafka.errors
+import pytest
+
+from directkafka.errors import BrokerUnreachableError
+from directkafka.kafka.network import client as client_module
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.options import ClientOptions
+
+CONNECT_S, REQUEST_S = 10, 30
+
+
+class Silent:
+    """A cluster of frozen brokers: each takes the whole time for a connection."""
+
+    def __init__(self, count: int) -> None:
+        self.now_s = 0.0
+        self.asked: list[int] = []
+        self.named: list[dict[str, Any]] = []
+        self.cluster = SimpleNamespace(
+            brokers=lambda: [SimpleNamespace(node_id=number) for number in range(count)],
+            broker_metadata=lambda _: None,
+        )
+        self._net = SimpleNamespace(poll=lambda timeout_ms: None)
+
+    def least_loaded_node(self) -> int:
+        return 0
+
+    def connection_delay(self, _: int) -> float:
+        return 0.0
+
+    def get_connection(self, node_id: int, **named: Any) -> object:
+        self.asked.append(node_id)
+        self.named.append(named)
+        return SimpleNamespace(paused=set())
+
+    async def ready(self, _: object, timeout_ms: float) -> None:
+        self.now_s += timeout_ms / 1000
+        raise kafka.errors.KafkaTimeoutError
+
+    def run(self, function: Callable[..., Coroutine[Any, Any, Any]], *arguments: Any) -> Any:
+        function(*arguments).send(None)
+
+
+@pytest.fixture
+def silent(monkeypatch: pytest.MonkeyPatch) -> Silent:
+    brokers = Silent(count=9)
+    monkeypatch.setattr(client_module, "time", SimpleNamespace(monotonic=lambda: brokers.now_s))
+    return brokers
+
+
+def ask(brokers: Silent, node_id: int | None) -> None:
+    params = {
+        "bootstrap.servers": "h:1",
+        "socket.connection.setup.timeout.ms": CONNECT_S * 1000,
+        "request.timeout.ms": REQUEST_S * 1000,
+    }
+    client: Any = KafkaClient(ClientOptions.from_kafka_params(params))
+    client.close()
+    client._manager, client._bootstrapped = brokers, True
+    with pytest.raises(BrokerUnreachableError):
+        client.call("Metadata", node_id)
+
+
+def test_where_any_broker_will_do_others_are_asked_until_the_time_of_the_first_is_over(silent: Silent) -> None:
+    ask(silent, None)
+    assert len(set(silent.asked)) == len(silent.asked) == (CONNECT_S + REQUEST_S) / CONNECT_S
+    assert silent.now_s == CONNECT_S + REQUEST_S
+
+
+def test_a_broker_that_is_named_is_asked_alone(silent: Silent) -> None:
+    ask(silent, 3)
+    assert silent.asked == [3]
+
+
+def test_no_failure_sets_kafka_python_looking_for_the_cluster_by_itself(silent: Silent) -> None:
+    ask(silent, 3)
+    ask(silent, None)
+    assert {named["refresh_metadata_on_err"] for named in silent.named} == {False}
+    assert {named["timeout_ms"] for named in silent.named} == {CONNECT_S * 1000}
