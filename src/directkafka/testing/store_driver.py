@@ -1,4 +1,4 @@
-"""What the store contract plays with: a harness, a driver without Spark, a sink that breaks."""
+"""Tools of the store contract: a harness, a driver without Spark, a sink that breaks."""
 
 from __future__ import annotations
 
