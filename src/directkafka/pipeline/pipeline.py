@@ -39,6 +39,10 @@ _SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}
 
 _ENGINES = ("direct", "structured")
 
+#: So often a thread that waits for the pipeline looks for signals. Python runs its handlers in the main thread; a wait
+#: without a limit does not end where the kernel gave the signal to another thread, or gave it just before the wait.
+_SIGNALS_SEEN_S = 1.0
+
 
 class Pipeline:
     """Kafka through a transform into stores, exactly once.
@@ -303,7 +307,8 @@ class Pipeline:
     def wait(self) -> None:
         """Wait until a started pipeline ends by itself, and raise what it died of."""
         if self._thread is not None:
-            self._thread.join()
+            while self._thread.is_alive():
+                self._thread.join(_SIGNALS_SEEN_S)
             self._thread = None
         if self._failure is not None:
             failure, self._failure = self._failure, None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -95,6 +97,28 @@ def test_a_started_pipeline_stops_when_it_is_told_to() -> None:
     assert reached == []
     pipeline.stop()
     assert reached == ["the end"]
+
+
+def test_a_signal_that_another_thread_took_is_seen_by_the_one_that_waits() -> None:
+    """The kernel may give it to any thread, and Python runs the handler in the main one, which waits for the end."""
+    waiting = threading.get_ident()
+
+    def is_in_join() -> bool:
+        return sys._current_frames()[waiting].f_code.co_name in ("join", "_wait_for_tstate_lock")
+
+    def work(stop: threading.Event) -> None:
+        while not is_in_join():
+            stop.wait(0.01)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        until_stopped(stop)
+
+    pipeline = stand_in(work)
+    before = signal.signal(signal.SIGTERM, lambda *_: pipeline.request_stop())
+    try:
+        pipeline.start()
+        pipeline.wait()
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def test_what_the_thread_died_of_is_raised_once_where_it_is_waited_for() -> None:
