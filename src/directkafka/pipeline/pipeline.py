@@ -36,11 +36,8 @@ __all__ = ["Pipeline"]
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
 _SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}
-
 _ENGINES = ("direct", "structured")
-
-#: So often a thread that waits for the pipeline looks for signals. Python runs its handlers in the main thread; a wait
-#: without a limit does not end where the kernel gave the signal to another thread, or gave it just before the wait.
+#: How often who waits for the pipeline lets Python run handlers of signals: another thread may have taken the signal.
 _SIGNALS_SEEN_S = 1.0
 
 
@@ -306,10 +303,9 @@ class Pipeline:
 
     def wait(self) -> None:
         """Wait until a started pipeline ends by itself, and raise what it died of."""
-        if self._thread is not None:
-            while self._thread.is_alive():
-                self._thread.join(_SIGNALS_SEEN_S)
-            self._thread = None
+        while (thread := self._thread) is not None and thread.is_alive():
+            thread.join(_SIGNALS_SEEN_S)
+        self._thread = None
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -354,11 +350,10 @@ class Pipeline:
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
-        writer = self._writer(session, self._bindings)
         return DirectEngine(
             self.name,
             cluster=SourceCluster(self._source),
-            writer=writer,
+            writer=self._writer(session, self._bindings),
             ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
             starting=self._source.starting,
             policy=PlanPolicy.of(self._source, limits=self._source.limits),
