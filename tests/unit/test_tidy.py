@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from directkafka.kafka.protocol.error_codes import ErrorCode
+
 SOURCE = Path(__file__).parents[2] / "src" / "directkafka"
 FILES = sorted(SOURCE.rglob("*.py"))
 FUNCTION_LINES_MAX = 70
@@ -113,3 +115,71 @@ def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas
     """``DataFrame.mapInArrow`` asks for pandas, which a plain installation does not have."""
     users = {name for name, node in nodes(ast.Attribute) if node.attr in PANDAS_METHODS}
     assert users == {"spark/arrow_map.py"}
+
+
+#: What may say an error code or an API version as a number: the two tables.
+PROTOCOL = "kafka/protocol/"
+CODE_OR_VERSION = re.compile(r"(^|_)(code|codes|version|version_min|version_max)$")
+#: Rooms in which a code or a version is Kafka's.
+OF_KAFKA = (
+    "kafka/admin/",
+    "kafka/consumer/",
+    "kafka/network/",
+    "kafka/producer/",
+    "kafka/transactions/",
+    "sinks/kafka/",
+)
+
+
+def numbers_in(node: ast.expr) -> bool:
+    """Whether it is a number, or a collection with one in it."""
+    if isinstance(node, ast.UnaryOp):
+        return numbers_in(node.operand)
+    if isinstance(node, ast.Tuple | ast.Set | ast.List):
+        return any(numbers_in(element) for element in node.elts)
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+def called(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def bare_numbers(tree: ast.AST) -> Iterator[int]:
+    """Lines in which a code or a version is compared with a number, is given as one, or is named beside one."""
+    names = {f"_{code.name}" for code in ErrorCode}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            if any(CODE_OR_VERSION.search(called(side)) for side in sides) and any(map(numbers_in, sides)):
+                yield node.lineno
+        elif isinstance(node, ast.keyword):
+            if node.arg and CODE_OR_VERSION.search(node.arg) and numbers_in(node.value):
+                yield node.value.lineno
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None and numbers_in(node.value):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if any(called(target) in names or CODE_OR_VERSION.search(called(target)) for target in targets):
+                yield node.lineno
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "if error.code == 3: ...",
+        "if code in (0, 55): ...",
+        "call(version_min=12)",
+        "_UNKNOWN_TOPIC_ID = 100",
+        "code = 0",
+    ],
+)
+def test_a_bare_number_of_kafka_s_is_found(line: str) -> None:
+    assert list(bare_numbers(ast.parse(line))) == [1]
+
+
+def test_kafka_s_error_codes_and_api_versions_stand_in_their_tables_alone() -> None:
+    found = [
+        f"{name}:{line}"
+        for name, text in texts().items()
+        if name.startswith(OF_KAFKA)
+        for line in bare_numbers(ast.parse(text))
+    ]
+    assert not found, f"say it by its name in {PROTOCOL}: {', '.join(found)}"

@@ -22,8 +22,6 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.epochs import ended_epochs, epochs_risen
 from directkafka.kafka.admin.groups import commit_offsets
 from directkafka.kafka.admin.topics import (
-    LEADER_NOT_AVAILABLE,
-    UNKNOWN_TOPIC,
     Leader,
     TopicDescription,
     by_leader,
@@ -32,6 +30,8 @@ from directkafka.kafka.admin.topics import (
     leader_of,
 )
 from directkafka.kafka.network.client import GROUP, KafkaClient, raise_for
+from directkafka.kafka.protocol.api_versions import EARLIEST_LOCAL_VERSION
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options.client import IsolationLevel
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
@@ -47,12 +47,19 @@ _EARLIEST = -2
 _LATEST = -1
 #: The first offset on the leader's own disk; what lies before it is in remote storage (KIP-405).
 _EARLIEST_LOCAL = -4
-_EARLIEST_LOCAL_VERSION_MIN = 8
-_UNSUPPORTED_VERSION = 35
 
 #: What a partition's leader or its followers answer while an election is on its way: LEADER_NOT_AVAILABLE,
 #: NOT_LEADER_OR_FOLLOWER, REPLICA_NOT_AVAILABLE, FENCED_ and UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE.
-_ELECTION = frozenset({LEADER_NOT_AVAILABLE, 6, 9, 74, 75, 78})
+_ELECTION = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
 #: Until a broker that does not answer has been missed, and its partitions have other leaders: Kafka's default of
 #: ``broker.session.timeout.ms`` twice. A broker that stays alone with its leadership has an address that is wrong.
 _MISSED_S_MAX = 18.0
@@ -142,7 +149,8 @@ class Metadata:
         except BrokerResponseError as error:
             # The topic was described, then deleted, and now nobody has offsets of it. Whether that is a loss is for
             # the planner to say.
-            topics_now = self.topics({one.topic for one in present}) if error.code == UNKNOWN_TOPIC else topics
+            is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            topics_now = self.topics({one.topic for one in present}) if is_unknown else topics
             remaining = _present(present, topics_now)
             if remaining == present:
                 raise
@@ -185,11 +193,10 @@ class Metadata:
         """The first offset on the leader's own disk; None from brokers that know no remote storage (before 3.6)."""
         wanted = {one: _EARLIEST_LOCAL}
         try:
-            return self._list_offsets(leader_of(one, topics), wanted, version_min=_EARLIEST_LOCAL_VERSION_MIN)[
-                one
-            ].offset
+            found = self._list_offsets(leader_of(one, topics), wanted, version_min=EARLIEST_LOCAL_VERSION)
+            return found[one].offset
         except BrokerResponseError as error:
-            if error.code != _UNSUPPORTED_VERSION:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
             return None
 
@@ -275,7 +282,7 @@ class Metadata:
         self.cluster_id = response.cluster_id or ""
         described = {}
         for topic in response.topics:
-            if topic.error_code == UNKNOWN_TOPIC:
+            if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
             self._raise_for("Metadata", topic.error_code, f"topic {topic.name}")
             described[topic.name] = TopicDescription(
@@ -289,7 +296,7 @@ class Metadata:
         if (offset := found[one].offset) is not None:
             return offset
         raise BrokerResponseError(
-            api="ListOffsets", code=0, name="no offset in its answer", retriable=False, subject=str(one)
+            api="ListOffsets", code=ErrorCode.NONE, name="no offset in its answer", retriable=False, subject=str(one)
         )
 
     def _raise_for(self, api: str, code: int, subject: str) -> None:
@@ -309,7 +316,7 @@ class Metadata:
         return found
 
     def _list_offsets(
-        self, node_id: int, wanted: Mapping[TopicPartition, int], *, version_min: int = 0
+        self, node_id: int, wanted: Mapping[TopicPartition, int], *, version_min: int | None = None
     ) -> dict[TopicPartition, _Found]:
         response = self._client.call(
             "ListOffsets",

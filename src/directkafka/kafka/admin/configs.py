@@ -14,7 +14,8 @@ from typing import Final
 
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.network.auth_errors import address_text
-from directkafka.kafka.network.client import KafkaClient, error_name, raise_for
+from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 
 __all__ = ["Broker", "look_at_brokers", "topic_settings"]
 
@@ -91,7 +92,7 @@ def _settings(
 ) -> dict[str, str]:
     resource = {"resource_type": kind, "resource_name": name, "configuration_keys": sorted(wanted)}
     (found,) = client.call("DescribeConfigs", node_id, resources=[resource]).results
-    if found.error_code != 0:
+    if found.error_code != ErrorCode.NONE:
         log.debug("settings of %s may not be seen: %s", name, error_name(found.error_code))
         return {}
     return {one.name: str(one.value) for one in found.configs if one.name in wanted and one.value is not None}

@@ -12,17 +12,15 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Collection
-from typing import Final
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.protocol.api_versions import TOPIC_ID_ONLY_VERSION
+from directkafka.kafka.protocol.error_codes import ErrorCode
 
 __all__ = ["deleted_topics"]
 
 log = logging.getLogger(__name__)
-
-_VERSION_MIN: Final = 12
-_UNKNOWN_TOPIC_ID: Final = 100
 
 
 def deleted_topics(client: KafkaClient, topic_ids: Collection[str]) -> frozenset[str]:
@@ -55,8 +53,8 @@ def _unknown_to(client: KafkaClient, node_id: int, topic_ids: Collection[str]) -
     response = client.call(
         "Metadata",
         node_id,
-        version_min=_VERSION_MIN,
+        version_min=TOPIC_ID_ONLY_VERSION,
         topics=[{"topic_id": uuid.UUID(one), "name": None} for one in sorted(topic_ids)],
         allow_auto_topic_creation=False,
     )
-    return frozenset(str(one.topic_id) for one in response.topics if one.error_code == _UNKNOWN_TOPIC_ID)
+    return frozenset(str(one.topic_id) for one in response.topics if one.error_code == ErrorCode.UNKNOWN_TOPIC_ID)

@@ -21,13 +21,12 @@ from typing import Final
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, check_answered
 from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.view import EndedEpoch, PartitionView
 
 __all__ = ["ended_epochs", "epochs_risen"]
 
-_VERSION_MIN: Final = 3
-_UNSUPPORTED_VERSION: Final = 35
 _UNDEFINED: Final = -1
 
 
@@ -81,12 +80,11 @@ def _ask(
         response = client.call(
             "OffsetForLeaderEpoch",
             node_id,
-            version_min=_VERSION_MIN,
             replica_id=-1,
             topics=by_topic(epochs, "partitions", item, name="topic"),
         )
     except BrokerResponseError as error:
-        if error.code != _UNSUPPORTED_VERSION:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         return dict.fromkeys(epochs)
     ends: dict[TopicPartition, int] = {}

@@ -8,16 +8,14 @@ before, and no member can join in between.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
 
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.admin.topics import by_topic, check_answered
-from directkafka.kafka.network.client import KafkaClient, error_name, raise_for
+from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 from directkafka.offsets import TopicPartition
 
 __all__ = ["commit_offsets"]
-
-_UNKNOWN_MEMBER_ID: Final = 25
 
 
 def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -49,7 +47,7 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
     for topic in response.topics:
         for one in topic.partitions:
             subject = f"group {group}, topic {topic.name}"
-            if one.error_code == _UNKNOWN_MEMBER_ID:
+            if one.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
                 raise BrokerResponseError(
                     api="OffsetCommit",
                     code=one.error_code,

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from directkafka.errors import BrokerResponseError
-from directkafka.kafka.network.client import error_name, is_retriable
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.offsets import TopicPartition
 
 __all__ = [
-    "LEADER_NOT_AVAILABLE",
-    "UNKNOWN_TOPIC",
     "Leader",
     "TopicDescription",
     "by_leader",
@@ -21,9 +19,6 @@ __all__ = [
     "check_answered",
     "leader_of",
 ]
-
-UNKNOWN_TOPIC = 3
-LEADER_NOT_AVAILABLE = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +49,7 @@ def leader_of(one: TopicPartition, topics: Mapping[str, TopicDescription]) -> in
     topic = topics.get(one.topic)
     leader = topic.leaders.get(one.partition) if topic is not None else None
     if leader is None or leader.node_id is None:
-        code = LEADER_NOT_AVAILABLE if leader is not None else UNKNOWN_TOPIC
+        code = ErrorCode.LEADER_NOT_AVAILABLE if leader is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise BrokerResponseError(
             api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(one)
         )
@@ -94,7 +89,7 @@ def check_answered(api: str, asked: Collection[TopicPartition], answered: Collec
     if wrong := sorted(set(asked) ^ set(answered)):
         raise BrokerResponseError(
             api=api,
-            code=0,
+            code=ErrorCode.NONE,
             name="an answer about other partitions than was asked",
             retriable=False,
             subject=", ".join(map(str, wrong[:3])) + " and more" * (len(wrong) > 3),

@@ -1,8 +1,8 @@
 """One fetch request and its response over a channel: what goes out, and bytes into a reused buffer.
 
-API key 1 (Fetch) without fetch sessions, one partition a request. From version 13 on a request names its topic by
-id alone (KIP-516), so a topic that was deleted and made again is never taken for the old one; without a known
-topic id, version 12 is the highest.
+Fetch without fetch sessions, one partition a request. In newer versions a request names its topic by id alone
+(KIP-516), so a topic that was deleted and made again is never taken for the old one; without a known topic id, an
+older version is spoken.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from directkafka.kafka.consumer.fetch_response import FetchResponse, parse_fetch
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError, receive
+from directkafka.kafka.protocol.api_versions import FetchVersion
 
 __all__ = ["ask"]
 
-_VERSION_BY_NAME_MAX = 12
 _NO_TOPIC_ID = str(uuid.UUID(int=0))
 
 
@@ -43,7 +43,7 @@ def ask(
         ResponseError: the answer is not one to this request; the channel is of no more use.
     """
     one, client = task.range, task.client
-    version = channel.fetch_version if task.topic_id else min(channel.fetch_version, _VERSION_BY_NAME_MAX)
+    version = channel.fetch_version if task.topic_id else min(channel.fetch_version, FetchVersion.TOPIC_ID - 1)
     partition = {"partition": one.partition, "fetch_offset": position, "partition_max_bytes": bytes_max}
     correlation_id, request = channel.encode_fetch(
         version,

@@ -22,6 +22,8 @@ import struct
 from dataclasses import dataclass
 
 from directkafka.kafka.network.receive import ResponseError
+from directkafka.kafka.protocol.api_versions import FetchVersion
+from directkafka.kafka.protocol.error_codes import ErrorCode
 
 __all__ = ["FetchResponse", "parse_fetch_response"]
 
@@ -116,21 +118,21 @@ def parse_fetch_response(frame: memoryview, version: int) -> FetchResponse:
 
     Args:
         frame: the response without its leading length.
-        version: the version of the request that it answers, 4 to 17.
+        version: the version of the request that it answers.
 
     Raises:
         ResponseError: a length that does not fit, or more than one topic or partition.
     """
-    cursor = _Cursor(frame, flexible=version >= 12)
+    cursor = _Cursor(frame, flexible=version >= FetchVersion.FLEXIBLE)
     correlation_id = cursor.number(_INT32)
     cursor.skip_tagged_fields()
     throttle_ms = cursor.number(_INT32)
-    error_code = 0
-    if version >= 7:
+    error_code: int = ErrorCode.NONE
+    if version >= FetchVersion.SESSION:
         error_code = cursor.number(_INT16)
         cursor.skip(_INT32.size)
     topics = cursor.length(_INT32)
-    if error_code != 0 or topics <= 0:
+    if error_code != ErrorCode.NONE or topics <= 0:
         return FetchResponse(correlation_id=correlation_id, throttle_ms=throttle_ms, error_code=error_code)
     _skip_topic_name(cursor, version)
     partitions = cursor.length(_INT32)
@@ -140,7 +142,7 @@ def parse_fetch_response(frame: memoryview, version: int) -> FetchResponse:
 
 
 def _skip_topic_name(cursor: _Cursor, version: int) -> None:
-    cursor.skip(16 if version >= 13 else cursor.length(_INT16))
+    cursor.skip(16 if version >= FetchVersion.TOPIC_ID else cursor.length(_INT16))
 
 
 def _parse_partition(cursor: _Cursor, version: int, correlation_id: int, throttle_ms: int) -> FetchResponse:
@@ -148,9 +150,9 @@ def _parse_partition(cursor: _Cursor, version: int, correlation_id: int, throttl
     error_code = cursor.number(_INT16)
     high_watermark = cursor.number(_INT64)
     last_stable_offset = cursor.number(_INT64)
-    log_start_offset = cursor.number(_INT64) if version >= 5 else -1
+    log_start_offset = cursor.number(_INT64) if version >= FetchVersion.LOG_START_OFFSET else -1
     aborted = _parse_aborted(cursor)
-    preferred_read_replica = cursor.number(_INT32) if version >= 11 else -1
+    preferred_read_replica = cursor.number(_INT32) if version >= FetchVersion.PREFERRED_READ_REPLICA else -1
     records_length = max(0, cursor.length(_INT32))
     records_start = cursor.skip(records_length)
     return FetchResponse(

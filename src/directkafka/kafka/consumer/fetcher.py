@@ -32,8 +32,9 @@ from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.partition_connection import PartitionLink, TopicGone, TryAgain
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
-from directkafka.kafka.network.client import error_name, is_retriable, raise_for
+from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.kafka.records.batch_header import header_fault, read_headers
 from directkafka.options import ClientOptions
 from directkafka.spark_conditions import data_loss
@@ -51,11 +52,6 @@ _BYTES_SPARE = 64 * 1024
 _BACKOFF_MAX_S = 1.0
 #: The shortest try: with less time left, silence would not say anything about the broker.
 _TRY_MS_MIN = 200
-
-_OFFSET_OUT_OF_RANGE = 1
-_UNKNOWN_TOPIC_ID = 100
-_INCONSISTENT_TOPIC_ID = 103
-_STALE_LEADER = frozenset({3, 5, 6, 9, 56, 74, 75, 78, _UNKNOWN_TOPIC_ID, _INCONSISTENT_TOPIC_ID})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -329,10 +325,11 @@ class RangeFetch:
 
     def _react(self, code: int) -> None:
         """Act on an error code: raise, try again elsewhere, or move the position over what is lost."""
-        if code == _OFFSET_OUT_OF_RANGE:
+        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range()
             return
-        if code in _STALE_LEADER or is_retriable(code):
+        # A log that is broken on the broker's disk stays so, whatever Kafka's own table says.
+        if is_retriable(code) and code != ErrorCode.CORRUPT_MESSAGE:
             self._link.forget()
             raise TryAgain(f"the broker answered {error_name(code)}")
         one = self._task.range

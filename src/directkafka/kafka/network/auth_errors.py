@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.oauth import forget_token
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options import ClientOptions
 from directkafka.options.sasl import OAUTHBEARER
 
@@ -25,10 +26,11 @@ _ABOUT_OUR_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 _ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
 
-#: Kafka's numbers.
-_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED = 33, 34, 58
-_LOGIN_REFUSED = (_UNSUPPORTED_SASL_MECHANISM, _ILLEGAL_SASL_STATE, _SASL_AUTHENTICATION_FAILED)
-_TOPIC, _GROUP, _TRANSACTIONAL_ID = 29, 30, 53
+_LOGIN_REFUSED = (
+    ErrorCode.UNSUPPORTED_SASL_MECHANISM,
+    ErrorCode.ILLEGAL_SASL_STATE,
+    ErrorCode.SASL_AUTHENTICATION_FAILED,
+)
 
 
 def connection_failure(
@@ -131,12 +133,12 @@ def _unwelcome(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str]:
 
 def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, str]:
     mechanism = options.sasl_mechanism
-    if code == _UNSUPPORTED_SASL_MECHANISM:
+    if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         return (
             f"it does not take logins by {mechanism}",
             "Set kafka.sasl.mechanism to one of the broker's sasl.enabled.mechanisms",
         )
-    if code == _ILLEGAL_SASL_STATE:
+    if code == ErrorCode.ILLEGAL_SASL_STATE:
         return (
             "it takes no login on this listener",
             "Set kafka.security.protocol to SSL or PLAINTEXT, or use the address of a listener with SASL",
@@ -169,16 +171,16 @@ def rights_needed(code: int, options: ClientOptions, *, topic_right: str = "READ
         options: the client's: who was denied it.
         topic_right: what was to be done with the topic.
     """
-    if code == _TOPIC:
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return (
             f"Give {_principal(options)} the rights (ACLs) DESCRIBE and {topic_right} on the topic, or log in as "
             "somebody else"
         )
-    if code == _TRANSACTIONAL_ID:
+    if code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
         return (
             f"Give {_principal(options)} the rights (ACLs) DESCRIBE and WRITE on the transactional id, or log in as "
             "somebody else"
         )
-    if code == _GROUP:
+    if code == ErrorCode.GROUP_AUTHORIZATION_FAILED:
         return f"Give {_principal(options)} the right (ACL) READ on the group, or log in as somebody else"
     return None

@@ -1,4 +1,4 @@
-"""The client of the brokers: questions over kafka-python's connections, with its request schemas (``requests.py``).
+"""The client of the brokers: questions over kafka-python's connections, with its request schemas (``protocol/``).
 
 kafka-python (3.0) brings every request schema, TLS and SASL. Its network layer is private API. So only this module and
 ``connections.py`` use it, and ``tests/real/kafka/test_client.py`` checks that it still does what is relied on here:
@@ -24,15 +24,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import kafka.errors
-from kafka.protocol.consumer import (
-    FetchRequest,
-    ListOffsetsRequest,
-    OffsetCommitRequest,
-    OffsetFetchRequest,
-    OffsetForLeaderEpochRequest,
-)
-from kafka.protocol.metadata import CoordinatorType, FindCoordinatorRequest, MetadataRequest
-from kafka.protocol.producer import InitProducerIdRequest, ProduceRequest, ProduceResponse
+from kafka.protocol.metadata import CoordinatorType
+from kafka.protocol.producer import ProduceResponse
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.network.auth_errors import address_text, connection_failure, rights_needed
@@ -40,27 +33,11 @@ from directkafka.kafka.network.broker_socket import BrokerSocket
 from directkafka.kafka.network.connections import Connections
 from directkafka.kafka.network.logins import prepare_logins
 from directkafka.kafka.network.tls import tls_context
-from directkafka.kafka.protocol.requests import TRANSACTION_REQUESTS, fill
+from directkafka.kafka.protocol.api_versions import API_VERSIONS
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.options import ClientOptions
 
-__all__ = ["GROUP", "Channel", "KafkaClient", "error_name", "is_retriable", "open_channel", "raise_for"]
-
-#: Each request's type, and the highest version of it that this library has been written and tested for.
-_REQUESTS = {
-    "Fetch": (FetchRequest, 17),
-    "FindCoordinator": (FindCoordinatorRequest, 3),
-    "InitProducerId": (InitProducerIdRequest, 4),
-    "ListOffsets": (ListOffsetsRequest, 9),
-    "Metadata": (MetadataRequest, 12),
-    "OffsetCommit": (OffsetCommitRequest, 7),
-    "OffsetFetch": (OffsetFetchRequest, 7),
-    "OffsetForLeaderEpoch": (OffsetForLeaderEpochRequest, 4),
-} | TRANSACTION_REQUESTS
-
-#: Below 4 a fetch response has no last stable offset, and its records may be in formats we do not read.
-_FETCH_VERSION_MIN = 4
-#: From 12 on, a Produce request itself adds its partitions to the transaction (KIP-890). Here AddPartitionsToTxn does.
-_PRODUCE_VERSION_MIN, _PRODUCE_VERSION_MAX = 9, 11
+__all__ = ["GROUP", "Channel", "KafkaClient", "open_channel", "raise_for"]
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)
@@ -83,17 +60,6 @@ GROUP = CoordinatorType.GROUP
 prepare_logins()
 
 
-def error_name(code: int) -> str:
-    """Kafka's name of an error code, for example ``NOT_LEADER_OR_FOLLOWER`` for 6."""
-    known = kafka.errors.for_code(code)
-    return str(getattr(known, "message", None) or known.__name__)
-
-
-def is_retriable(code: int) -> bool:
-    """Whether Kafka calls this error code retriable."""
-    return bool(kafka.errors.for_code(code).retriable)
-
-
 def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topic_right: str = "READ") -> None:
     """Raise when a broker's answer carries an error.
 
@@ -107,7 +73,7 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topi
     Raises:
         BrokerResponseError: the code is not 0.
     """
-    if code != 0:
+    if code != ErrorCode.NONE:
         raise BrokerResponseError(
             api=api,
             code=code,
@@ -138,13 +104,13 @@ class KafkaClient:
         """The options it was made with."""
         return self._options
 
-    def call(self, api: str, node_id: int | None = None, *, version_min: int = 0, **values: Any) -> Any:
+    def call(self, api: str, node_id: int | None = None, *, version_min: int | None = None, **values: Any) -> Any:
         """Send one request and wait for its response.
 
         Args:
             api: the request's name, for example ``ListOffsets``.
             node_id: the broker to ask; None for any.
-            version_min: the lowest version that can carry the question.
+            version_min: the lowest version that can carry the question, where that is not the table's.
             values: the request's fields by kafka-python's names; structures as dicts, arrays as lists.
 
         Returns:
@@ -165,7 +131,7 @@ class KafkaClient:
             try:
                 response = self._manager.run(self._send, api, node_id, version_min, values)
             except kafka.errors.IncompatibleBrokerVersion as error:
-                raise_for(api, kafka.errors.UnsupportedVersionError.errno, str(error), self._options)
+                raise_for(api, ErrorCode.UNSUPPORTED_VERSION, str(error), self._options)
             except _FAILURES as error:
                 # All the brokers that were known may have moved; the bootstrap addresses lead to them again.
                 self._bootstrapped = False
@@ -186,7 +152,7 @@ class KafkaClient:
         with self._lock:
             self._manager.close_all()
 
-    async def _send(self, api: str, node_id: int | None, version_min: int, values: Mapping[str, Any]) -> Any:
+    async def _send(self, api: str, node_id: int | None, version_min: int | None, values: Mapping[str, Any]) -> Any:
         limit_ms = self._options.connect_timeout_ms
         tried: set[int | str | None] = set()
         until = time.monotonic() + (limit_ms + self._options.request_timeout_ms) / 1000
@@ -197,8 +163,10 @@ class KafkaClient:
                 await self._manager.ready(connection, limit_ms)
                 while connection.paused and time.monotonic() < until:
                     await self._manager._net.sleep(_THROTTLED_PAUSE_S)
-                request = fill(_REQUESTS[api][0], values)
-                request._min_version, request._max_version = version_min, _REQUESTS[api][1]
+                versions = API_VERSIONS[api]
+                request = _fill(versions.request, values)
+                request._min_version = version_min or versions.version_min
+                request._max_version = versions.version_max
                 return await connection.send_request(request)
             except _OF_ONE_BROKER:
                 # The broker may have died or frozen just now. If any will do, the next one is asked. Had the first
@@ -252,7 +220,8 @@ class KafkaClient:
         connection = self._manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
         try:
             await self._manager.ready(connection, timeout_ms)
-            request = MetadataRequest(topics=[], max_version=_REQUESTS["Metadata"][1])
+            metadata = API_VERSIONS["Metadata"]
+            request = metadata.request(topics=[], max_version=metadata.version_max)
             self._manager.cluster.update_metadata(await connection.send_request(request, request_timeout_ms=timeout_ms))
         finally:
             connection.close()
@@ -264,12 +233,12 @@ class Channel(BrokerSocket):
 
     Attributes:
         fetch_version: the Fetch version that both sides speak.
-        produce_version: likewise of Produce; -1 where the broker speaks none that is written here.
+        produce_version: likewise of Produce; None where the broker speaks none that is written here.
         client_id: the name under which the requests go.
     """
 
     fetch_version: int
-    produce_version: int = -1
+    produce_version: int | None = None
     client_id: str
     _correlation_id: int = 0
 
@@ -280,11 +249,12 @@ class Channel(BrokerSocket):
             version: at most :attr:`fetch_version`.
             values: fields as for :meth:`KafkaClient.call`.
         """
-        return self._encode(FetchRequest, version, values)
+        return self._encode(API_VERSIONS["Fetch"].request, version, values)
 
     def encode_produce(self, **values: Any) -> tuple[int, bytes]:
         """A framed Produce request, likewise, of :attr:`produce_version`."""
-        return self._encode(ProduceRequest, self.produce_version, values)
+        assert self.produce_version is not None, "whoever writes has looked"
+        return self._encode(API_VERSIONS["Produce"].request, self.produce_version, values)
 
     def decode_produce(self, response: bytes) -> tuple[int, Any]:
         """The correlation id and the decoded body of the response to a Produce request, framing left out."""
@@ -293,7 +263,7 @@ class Channel(BrokerSocket):
 
     def _encode(self, request_type: Any, version: int, values: Mapping[str, Any]) -> tuple[int, bytes]:
         self._correlation_id = (self._correlation_id + 1) % 2**31
-        request = fill(request_type, values)
+        request = _fill(request_type, values)
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation_id, client_id=self.client_id)
         return self._correlation_id, bytes(request.encode(framed=True, header=True))
@@ -325,6 +295,13 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
         manager.close_all()
 
 
+def _common_version(connection: Any, api: str) -> int:
+    """The highest version of a request that both sides speak."""
+    versions = API_VERSIONS[api]
+    spoken = connection.broker_version_data
+    return int(spoken.api_version(versions.request, min_version=versions.version_min, max_version=versions.version_max))
+
+
 async def _take_over(manager: Any, options: ClientOptions, host: str, port: int, timeout_ms: int) -> Channel:
     node_id = manager.cluster.bootstrap_brokers()[0].node_id
     connection = manager.get_connection(node_id, timeout_ms=timeout_ms, refresh_metadata_on_err=False)
@@ -332,17 +309,13 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
     transport = connection.transport
     if transport is None:
         raise kafka.errors.KafkaConnectionError("the broker hung up behind its last answer")
-    versions = connection.broker_version_data
-    fetch_version = versions.api_version(
-        FetchRequest, min_version=_FETCH_VERSION_MIN, max_version=_REQUESTS["Fetch"][1]
-    )
+    fetch_version = _common_version(connection, "Fetch")
+    produce_version: int | None
     try:
-        produce_version = versions.api_version(
-            ProduceRequest, min_version=_PRODUCE_VERSION_MIN, max_version=_PRODUCE_VERSION_MAX
-        )
+        produce_version = _common_version(connection, "Produce")
     except kafka.errors.IncompatibleBrokerVersion:
         # It can still be read from.
-        produce_version = -1
+        produce_version = None
     lifetime_ms = connection._reauth.session_lifetime_ms
     taken = transport._sock
     # The reader task waits in the selector for this socket. Once it is cancelled and the transport has no
@@ -361,3 +334,15 @@ async def _take_over(manager: Any, options: ClientOptions, host: str, port: int,
         expires_at=time.monotonic() + 0.85 * lifetime_ms / 1000 if lifetime_ms else float("inf"),
         client_id=options.client_id,
     )
+
+
+def _fill(container: Any, values: Mapping[str, Any]) -> Any:
+    """A request, or a structure in one, from nested dicts: kafka-python has a class for each structure."""
+    filled = {}
+    for name, value in values.items():
+        schema = container._struct.fields[name]
+        if schema.is_struct_array() and value is not None:
+            filled[name] = [_fill(schema.data_class, structure) for structure in value]
+        else:
+            filled[name] = value
+    return container(**filled)

@@ -16,11 +16,12 @@ from typing import Any
 
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.network import connection_pool
-from directkafka.kafka.network.client import Channel, error_name, raise_for
+from directkafka.kafka.network.client import Channel, raise_for
 from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.producer.accumulator import Desk
 from directkafka.kafka.producer.partition_queues import Address, Sending
 from directkafka.kafka.producer.produce_response import Verdict, judge, refusal
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
@@ -31,7 +32,6 @@ __all__ = ["BrokerLine"]
 log = logging.getLogger(__name__)
 
 _ALL_REPLICAS = -1
-_UNSUPPORTED_VERSION = 35
 _ANSWER_BYTES_MAX = 1024 * 1024
 
 
@@ -127,8 +127,9 @@ class BrokerLine:
             channel = None
         if channel is None:
             channel = connection_pool.borrow(self._client, *self._address)
-            if channel.produce_version < 0:
-                raise_for("Produce", _UNSUPPORTED_VERSION, f"{self._address[0]}:{self._address[1]}", self._client)
+            if channel.produce_version is None:
+                host, port = self._address
+                raise_for("Produce", ErrorCode.UNSUPPORTED_VERSION, f"{host}:{port}", self._client)
             self._channel = channel
         return channel
 

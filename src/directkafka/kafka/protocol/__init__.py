@@ -1,1 +1,1 @@
-"""Kafka's requests, by kafka-python's schemas."""
+"""Kafka's protocol: error codes, requests and their versions."""

@@ -31,7 +31,8 @@ from typing import Any
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.topics import check_answered
 from directkafka.kafka.network.auth_errors import rights_needed
-from directkafka.kafka.network.client import KafkaClient, error_name
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator_errors import Meaning, meaning_of
 from directkafka.offsets import TopicPartition
@@ -40,20 +41,16 @@ from directkafka.producer_errors import TransactionFencedError, TransactionState
 __all__ = ["Coordinator", "OpenTransaction", "open_transactions"]
 
 _TRANSACTION = 1
-_UNKNOWN_TOPIC = 3
-_NOT_ATTEMPTED = 55
 #: What a request wants of topics, where it is not to write to them.
 _RIGHTS = {"TxnOffsetCommit": "READ"}
-#: TOPIC_AUTHORIZATION_FAILED and UNKNOWN_TOPIC_OR_PARTITION: about some of the topics.
-_ABOUT_TOPICS = frozenset({_UNKNOWN_TOPIC, 29})
+#: What is about some of the topics.
+_ABOUT_TOPICS = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.TOPIC_AUTHORIZATION_FAILED})
 
 #: Waits between two tries, in seconds: a coordinator that finishes the transaction before needs some milliseconds.
 _BUSY_S = 0.01
 _BUSY_S_MAX = 0.5
 
 _COMMITTED = ("PrepareCommit", "CompleteCommit")
-#: TRANSACTIONAL_ID_NOT_FOUND.
-_ID_NOT_FOUND = 105
 
 
 class Coordinator:
@@ -108,7 +105,7 @@ class Coordinator:
                 transactional_ids=[self._id],
             )
         except BrokerResponseError as error:
-            if error.code == _ID_NOT_FOUND:
+            if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return None
             raise
         return response.transaction_states[0]
@@ -145,7 +142,6 @@ class Coordinator:
                 "AddPartitionsToTxn",
                 identity,
                 code,
-                version_min=3,
                 v3_and_below_transactional_id=self._id,
                 v3_and_below_producer_id=identity.producer_id,
                 v3_and_below_producer_epoch=identity.epoch,
@@ -185,7 +181,7 @@ class Coordinator:
                 for partition in topic.partitions:
                     answered[TopicPartition(topic.name, partition.partition_index)] = partition.error_code
             # A topic that is gone does not come back by being waited for.
-            return _worst(found for found in answered.values() if found != _UNKNOWN_TOPIC)
+            return _worst(code for code in answered.values() if code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
         with _naming_topics(answered):
             self._ask(
@@ -193,14 +189,15 @@ class Coordinator:
                 identity,
                 code,
                 node_of=(group, 0),
-                version_min=3,
                 generation_id=-1,
                 member_id="",
                 topics=[{"name": name, "partitions": some} for name, some in by_topic.items()],
                 **who,
             )
         check_answered("TxnOffsetCommit", offsets, answered)
-        return frozenset(place for place, found in answered.items() if found == _UNKNOWN_TOPIC)
+        return frozenset(
+            partition for partition, code in answered.items() if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        )
 
     def end(self, identity: ProducerIdentity, *, commit: bool) -> None:
         """Commit or abort the transaction of this epoch; a repeated call at the same epoch changes nothing."""
@@ -219,7 +216,6 @@ class Coordinator:
             "InitProducerId",
             identity,
             lambda answer: answer.error_code,
-            version_min=3,
             transactional_id=self._id,
             transaction_timeout_ms=self._transaction_timeout_ms,
             producer_id=identity.producer_id,
@@ -236,7 +232,6 @@ class Coordinator:
         code_of: Callable[[Any], int],
         *,
         node_of: tuple[str, int] | None = None,
-        version_min: int = 0,
         **values: Any,
     ) -> Any:
         """Send a request until its answer is a decision, or time is up."""
@@ -247,11 +242,11 @@ class Coordinator:
         pause_s = _BUSY_S
         while True:
             unanswered: BrokerUnreachableError | None = None
-            code = 0
+            code: int = ErrorCode.NONE
             try:
                 code = self._find(key)
-                if code == 0:
-                    response = self._client.call(api, self._nodes[key], version_min=version_min, **values)
+                if code == ErrorCode.NONE:
+                    response = self._client.call(api, self._nodes[key], **values)
                     code = code_of(response)
             except BrokerUnreachableError as error:
                 unanswered = error
@@ -270,10 +265,10 @@ class Coordinator:
     def _find(self, key: tuple[str, int]) -> int:
         """Find who coordinates a transactional id or a group, if that is not known; the answer's error code."""
         if key in self._nodes:
-            return 0
+            return ErrorCode.NONE
         name, kind = key
         response = self._client.call("FindCoordinator", key=name, key_type=kind)
-        if response.error_code == 0:
+        if response.error_code == ErrorCode.NONE:
             # A coordinator is one of the brokers, but its address may not be known yet.
             self._client.call("Metadata", topics=[], allow_auto_topic_creation=False)
             self._nodes[key] = int(response.node_id)
@@ -376,7 +371,7 @@ def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
 
 
 def _worst(codes: Iterable[int]) -> int:
-    """The code that decides: one that cannot pass before one that may; 55 only says that another one failed."""
-    failed = [code for code in codes if code not in (0, _NOT_ATTEMPTED)]
+    """The code that decides: one that cannot pass before one that may."""
+    failed = [code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)]
     passing = (Meaning.AGAIN, Meaning.MOVED)
-    return min(failed, key=lambda code: meaning_of(code) in passing, default=0)
+    return min(failed, key=lambda code: meaning_of(code) in passing, default=ErrorCode.NONE)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Final
 
+from directkafka.kafka.protocol.error_codes import ErrorCode
+
 __all__ = ["Meaning", "meaning_of"]
 
 
@@ -23,31 +25,31 @@ class Meaning(Enum):
 
 
 _MEANINGS: Final[dict[int, Meaning]] = {
-    # UNKNOWN_SERVER_ERROR. What an EndTxn gets (Kafka 4.3) that comes while the coordinator is ending the transaction
-    # for another producer's InitProducerId: it prepares a second transition while one is pending, which throws. Asked
-    # again, it says which. All requests here may be sent twice.
-    -1: Meaning.AGAIN,
-    0: Meaning.DONE,
-    3: Meaning.AGAIN,  # UNKNOWN_TOPIC_OR_PARTITION: metadata on its way; a topic that is gone ends the time
-    5: Meaning.AGAIN,  # LEADER_NOT_AVAILABLE
-    6: Meaning.AGAIN,  # NOT_LEADER_OR_FOLLOWER
-    7: Meaning.AGAIN,  # REQUEST_TIMED_OUT: the coordinator's own log was slow; perhaps done
-    13: Meaning.MOVED,  # NETWORK_EXCEPTION
-    14: Meaning.AGAIN,  # COORDINATOR_LOAD_IN_PROGRESS
-    15: Meaning.MOVED,  # COORDINATOR_NOT_AVAILABLE
-    16: Meaning.MOVED,  # NOT_COORDINATOR
-    19: Meaning.AGAIN,  # NOT_ENOUGH_REPLICAS
-    20: Meaning.AGAIN,  # NOT_ENOUGH_REPLICAS_AFTER_APPEND
-    51: Meaning.AGAIN,  # CONCURRENT_TRANSACTIONS: the one before is being ended
-    47: Meaning.FENCED,  # INVALID_PRODUCER_EPOCH
-    49: Meaning.FENCED,  # INVALID_PRODUCER_ID_MAPPING: a newer producer id, or the transactional id has expired
-    52: Meaning.FENCED,  # TRANSACTION_COORDINATOR_FENCED
-    90: Meaning.FENCED,  # PRODUCER_FENCED
-    48: Meaning.STATE,  # INVALID_TXN_STATE
-    120: Meaning.STATE,  # TRANSACTION_ABORTABLE
+    # What an EndTxn gets (Kafka 4.3) that comes while the coordinator is ending the transaction for another producer's
+    # InitProducerId: it prepares a second transition while one is pending, which throws. Asked again, it says which.
+    # All requests here may be sent twice.
+    ErrorCode.UNKNOWN_SERVER_ERROR: Meaning.AGAIN,
+    ErrorCode.NONE: Meaning.DONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Meaning.AGAIN,  # metadata on its way; a topic that is gone ends the time
+    ErrorCode.LEADER_NOT_AVAILABLE: Meaning.AGAIN,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: Meaning.AGAIN,
+    ErrorCode.REQUEST_TIMED_OUT: Meaning.AGAIN,  # the coordinator's own log was slow; perhaps done
+    ErrorCode.NETWORK_EXCEPTION: Meaning.MOVED,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Meaning.AGAIN,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.MOVED,
+    ErrorCode.NOT_COORDINATOR: Meaning.MOVED,
+    ErrorCode.NOT_ENOUGH_REPLICAS: Meaning.AGAIN,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Meaning.AGAIN,
+    ErrorCode.CONCURRENT_TRANSACTIONS: Meaning.AGAIN,  # the one before is being ended
+    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.FENCED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning.FENCED,  # a newer producer id, or the transactional id has expired
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: Meaning.FENCED,
+    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
+    ErrorCode.INVALID_TXN_STATE: Meaning.STATE,
+    ErrorCode.TRANSACTION_ABORTABLE: Meaning.STATE,
 }
 
 
 def meaning_of(code: int) -> Meaning:
-    """What a coordinator's error code means; those not in the table are refusals (50: the timeout, 53: the rights)."""
+    """What a coordinator's error code means; one that is not in the table is a refusal, of the timeout for example."""
     return _MEANINGS.get(code, Meaning.REFUSED)

@@ -25,6 +25,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     TopicNotFoundError,
 )
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.producer_errors import (
     BatchTooLargeError,
     DeliveryTimeoutError,
@@ -39,9 +40,14 @@ from directkafka.producer_errors import (
 
 __all__ = ["meaning", "translate"]
 
-#: TOPIC_, GROUP_, CLUSTER_ and TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
-_ACCESS_CODES: Final = frozenset({29, 30, 31, 53})
-_INVALID_TRANSACTION_TIMEOUT: Final = 50
+_ACCESS_CODES: Final = frozenset(
+    {
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    }
+)
 
 _PASSING: Final = (
     BrokerUnreachableError,
@@ -90,7 +96,7 @@ def _answer(error: BrokerResponseError, store: str, cause: str) -> DirectKafkaEr
     if error.code in _ACCESS_CODES:
         said = f"{error.api} for {error.subject} was answered with error {error.code} ({error.name})"
         return StoreAccessError(store=store, cause=said, remedy=f"{error.remedy}.")
-    if error.code == _INVALID_TRANSACTION_TIMEOUT:
+    if error.code == ErrorCode.INVALID_TRANSACTION_TIMEOUT:
         reason = "is more than the brokers' transaction.max.timeout.ms; lower it, or raise theirs"
         return OptionError(option="kafka.transaction.timeout.ms", reason=reason, where="a Kafka sink")
     if error.retriable:

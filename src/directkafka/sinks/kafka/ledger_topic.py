@@ -30,6 +30,7 @@ from directkafka.kafka.admin.configs import look_at_brokers
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient, raise_for
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.kafka.transactions.attempt_fencing import CLAIM
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
@@ -50,7 +51,6 @@ _TOPIC_CONFIG: Final = {
     "min.cleanable.dirty.ratio": "0.1",
     "min.compaction.lag.ms": "3600000",
 }
-_TOPIC_EXISTS: Final = 36
 _TOPIC_RESOURCE: Final = 2
 _MADE_TIMEOUT_S: Final = 30.0
 
@@ -267,7 +267,7 @@ class LedgerTopic:
             validate_only=False,
         )
         code = response.topics[0].error_code
-        if code != _TOPIC_EXISTS:
+        if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             self._raise_for("CreateTopics", code, "CREATE")
         self._wait_until_made()
         tell = log.warning if replicas.is_guess else log.info

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.kafka.admin.configs import Broker
+from directkafka.kafka.protocol.api_versions import API_VERSIONS, BROKERS_VERIFY_VERSION, ApiVersions
 
 __all__ = ["ASKED", "LOG_REPLICAS", "VERIFICATION", "Replicas", "check_brokers", "in_sync_of", "replicas_of"]
 
@@ -34,31 +35,16 @@ ASKED: Final = (VERIFICATION, LOG_REPLICAS)
 _REPLICAS_WANTED: Final = 3
 
 
-class _Spoken(NamedTuple):
-    """A request: its API key, and the versions of it that are spoken here."""
-
-    name: str
-    key: int
-    lowest: int
-    highest: int
-    #: Since when a broker speaks the lowest of them.
-    since: str
-
-
-#: Of a driver and its tasks; see :mod:`directkafka.kafka.protocol.requests` and
-#: :mod:`directkafka.kafka.network.client`.
+#: Requests of a driver and its tasks.
 _SPOKEN: Final = (
-    _Spoken("Produce", 0, 9, 11, "2.8"),
-    _Spoken("FindCoordinator", 10, 1, 3, "0.11"),
-    _Spoken("InitProducerId", 22, 3, 4, "2.5"),
-    _Spoken("AddPartitionsToTxn", 24, 3, 3, "2.8"),
-    _Spoken("AddOffsetsToTxn", 25, 0, 3, "0.11"),
-    _Spoken("EndTxn", 26, 0, 3, "0.11"),
-    _Spoken("TxnOffsetCommit", 28, 3, 3, "2.5"),
+    "Produce",
+    "FindCoordinator",
+    "InitProducerId",
+    "AddPartitionsToTxn",
+    "AddOffsetsToTxn",
+    "EndTxn",
+    "TxnOffsetCommit",
 )
-_ADD_PARTITIONS: Final = 24
-#: Brokers ask each other by it, from 3.6 on; nobody else sends it.
-_VERIFYING_VERSION: Final = 4
 _RELEASE_MIN: Final = "3.6"
 
 
@@ -90,21 +76,26 @@ def check_brokers(brokers: Sequence[Broker]) -> tuple[str, ...]:
 def _problem(broker: Broker) -> str:
     """What a broker lacks; empty for nothing."""
     place = f"broker {broker.node_id} at {broker.address}"
-    for one in _SPOKEN:
-        lowest, highest = broker.versions.get(one.key, (-1, -1))
-        needed = f"{one.lowest} to {one.highest}" if one.lowest < one.highest else str(one.lowest)
-        if highest < one.lowest:
+    for api in _SPOKEN:
+        needed = API_VERSIONS[api]
+        lowest, highest = broker.versions.get(needed.key, (-1, -1))
+        if highest < needed.version_min:
             spoken = f"up to version {highest}" if highest >= 0 else "not at all"
-            return f"{place} speaks {one.name} {spoken}, needed is {needed} (Kafka {one.since})"
-        if lowest > one.highest:
-            return f"{place} speaks {one.name} from version {lowest} on, needed is {needed}"
-    highest = broker.versions[_ADD_PARTITIONS][1]
-    if highest < _VERIFYING_VERSION:
+            return f"{place} speaks {api} {spoken}, needed is {_range(needed)} (Kafka {needed.release})"
+        if lowest > needed.version_max:
+            return f"{place} speaks {api} from version {lowest} on, needed is {_range(needed)}"
+    highest = broker.versions[API_VERSIONS["AddPartitionsToTxn"].key][1]
+    if highest < BROKERS_VERIFY_VERSION:
         return (
-            f"{place} speaks AddPartitionsToTxn up to version {highest}, needed is {_VERIFYING_VERSION} "
+            f"{place} speaks AddPartitionsToTxn up to version {highest}, needed is {BROKERS_VERIFY_VERSION} "
             f"(Kafka {_RELEASE_MIN})"
         )
     return ""
+
+
+def _range(versions: ApiVersions) -> str:
+    lowest, highest = versions.version_min, versions.version_max
+    return f"{lowest} to {highest}" if lowest < highest else str(lowest)
 
 
 @dataclass(frozen=True, slots=True)

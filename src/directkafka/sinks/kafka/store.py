@@ -26,6 +26,7 @@ from directkafka.faults import reach
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
 from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
 from directkafka.options.texts import fault_of_topic
@@ -43,7 +44,6 @@ __all__ = ["KafkaStore"]
 
 Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
-_TRANSACTIONAL_ID_REFUSED = 53
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
@@ -292,7 +292,7 @@ class KafkaStore:
         try:
             missing = transaction.commit_offsets(group, ends)
         except BrokerResponseError as error:
-            if error.code == _TRANSACTIONAL_ID_REFUSED:
+            if error.code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
                 raise
             refusal = str(error)
         else:
