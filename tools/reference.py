@@ -402,7 +402,7 @@ def faults() -> Iterator[str]:
 #: What the guides import from modules; see ``test_what_a_page_imports_is_on_the_page_of_public_names``.
 _IMPORTED = (
     "directkafka.sinks.files.reader.committed_files",
-    "directkafka.sinks.clonable.Renewable",
+    "directkafka.sinks.clonable.Clonable",
     "directkafka.testing.java.use_java",
     "directkafka.testing.store_contract.StoreContract",
     "directkafka.testing.store_driver.StoreHarness",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
-    from directkafka.sinks.api import Sink, Store
+    from directkafka.sinks.api import Sink, SinkCapabilities, Store
     from directkafka.sinks.delta.sink import DeltaSink
     from directkafka.sinks.embedded.duckdb import DuckDBSink
     from directkafka.sinks.embedded.sqlite import SQLiteSink
@@ -68,6 +68,7 @@ _HOME = {
     "SQLiteOffsets": "directkafka.sinks.embedded.sqlite_offset_store",
     "SQLiteSink": "directkafka.sinks.embedded.sqlite",
     "Sink": "directkafka.sinks.api",
+    "SinkCapabilities": "directkafka.sinks.api",
     "Store": "directkafka.sinks.api",
     "ConsumerStrategy": "directkafka.options.consumer",
     "Subscribe": "directkafka.options.consumer",
@@ -118,6 +119,7 @@ __all__ = [
     "SQLiteOffsets",
     "SQLiteSink",
     "Sink",
+    "SinkCapabilities",
     "Store",
     "Subscribe",
     "SubscribePattern",

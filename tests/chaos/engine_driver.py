@@ -89,7 +89,7 @@ class Place:
         if self.kind == "kafka":
             harness = KafkaHarness(*self.address.split())
             return harness.rows(sink)
-        with sink.letters().opened() as rows:
+        with sink.dead_letters().opened() as rows:
             return sorted(rows("SELECT id, flights FROM flights", ()))
 
 
@@ -141,7 +141,7 @@ class RowWriter:
 
     @property
     def may_run_ahead(self) -> bool:
-        return all(getattr(one.sink, "takes_two_batches", False) for one in self._bindings)
+        return all(one.sink.capabilities.allows_prefetch for one in self._bindings)
 
     def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
         return DoneAhead(partial(self.write, name, tasks, stores=stores))

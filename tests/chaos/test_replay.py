@@ -80,7 +80,7 @@ class World:
     def left(self) -> list[tuple[int, int, str | None]]:
         """Offset, number of replays and claim of each letter."""
         sink = self.letters.sink("rejected")
-        with sink.letters().opened() as rows:
+        with sink.dead_letters().opened() as rows:
             return sorted(rows('SELECT "offset", replays, replay_claim FROM rejected', ()))
 
     def offsets(self, place: Place) -> list[int]:
@@ -129,7 +129,7 @@ def two_files(tmp_path: Path) -> World:
 def kill_and_replay(world: World, point: str) -> None:
     with running(world.replay(f"{point}=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    letters = Letters(world.letters.sink("rejected").letters(), PIPELINE)
+    letters = Letters(world.letters.sink("rejected").dead_letters(), PIPELINE)
     waiting = sum(letters.count_by_reason(Selection()).values())
     assert waiting > len(AGAIN), "the kill came after the end, so it proved nothing"
     with running(world.replay()) as driver:

@@ -24,29 +24,21 @@ from directkafka.options import ClientOptions
 from directkafka.sinks.api import BatchName, SecondPhase, TaskReport
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore
+from directkafka.sinks.wrapped_sink import WrappedSink
 from directkafka.testing.store_driver import SCHEMA
 
 PARTITIONS = 3
 WAIT_S = 60.0
 
 
-class KeyedRows:
+class KeyedRows(WrappedSink):
     """A Kafka sink for the suite's rows: the id as key, both columns as JSON in the value."""
 
+    _inner: KafkaSink
+
     def __init__(self, inner: KafkaSink, table: str) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self.table = table
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
-    @property
-    def name(self) -> str:
-        return self._inner.name
-
-    @property
-    def store(self) -> KafkaStore:
-        return self._inner.store
 
     def check(self, schema: pa.Schema) -> None:
         self._inner.check(_as_records(pa.Table.from_batches([], schema)).schema if schema == SCHEMA else schema)
@@ -57,20 +49,11 @@ class KeyedRows:
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> AsRecords:
         return AsRecords(self._inner.task_writer(batch, schema, task_count=task_count))
 
-    def is_left(self, reports: Sequence[TaskReport]) -> bool:
-        return self._inner.is_left(reports)
-
     def second_phase(
         self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
         phase = self._inner.second_phase(transaction, batch, reports, writers_max=writers_max)
         return replace(phase, router=AsRecords(phase.router))
-
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
-        return self._inner.apply(transaction, batch, reports)
-
-    def recount(self) -> Any:
-        return self._inner.recount()
 
 
 @dataclass(frozen=True)

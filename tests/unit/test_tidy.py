@@ -183,3 +183,16 @@ def test_kafka_s_error_codes_and_api_versions_stand_in_their_tables_alone() -> N
         for line in bare_numbers(ast.parse(text))
     ]
     assert not found, f"say it by its name in {PROTOCOL}: {', '.join(found)}"
+
+
+def asks_a_sink(node: ast.AST) -> bool:
+    """Whether it is ``getattr(sink, ...)``, ``hasattr(sink, ...)`` or ``isinstance(sink, ...)``."""
+    if not (isinstance(node, ast.Call) and node.args and called(node.func) in ("getattr", "hasattr", "isinstance")):
+        return False
+    return re.search(r"(^|_)sink$", called(node.args[0])) is not None
+
+
+def test_no_sink_is_asked_what_it_can_do_but_by_its_capabilities() -> None:
+    assert asks_a_sink(ast.parse("getattr(binding.sink, 'writers_max', None)").body[0].value)  # type: ignore[attr-defined]
+    found = [f"{name}:{node.lineno}" for name, tree in trees().items() for node in ast.walk(tree) if asks_a_sink(node)]  # type: ignore[attr-defined]
+    assert not found, f"say it in SinkCapabilities, or as a method of Sink with a default: {', '.join(found)}"

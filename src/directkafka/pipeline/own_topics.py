@@ -7,16 +7,15 @@ and in each batch the topics that rows name. No topic has to exist for that: the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Protocol, runtime_checkable
 
 from directkafka.options import SourceOptions
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.planning.subscription import reads
 from directkafka.spark.source_cluster import SourceCluster
 
-__all__ = ["ReadTopics", "TopicSink", "tell_sinks_what_is_read"]
+__all__ = ["ReadTopics", "tell_sinks_what_is_read"]
 
 
 class ReadTopics:
@@ -24,41 +23,30 @@ class ReadTopics:
 
     Args:
         options: the source's.
-        sink: whose cluster counts; it is asked when names are the same.
     """
 
-    def __init__(self, options: SourceOptions, sink: TopicSink) -> None:
+    def __init__(self, options: SourceOptions) -> None:
         self._options = options
-        self._sink = sink
 
-    def __call__(self, topic: str) -> bool:
+    def __call__(self, topic: str, cluster_id: Callable[[], str]) -> bool:
         """Whether it is read.
+
+        Args:
+            topic: a topic's name.
+            cluster_id: finds Kafka's id of the topic's cluster; it is asked when the name is one of those read.
 
         Raises:
             DirectKafkaError: one of the two clusters does not answer.
         """
-        return reads(self._options.strategy, topic) and self._is_one_cluster
+        return reads(self._options.strategy, topic) and cluster_id() == self._cluster_id
 
     @cached_property
-    def _is_one_cluster(self) -> bool:
+    def _cluster_id(self) -> str:
         cluster = SourceCluster(self._options)
         try:
-            return cluster.cluster_id() == self._sink.cluster_id()
+            return cluster.cluster_id()
         finally:
             cluster.close()
-
-
-@runtime_checkable
-class TopicSink(Protocol):
-    """A sink that writes into topics of a Kafka cluster."""
-
-    def cluster_id(self) -> str:
-        """Kafka's id of the cluster. (No property: to look for one is to ask for it.)"""
-        ...
-
-    def leave_alone(self, is_read: ReadTopics, *, pipeline: str) -> None:
-        """Refuse to write to topics that the pipeline of this name reads."""
-        ...
 
 
 def tell_sinks_what_is_read(bindings: Sequence[Binding], options: SourceOptions, *, pipeline: str) -> None:
@@ -70,6 +58,4 @@ def tell_sinks_what_is_read(bindings: Sequence[Binding], options: SourceOptions,
         pipeline: its name.
     """
     for binding in bindings:
-        sink = binding.sink
-        if isinstance(sink, TopicSink):
-            sink.leave_alone(ReadTopics(options, sink), pipeline=pipeline)
+        binding.sink.leave_alone(ReadTopics(options), pipeline=pipeline)

@@ -15,7 +15,7 @@ from directkafka.options import SourceOptions
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.modules import FunctionReference, load_function
-from directkafka.pipeline.execution.routes import Binding, Sinks, bind, renewed
+from directkafka.pipeline.execution.routes import Binding, Sinks, bind, cloned
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
 from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
@@ -148,9 +148,9 @@ class Pipeline:
 
         Raises:
             AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
-                user's own kind that is no :class:`directkafka.sinks.clonable.Renewable`.
+                user's own kind that is no :class:`directkafka.sinks.clonable.Clonable`.
         """
-        bindings = renewed(self._bindings)
+        bindings = cloned(self._bindings)
         if bindings is None and (self._run_lock.locked() or self._thread is not None):
             raise AlreadyRunningError(pipeline=self.name)
         if bindings is None:

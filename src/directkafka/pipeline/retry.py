@@ -10,6 +10,7 @@ import logging
 import random
 import time
 from collections.abc import Callable
+from threading import Event
 from typing import TypeVar
 
 from directkafka.errors import (
@@ -22,9 +23,8 @@ from directkafka.errors import (
     StoreUnavailableError,
     WorkerLostError,
 )
-from directkafka.sinks.api import StopSignal
 
-__all__ = ["Patience", "StopAsked", "StopSignal", "may_pass"]
+__all__ = ["Patience", "StopAsked", "may_pass"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -51,7 +51,7 @@ class Patience:
         clock: seconds on a monotonic clock.
     """
 
-    def __init__(self, stop: StopSignal, *, retry_ms_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, stop: Event, *, retry_ms_max: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._stop = stop
         self._retry_s_max = retry_ms_max / 1000
         self._clock = clock

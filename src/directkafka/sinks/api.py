@@ -16,9 +16,11 @@ turns the third into one of the first two by reading its own ledger; only when i
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from threading import Event
+from typing import TYPE_CHECKING, Any, Self
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import PartitionProgress, TopicPartition
@@ -26,31 +28,26 @@ from directkafka.offsets import PartitionProgress, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from directkafka.sinks.dead_letters.table import LetterTable
+    from directkafka.sinks.recount import TableCount
+    from directkafka.sinks.write_modes import RowMode
+
 __all__ = [
-    "FORGOTTEN",
     "FORMAT_VERSION",
     "TARGET",
     "BatchName",
     "EarlyStore",
-    "JsonSink",
     "LedgerEntry",
-    "PartitionProgress",
     "SecondPhase",
     "Sink",
-    "StopSignal",
-    "Stoppable",
+    "SinkCapabilities",
     "Store",
-    "TableCount",
     "TaskReport",
     "TaskWriter",
-    "TwoPhaseSink",
 ]
 
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1
-
-#: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
-FORGOTTEN = "(offsets of deleted topics)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +60,7 @@ class LedgerEntry:
         lineage: what the batch ids count in: a UUID made with batch 0 (direct engine), or the checkpoint's id.
         batch_id: number of the batch, from 0. The direct engine's batch 0 has no rows.
         progress: one item per partition that the pipeline has ever read, sorted; not of topics that are deleted for
-            good, of which ``total_rows`` has the number of offsets under :data:`FORGOTTEN`.
+            good, of which ``total_rows`` has the number of offsets under :data:`directkafka.sinks.ledger.FORGOTTEN`.
         row_counts: rows of this batch by sink name.
         total_rows: rows of all batches by sink name.
         committed_at_ms: when, in milliseconds since 1970 (the driver's clock).
@@ -123,24 +120,6 @@ class TaskReport:
     payload: bytes = b""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableCount:
-    """What a sink's table has, for ``directkafka verify``.
-
-    Attributes:
-        rows: number of rows.
-        doubled: rows that name a record (topic, partition, offset) which another row names too; 0 where the
-            table has no such columns.
-        is_folded: whether rows met existing rows (ignore, merge), so that their number says little.
-        sums: sums of the columns that the mode adds up.
-    """
-
-    rows: int
-    doubled: int = 0
-    is_folded: bool = False
-    sums: Mapping[str, Any] = field(default_factory=dict)
-
-
 #: Consumes one task's rows, returns its report: on an executor, or on the driver where all rows of an output have come
 #: to it. Must be picklable, must not import pyspark.
 TaskWriter = Callable[[Iterator["pa.RecordBatch"]], TaskReport]
@@ -173,32 +152,7 @@ class SecondPhase:
     too_slow: Callable[[], DirectKafkaError]
 
 
-class StopSignal(Protocol):
-    """The part of :class:`threading.Event` that is needed to notice a stop."""
-
-    def is_set(self) -> bool:
-        """Whether a stop was asked for."""
-        ...
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait so many seconds at most, or until a stop is asked for; whether it was."""
-        ...
-
-
-@runtime_checkable
-class Stoppable(Protocol):
-    """A store whose calls can be ended while they wait for somebody else, such as an application's lock."""
-
-    def heed(self, stop: StopSignal) -> None:
-        """Once this is set, end what waits, and raise :class:`~directkafka.errors.StoreUnavailableError`.
-
-        What makes progress goes on; nothing is left half done.
-        """
-        ...
-
-
-@runtime_checkable
-class Store(Protocol):
+class Store(ABC):
     """One place that can commit atomically, as held by one driver.
 
     Methods raise :class:`~directkafka.errors.StoreUnavailableError` when the store cannot be reached (the
@@ -207,10 +161,11 @@ class Store(Protocol):
     """
 
     @property
+    @abstractmethod
     def identity(self) -> str:
         """Server identity and database, however the address is spelt; without secrets."""
-        ...
 
+    @abstractmethod
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1. Take the pipeline over and return the generation held from now on.
 
@@ -221,12 +176,12 @@ class Store(Protocol):
         Raises:
             FencedError: the ledger already has a generation >= the one given.
         """
-        ...
 
+    @abstractmethod
     def read(self, pipeline: str) -> LedgerEntry | None:
         """Step 2. The entry of the last committed batch; None when no batch was ever committed."""
-        ...
 
+    @abstractmethod
     def commit(
         self,
         entry: LedgerEntry,
@@ -250,58 +205,119 @@ class Store(Protocol):
             RowRejectedError, SchemaMismatchError: the store refuses the rows; rolled back.
             CommitUnknownError: no answer came and the ledger could not be read since.
         """
-        ...
 
     def force_durable(self) -> None:
         """Make every commit from now on survive a crash of the store once it is answered.
 
         Called before the fence when the pipeline has several stores: one that is ahead pins the ranges of the
-        others, and what it lost in a crash, it could not pin.
+        others, and what it lost in a crash, it could not pin. By default nothing: every commit does.
         """
-        ...
 
+    def heed(self, stop: Event) -> None:
+        """Once this is set, end what waits for somebody else, such as an application's lock.
+
+        What waits raises :class:`~directkafka.errors.StoreUnavailableError` then; what makes progress goes on, and
+        nothing is left half done. By default nothing: no call waits for long.
+        """
+
+    @abstractmethod
     def close(self) -> None:
         """Give connections back. The fence stays."""
-        ...
 
 
-@runtime_checkable
-class Sink(Protocol):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCapabilities:
+    """What a pipeline may do with a sink.
+
+    Attributes:
+        writers_max: how many tasks may write at a time; None: as many as there are.
+        inline_bytes_max: up to how many bytes of Arrow data of a batch its writers hold, so that the driver may run one
+            on all rows of a small batch.
+        allows_prefetch: whether :meth:`Sink.task_writer` may be called for a batch before :meth:`Sink.apply` has
+            returned for the one before, in another thread.
+        has_second_phase: whether a large batch is written by :meth:`Sink.second_phase`.
+        takes_records: whether its rows are Kafka's records, not columns of a table.
+        write_mode: how rows meet those that are there; None: they are added.
+    """
+
+    writers_max: int | None = None
+    inline_bytes_max: int = 0
+    allows_prefetch: bool = False
+    has_second_phase: bool = False
+    takes_records: bool = False
+    write_mode: RowMode | None = None
+
+
+class Sink(ABC):
     """Rows of one output into one table (topic, directory) of one store.
 
-    A sink may have four attributes more: ``target`` (str), its table with server and database, however it is spelt (by
-    default the store's identity and the name); ``writers_max`` (int), how many tasks may write at a time;
-    ``inline_bytes_max`` (int), up to how many bytes of Arrow data of a batch its writers hold, so that the driver may
-    run one on all rows of a small batch; ``takes_two_batches`` (bool), whether :meth:`task_writer` may be called for a
-    batch before :meth:`apply` has returned for the one before, in another thread.
+    Methods that are not abstract have defaults: a sink overrides those that it has more to say about.
     """
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Unique within the store, for example ``public.flights``; the key of ``row_counts``."""
-        ...
 
     @property
+    @abstractmethod
     def store(self) -> Store:
         """The store whose transaction this sink writes in. Sinks whose stores have one identity share it."""
-        ...
 
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """What a pipeline may do with the sink; the same in every batch."""
+        return SinkCapabilities()
+
+    @property
+    def target(self) -> str:
+        """The table with server and database, the same however they are spelt; two sinks of a pipeline have two.
+
+        Raises:
+            StoreUnavailableError, StoreAccessError: the store must be asked, and does not answer.
+        """
+        return f"{self.store.identity}/{self.name}"
+
+    def clone(self) -> Self | None:
+        """Another sink with the same settings and a store object of its own; None where that cannot be made.
+
+        See :class:`directkafka.sinks.clonable.Clonable`.
+        """
+        return None
+
+    def dead_letters(self) -> LetterTable | None:
+        """The table, for a replay of the dead letters in it; None where rows cannot leave it in a transaction."""
+        return None
+
+    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
+        """Names of nested columns for which the store has no type; they come as JSON texts, marked in the schema."""
+        return ()
+
+    def leave_alone(self, is_read: Callable[[str, Callable[[], str]], bool], *, pipeline: str) -> None:
+        """Refuse from now on to write to topics that the pipeline reads; for sinks of topics.
+
+        Args:
+            is_read: whether it reads a topic; asked with the topic, and with what finds Kafka's id of its cluster.
+            pipeline: the pipeline's name.
+        """
+
+    @abstractmethod
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, making and changing nothing.
 
         Raises:
             SchemaMismatchError, StoreAccessError: as :meth:`prepare`.
         """
-        ...
 
+    @abstractmethod
     def prepare(self, schema: pa.Schema) -> None:
         """Before the first batch: create the table if it is not there, and check columns, keys and rights.
 
         Raises:
             SchemaMismatchError: columns do not fit, or the mode's key lacks its unique index.
         """
-        ...
 
+    @abstractmethod
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
         """What each task of this batch runs on its rows.
 
@@ -310,83 +326,31 @@ class Sink(Protocol):
             schema: of the rows, the one the sink was prepared with.
             task_count: about how many tasks will run it, so that a limit on the batch can be shared.
         """
-        ...
 
+    @abstractmethod
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         """Inside the store's transaction: move the reported rows into place; returns the number of rows.
 
         The number is that of the rows the tasks reported and the store has seen, before ``ignore`` or
         ``merge`` folded any into existing rows.
         """
-        ...
 
+    @abstractmethod
     def recount(self) -> TableCount:
         """What the table has now, outside any batch."""
-        ...
-
-
-@runtime_checkable
-class JsonSink(Sink, Protocol):
-    """A sink whose store has no types for some nested columns, and wants them as JSON texts."""
-
-    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
-        """Names of these columns; they come as texts then, marked in the schema."""
-        ...
-
-
-class EarlyStore(Store, Protocol):
-    """A store whose transaction can be open while tasks write into it."""
-
-    def begin(self, batch: BatchName, sink: Sink) -> Any:
-        """Open the transaction of this try of the batch, or join it; :meth:`commit` of the same try ends it.
-
-        Called again for a sink that has begun in it, it aborts that transaction and opens another one: what was written
-        counts for nothing.
-
-        Raises:
-            FencedError, StoreUnavailableError: nothing is open.
-        """
-        ...
-
-    def give_up(self, batch: BatchName, cause: BaseException) -> None:
-        """Abort the transaction after a failure, and say what the failure meant if that is more than ``cause`` says.
-
-        Raises:
-            FencedError: a newer driver's doing.
-            StoreUnavailableError: the batch may be tried again.
-        """
-        ...
-
-    def abandon(self, batch: BatchName) -> None:
-        """Abort the transaction of this try of the batch if it is open still, whatever ended the try.
-
-        Never raises for a store that does not answer: it ends the transaction by itself after its timeout.
-        """
-        ...
-
-
-@runtime_checkable
-class TwoPhaseSink(Sink, Protocol):
-    """A sink that writes large batches in a second job, inside the store's transaction.
-
-    The first job runs :meth:`~Sink.task_writer` over the output, as for every sink. If its reports leave rows to be
-    written, the store's transaction is opened, and the same rows go through :meth:`second_phase`, whose reports take
-    the place of the first ones.
-    """
-
-    @property
-    def store(self) -> EarlyStore:
-        """The store whose transaction is opened early."""
-        ...
 
     def is_left(self, reports: Sequence[TaskReport]) -> bool:
-        """Whether the first job's reports leave rows to be written."""
-        ...
+        """Whether the first job's reports leave rows to be written, by :meth:`second_phase`."""
+        return False
 
     def second_phase(
         self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
-        """How to write them.
+        """How to write the rows of a large batch in a second job, inside the store's transaction.
+
+        The first job runs :meth:`task_writer` over the output, as for every sink. If its reports leave rows to be
+        written, the store's transaction is opened, and the same rows go through this, whose reports take the place of
+        the first ones. For sinks whose capabilities say so; their store is an :class:`EarlyStore`.
 
         Args:
             transaction: from :meth:`EarlyStore.begin`.
@@ -397,4 +361,35 @@ class TwoPhaseSink(Sink, Protocol):
         Raises:
             SchemaMismatchError: a target is not there.
         """
-        ...
+        raise NotImplementedError(f"{self.name} writes no second phase")
+
+
+class EarlyStore(Store):
+    """A store whose transaction can be open while tasks write into it."""
+
+    @abstractmethod
+    def begin(self, batch: BatchName, sink: Sink) -> Any:
+        """Open the transaction of this try of the batch, or join it; :meth:`commit` of the same try ends it.
+
+        Called again for a sink that has begun in it, it aborts that transaction and opens another one: what was written
+        counts for nothing.
+
+        Raises:
+            FencedError, StoreUnavailableError: nothing is open.
+        """
+
+    @abstractmethod
+    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+        """Abort the transaction after a failure, and say what the failure meant if that is more than ``cause`` says.
+
+        Raises:
+            FencedError: a newer driver's doing.
+            StoreUnavailableError: the batch may be tried again.
+        """
+
+    @abstractmethod
+    def abandon(self, batch: BatchName) -> None:
+        """Abort the transaction of this try of the batch if it is open still, whatever ended the try.
+
+        Never raises for a store that does not answer: it ends the transaction by itself after its timeout.
+        """

@@ -10,10 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
-__all__ = ["Renewable"]
+from directkafka.sinks.api import Sink
+
+__all__ = ["Clonable"]
 
 
-class Renewable:
+class Clonable(Sink):
     """Remembers what it was made from; a subclass with other arguments needs nothing for it."""
 
     _made_from: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
@@ -24,7 +26,7 @@ class Renewable:
         made._made_from = (arguments, options)
         return made
 
-    def renewed(self) -> Self:
+    def clone(self) -> Self:
         """Another sink like this one, as it was when it was made, which has opened nothing yet."""
         arguments, options = self._made_from
         return type(self)(*arguments, **options)

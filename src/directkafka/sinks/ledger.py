@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
-from directkafka.sinks.api import FORGOTTEN, FORMAT_VERSION, LedgerEntry
+from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
 
 __all__ = [
+    "FORGOTTEN",
     "check_count",
     "check_fields",
     "check_format",
@@ -28,6 +29,9 @@ __all__ = [
     "progress_to_json",
     "with_counts",
 ]
+
+#: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
+FORGOTTEN = "(offsets of deleted topics)"
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

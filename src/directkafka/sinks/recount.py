@@ -1,15 +1,36 @@
-"""Counting what a table of files has, for ``directkafka verify``."""
+"""Counts of what a sink's table has, for ``directkafka verify``."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow.dataset as ds
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
 
-__all__ = ["doubled_records"]
+__all__ = ["TableCount", "doubled_records"]
 
 #: Columns that name a Kafka record.
 _RECORD: Final = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCount:
+    """What a sink's table has, for ``directkafka verify``.
+
+    Attributes:
+        rows: number of rows.
+        doubled: rows that name a record (topic, partition, offset) which another row names too; 0 where the
+            table has no such columns.
+        is_folded: whether rows met existing rows (ignore, merge), so that their number says little.
+        sums: sums of the columns that the mode adds up.
+    """
+
+    rows: int
+    doubled: int = 0
+    is_folded: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)
 
 
 def doubled_records(dataset: ds.Dataset) -> int:

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.offsets import PartitionProgress
-from directkafka.sinks.api import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.sinks.api import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport
+from directkafka.sinks.wrapped_sink import WrappedSink
 
 __all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
 
@@ -116,7 +117,7 @@ class Job:
         self, sink: Sink, batch: BatchName, tasks: Sequence[Sequence[pa.RecordBatch]], reports: list[TaskReport]
     ) -> list[TaskReport]:
         """The second phase of a sink that has one and needs it: its reports; otherwise the first ones."""
-        if not isinstance(sink, TwoPhaseSink) or not sink.is_left(reports):
+        if not sink.is_left(reports):
             return reports
         store: Any = self.store
         transaction = store.begin(batch, sink)
@@ -144,14 +145,8 @@ def _write_shares(phase: SecondPhase, tasks: Sequence[Sequence[pa.RecordBatch]])
     return [writer(iter(share.to_batches())) for share in shares]
 
 
-class BrokenSink:
+class BrokenSink(WrappedSink):
     """A sink whose rows arrive and which then fails, as a machine might."""
-
-    def __init__(self, inner: Sink) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         """Move the rows, then fail."""

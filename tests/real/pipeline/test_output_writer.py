@@ -18,7 +18,7 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.execution.json_columns import arrow_schema
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Binding
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport
 from directkafka.sinks.inline_rows import hold, report_held
 
 pytestmark = pytest.mark.real
@@ -44,12 +44,17 @@ class PidWriter:
         return replace(report_held(rows), payload=pid)
 
 
-class PidSink:
+class PidSink(Sink):
     """A sink for the frame at hand."""
 
     name = "pids"
-    inline_bytes_max = BYTES_MAX
+    store: Any = None
+    capabilities = SinkCapabilities(inline_bytes_max=BYTES_MAX)
     is_folding = False
+    check: Any = None
+    prepare: Any = None
+    apply: Any = None
+    recount: Any = None
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PidWriter:
         return PidWriter(BYTES_MAX // task_count, self.is_folding)
@@ -178,7 +183,7 @@ def test_rows_that_are_kept_are_reported_in_the_order_of_their_partitions(
 ) -> None:
     """The first of rows that collide is to stay, and fewer tasks than partitions are given these as they lie about."""
     monkeypatch.setattr(SparkContext, "defaultParallelism", 8)
-    sink.writers_max = 3
+    sink.capabilities = replace(sink.capabilities, writers_max=3)
     rows = spark.range(0, 120, numPartitions=12).select("id", f.concat(f.lit("row "), "id").alias("name"))
     kept = rows.localCheckpoint()
     # Where blocks lie, Spark looks up once a job has used them.

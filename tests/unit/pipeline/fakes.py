@@ -22,7 +22,7 @@ from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import Patience
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
-from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 NAME = "flights"
@@ -140,8 +140,16 @@ class FakeStore:
         self._world.happens(f"close {self.name}")
 
 
-class FakeSink:
+class FakeSink(Sink):
     """A sink that only has a name and a store."""
+
+    name: Any = None
+    store: Any = None
+    check: Any = None
+    prepare: Any = None
+    task_writer: Any = None
+    apply: Any = None
+    recount: Any = None
 
     def __init__(self, store: FakeStore, name: str = "rows") -> None:
         self.store = store

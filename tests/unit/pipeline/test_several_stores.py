@@ -244,13 +244,14 @@ def test_two_sinks_of_one_name_in_one_store_are_refused() -> None:
 
 
 @pytest.mark.parametrize("stores", [("a", "a"), ("a", "b")], ids=["one store", "two stores"])
-def test_two_names_of_one_table_are_refused_in_one_store_and_in_two(stores: tuple[str, str]) -> None:
+def test_two_names_of_one_table_are_refused_in_one_store_and_in_two(
+    stores: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     world = World()
     sinks: list[Any] = [
         FakeSink(FakeStore(world, store), name) for store, name in zip(stores, ("x", "s.x"), strict=True)
     ]
-    for sink in sinks:
-        sink.target = "server/s.x"
+    monkeypatch.setattr(FakeSink, "target", "server/s.x")
     with pytest.raises(OptionError, match=r"two sinks write s\.x, which is x under another name, of"):
         Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks]).connect()
 

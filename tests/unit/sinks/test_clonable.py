@@ -33,13 +33,13 @@ def sinks(folder: Path) -> list[Any]:
 @pytest.mark.parametrize("number", range(7))
 def test_a_sink_that_is_made_again_has_its_settings_and_a_store_of_its_own(tmp_path: Path, number: int) -> None:
     sink = sinks(tmp_path)[number]
-    again = sink.renewed()
+    again = sink.clone()
     assert type(again) is type(sink)
     assert repr(again) == repr(sink)
     assert again.store is not sink.store
-    assert repr(again.renewed()) == repr(sink)
+    assert repr(again.clone()) == repr(sink)
 
 
 def test_what_was_pickled_can_be_made_again() -> None:
     sink = pickle.loads(pickle.dumps(OwnSink(7)))
-    assert sink.renewed().name == "topic-7"
+    assert sink.clone().name == "topic-7"

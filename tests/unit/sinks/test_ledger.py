@@ -7,8 +7,8 @@ from dataclasses import replace
 from tests.unit.planning.views import T0, T1, U0, at
 
 from directkafka.offsets import PartitionProgress
-from directkafka.sinks.api import FORGOTTEN, LedgerEntry
-from directkafka.sinks.ledger import with_counts
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import FORGOTTEN, with_counts
 
 
 def entry(batch_id: int, *progress: PartitionProgress) -> LedgerEntry:

@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from threading import Event
 from typing import Final
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
-from directkafka.pipeline.retry import StopAsked, StopSignal
+from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.ceiling import NO_CEILING
 from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
@@ -62,7 +63,7 @@ class Planner:
         policy: PlanPolicy,
         min_offsets: MinOffsets,
         trigger: Trigger,
-        stop: StopSignal,
+        stop: Event,
         clock: Callable[[], float],
     ) -> None:
         self._pipeline = pipeline

@@ -28,6 +28,7 @@ import uuid
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from threading import Event
 
 from directkafka.errors import RowCountError, WorkerLostError
 from directkafka.faults import reach
@@ -41,7 +42,7 @@ from directkafka.pipeline.execution.ports import Cluster, Writer
 from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter
-from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
@@ -90,7 +91,7 @@ class DirectEngine:
         policy: PlanPolicy,
         trigger: Trigger,
         report: Reporter,
-        stop: StopSignal,
+        stop: Event,
         patience: Patience,
         min_offsets: MinOffsets = NO_WAIT,
         clock: Callable[[], float] = time.monotonic,

@@ -24,7 +24,8 @@ def log_losses(batch: BatchPlan, sinks: Iterable[Sink]) -> None:
     for loss in batch.losses:
         log.warning("going on without what is lost: %s", loss)
     again = sorted({one.topic_partition.topic for one in batch.losses if one.condition is Condition.TOPIC_RECREATED})
-    keyed = sorted({sink.name for sink in sinks if getattr(getattr(sink, "mode", None), "name", "") == "ignore"})
+    modes = {sink.name: sink.capabilities.write_mode for sink in sinks}
+    keyed = sorted(name for name, mode in modes.items() if mode is not None and mode.name == "ignore")
     if again and keyed:
         log.warning(
             "the offsets of %s begin anew, and %s leaves out rows whose key is there already (mode ignore): if the key "

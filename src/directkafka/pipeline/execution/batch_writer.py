@@ -39,7 +39,7 @@ from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.execution.write_task import ProofUnion
-from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport, TwoPhaseSink
+from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.spark.dataframe import records_frame
 
@@ -164,7 +164,7 @@ class BatchWriter:
             return False
         source = self._session.table("source")
         return all(reads_alone(frame, source) for frame in outputs.values()) and all(
-            getattr(binding.sink, "takes_two_batches", False) for binding in self._bindings
+            binding.sink.capabilities.allows_prefetch for binding in self._bindings
         )
 
     def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> BackgroundJob[Written]:
@@ -209,7 +209,7 @@ class BatchWriter:
         for writer in wanted:
             part = _Part(writer, outputs[writer.binding.output], ())
             self._write_one(part, name, tasks)
-            if isinstance(part.sink, TwoPhaseSink) and self._is_to_be_kept(part, part.sink, keeper):
+            if part.sink.capabilities.has_second_phase and self._is_to_be_kept(part, keeper):
                 part.output = keeper.keep(part.output)
                 self._write_one(part, name, tasks)
             parts.append(part)
@@ -228,9 +228,9 @@ class BatchWriter:
             raise RangeNotReadError(ranges=unread)
         return sum(proven.values())
 
-    def _is_to_be_kept(self, part: _Part, sink: TwoPhaseSink, keeper: Keeper) -> bool:
+    def _is_to_be_kept(self, part: _Part, keeper: Keeper) -> bool:
         """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
-        is_large = sink.is_left(part.reports)
+        is_large = part.sink.is_left(part.reports)
         (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
         return is_large and not keeper.holds(part.output)
 
@@ -242,18 +242,18 @@ class BatchWriter:
         early: list[EarlyStore] = []
         with ExitStack() as begun:
             for part in parts:
-                sink = part.sink
-                if isinstance(sink, TwoPhaseSink) and sink.is_left(part.reports):
-                    store = self._owning_store(sink)
+                if part.sink.is_left(part.reports):
+                    store = self._owning_store(part.sink)
                     begun.callback(store.abandon, name)
-                    self._finish(part, sink, store, name)
+                    self._finish(part, store, name)
                     early.append(store)
             _check_kept(keeper)
             begun.pop_all()
         return tuple(early)
 
-    def _finish(self, part: _Part, sink: TwoPhaseSink, store: EarlyStore, name: BatchName) -> None:
+    def _finish(self, part: _Part, store: EarlyStore, name: BatchName) -> None:
         """The second phase of a sink whose first reports leave rows to be written."""
+        sink = part.sink
         transaction = store.begin(name, sink)
         try:
             phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(self._session))
@@ -267,7 +267,7 @@ class BatchWriter:
             store.give_up(name, cause)
             raise cause from error
 
-    def _owning_store(self, sink: TwoPhaseSink) -> EarlyStore:
+    def _owning_store(self, sink: Sink) -> EarlyStore:
         """The store object that fences and commits for the sink: of those that are one, the first one's."""
         identity = sink.store.identity
         stores: list[Any] = [binding.sink.store for binding in self._bindings]

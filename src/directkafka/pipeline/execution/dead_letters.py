@@ -157,7 +157,7 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
     rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
     letters = _letters(source.select(*columns), rejected, work)
-    kept[DEAD_LETTERS] = letters.select(*_record(columns)) if getattr(sink, "takes_records", False) else letters
+    kept[DEAD_LETTERS] = letters.select(*_record(columns)) if sink.capabilities.takes_records else letters
     return kept
 
 

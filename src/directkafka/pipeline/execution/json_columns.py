@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.api import JsonSink, Sink
+from directkafka.sinks.api import Sink
 from directkafka.sinks.json_columns import is_json, key_problems, with_json
 
 __all__ = ["arrow_schema", "wanted_schema", "with_json_texts"]
@@ -34,8 +34,6 @@ def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
         SchemaMismatchError: a column to be JSON has a map whose keys have no form as texts.
     """
     schema = arrow_schema(frame)
-    if not isinstance(sink, JsonSink):
-        return schema
     names = sink.json_columns(schema)
     if problems := key_problems(schema, names):
         raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))

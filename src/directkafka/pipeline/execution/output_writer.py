@@ -90,7 +90,7 @@ class OutputWriter:
         Spark's settings are copied to be asked, one call into the JVM for each: once is enough.
         """
         is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
-        return getattr(self.sink, "inline_bytes_max", 0) if is_bounded else 0
+        return self.sink.capabilities.inline_bytes_max if is_bounded else 0
 
     def _by_driver(self, output: DataFrame, name: BatchName) -> tuple[TaskReport, ...] | None:
         """As if there were one task, and it were the driver; None when the rows are too many for it."""
@@ -106,7 +106,7 @@ class OutputWriter:
         return (self._writer(name, task_count=1)(iter(rows.to_batches())),)
 
     def _by_tasks(self, output: DataFrame, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
-        writers_max = getattr(self.sink, "writers_max", None)
+        writers_max = self.sink.capabilities.writers_max
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
             # Where rows are kept, each of the fewer tasks is given those that lie near to it, in any order.
             output = output.withColumn(PART, f.spark_partition_id()).coalesce(writers_max)

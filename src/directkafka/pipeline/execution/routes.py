@@ -9,9 +9,8 @@ from directkafka.errors import OptionError
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT
 from directkafka.sinks.api import Sink
-from directkafka.sinks.clonable import Renewable
 
-__all__ = ["Binding", "Sinks", "bind", "renewed"]
+__all__ = ["Binding", "Sinks", "bind", "cloned"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
@@ -40,13 +39,13 @@ def bind(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Binding, ...]:
     return bindings if dead_letters is None else (*bindings, Binding(output=DEAD_LETTERS, sink=dead_letters))
 
 
-def renewed(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
+def cloned(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
     """The same with sinks and stores of their own, for a look beside a running pipeline.
 
     Returns:
         None when a sink is of a user's own kind, which cannot be made again.
     """
-    made = [Binding(output=one.output, sink=one.sink.renewed()) for one in bindings if isinstance(one.sink, Renewable)]
+    made = [Binding(output=one.output, sink=sink) for one in bindings if (sink := one.sink.clone()) is not None]
     return tuple(made) if len(made) == len(bindings) else None
 
 

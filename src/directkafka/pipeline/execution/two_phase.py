@@ -25,7 +25,7 @@ from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
-from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TwoPhaseSink
+from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport
 from directkafka.spark.arrow_map import map_in_arrow
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
@@ -116,7 +116,7 @@ def check_speculation(session: SparkSession, sinks: Sequence[Sink]) -> None:
     if can_run_barriers(session) or not _is_on(session, "spark.speculation"):
         return
     for sink in sinks:
-        if isinstance(sink, TwoPhaseSink):
+        if sink.capabilities.has_second_phase:
             raise EnvironmentFaultError(
                 what=f"the sink {sink.name} writes each partition from one task, and with "
                 "spark.dynamicAllocation.enabled and spark.speculation Spark may run a task twice at a time",

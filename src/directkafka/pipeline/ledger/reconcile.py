@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.sinks.api import FORGOTTEN, LedgerEntry
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import FORGOTTEN
 
 __all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
 

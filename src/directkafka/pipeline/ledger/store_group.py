@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from threading import Event
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.faults import reach
@@ -13,7 +14,7 @@ from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.claim import Claim
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
-from directkafka.sinks.api import LedgerEntry, Sink, Stoppable, StopSignal, Store
+from directkafka.sinks.api import LedgerEntry, Sink, Store
 
 __all__ = ["Ledgers"]
 
@@ -41,7 +42,7 @@ class Ledgers:
         stop: once it is set, a store that waits for somebody else's lock gives up.
     """
 
-    def __init__(self, pipeline: str, bindings: Sequence[Binding], *, stop: StopSignal | None = None) -> None:
+    def __init__(self, pipeline: str, bindings: Sequence[Binding], *, stop: Event | None = None) -> None:
         self._pipeline = pipeline
         self._bindings = bindings
         self._stop = stop
@@ -133,11 +134,11 @@ class Ledgers:
         targets: dict[str, str] = {}
         for binding in self._bindings:
             store, sink = binding.sink.store, binding.sink.name
-            if self._stop is not None and isinstance(store, Stoppable):
+            if self._stop is not None:
                 store.heed(self._stop)
             ledger = found.setdefault(store.identity, _Ledger(store))
             # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
-            target = getattr(binding.sink, "target", f"{store.identity}/{sink}")
+            target = binding.sink.target
             if sink in ledger.sinks or target in targets:
                 raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)

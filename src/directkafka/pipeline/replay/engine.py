@@ -28,6 +28,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
+from threading import Event
 from typing import Protocol
 
 import pyarrow as pa
@@ -39,7 +40,7 @@ from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
-from directkafka.pipeline.retry import Patience, StopAsked, StopSignal
+from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.sinks.api import BatchName, LedgerEntry
 from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
 from directkafka.sinks.dead_letters.table import Letters
@@ -91,7 +92,7 @@ class ReplayEngine:
         letters: Letters,
         planned: PlannedLetters,
         report: ReplayReporter,
-        stop: StopSignal,
+        stop: Event,
         patience: Patience,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Protocol, TypedDict, Unpack, runtime_checkable
+from threading import Event
+from typing import Final, TypedDict, Unpack
 
 from pyspark.sql import SparkSession
 
@@ -18,22 +19,12 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.engine import ReplayEngine, Writer
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
 from directkafka.pipeline.replay.writer import LettersWriter
-from directkafka.pipeline.retry import Patience, StopSignal
+from directkafka.pipeline.retry import Patience
 from directkafka.sinks.api import Sink
 from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
 from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
-from directkafka.sinks.write_modes import RowMode
 
-__all__ = ["Choice", "Chosen", "LetterSink", "choose", "with_letters_last"]
-
-
-@runtime_checkable
-class LetterSink(Sink, Protocol):
-    """A sink whose rows can leave its table in a transaction of its store."""
-
-    def letters(self) -> LetterTable:
-        """The table, for a replay of the dead letters in it."""
-        ...
+__all__ = ["Choice", "Chosen", "choose", "with_letters_last"]
 
 
 class Chosen(TypedDict, total=False):
@@ -71,7 +62,7 @@ class Choice:
 
     pipeline: str
     bindings: tuple[Binding, ...]
-    sink: LetterSink
+    sink: Sink
     letters: Letters
     selection: Selection
 
@@ -91,9 +82,9 @@ class Choice:
             StoreUnavailableError, StoreAccessError: the table cannot be looked at.
         """
         selection = choose(chosen)
-        sink = _sink_of(pipeline, bindings)
+        sink, table = _sink_of(pipeline, bindings)
         _check_modes(bindings)
-        letters = Letters(sink.letters(), pipeline)
+        letters = Letters(table, pipeline)
         if letters.is_there:
             letters.check(selection)
         return cls(pipeline=pipeline, bindings=tuple(bindings), sink=sink, letters=letters, selection=selection)
@@ -115,7 +106,7 @@ class Choice:
         bindings = with_letters_last(self.bindings, settled)
         return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
 
-    def engine(self, writer: Writer, *, report: ReplayReporter, stop: StopSignal, patience: Patience) -> ReplayEngine:
+    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, patience: Patience) -> ReplayEngine:
         """The run that replays them."""
         name = replay_name(self.pipeline)
         return ReplayEngine(
@@ -141,21 +132,22 @@ _OF_FILES: Final = (
 )
 
 
-def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> LetterSink:
+def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> tuple[Sink, LetterTable]:
     where = f"pipeline {pipeline!r}"
     sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
     if sink is None:
         raise OptionError(option=DEAD_LETTERS, where=where, reason="it has none, so there is nothing to replay")
-    if not isinstance(sink, LetterSink):
-        is_topic = getattr(sink, "takes_records", False)
+    table = sink.dead_letters()
+    if table is None:
+        is_topic = sink.capabilities.takes_records
         raise OptionError(option=DEAD_LETTERS, where=where, reason=_OF_TOPIC if is_topic else _OF_FILES)
-    return sink
+    return sink, table
 
 
 def _check_modes(bindings: Sequence[Binding]) -> None:
     """Refuse sinks in which records that come late would undo what is there: a table, or newer rows of it."""
     for binding in bindings:
-        mode: RowMode | None = getattr(binding.sink, "mode", None)
+        mode = binding.sink.capabilities.write_mode
         where = f"the sink of {binding.sink.name}"
         if mode is not None and mode.name == "replace":
             reason = "with replace the rows of a batch are the whole table, and those of a replay would be alone in it"

@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, Sink, Store, TableCount, TaskReport, TaskWriter
+from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport, TaskWriter
 from directkafka.sinks.dead_letters.table import REPLAYS, Letters, Selection
+from directkafka.sinks.wrapped_sink import WrappedSink
 
 __all__ = ["Outcome", "PlannedLetters", "ReasonCounter", "SettledLetters", "uncounted"]
 
@@ -35,22 +36,17 @@ class Outcome:
     rejected: Mapping[str, int]
 
 
-class _LetterSink:
+class _LetterSink(WrappedSink):
     """A sink in the place of the one that the letters came by."""
 
     def __init__(self, inner: Sink, letters: Letters) -> None:
-        self._inner = inner
+        super().__init__(inner)
         self._letters = letters
 
     @property
-    def name(self) -> str:
-        """The table's."""
-        return self._inner.name
-
-    @property
-    def store(self) -> Store:
-        """The dead letters' store."""
-        return self._inner.store
+    def capabilities(self) -> SinkCapabilities:
+        """The inner sink's, for one batch at a time: which letters the next one has, this one's commit says."""
+        return replace(self._inner.capabilities, allows_prefetch=False)
 
     def check(self, schema: pa.Schema) -> None:
         """As the inner sink, apart from the column that :meth:`prepare` adds.
@@ -68,14 +64,6 @@ class _LetterSink:
         """
         self._letters.add_columns()
         self._inner.prepare(schema)
-
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
-        """The inner sink's."""
-        return self._inner.task_writer(batch, schema, task_count=task_count)
-
-    def recount(self) -> TableCount:
-        """What the table has now."""
-        return self._inner.recount()
 
 
 class PlannedLetters(_LetterSink):
@@ -117,20 +105,9 @@ class SettledLetters(_LetterSink):
         #: Of the last batch that was applied.
         self.outcome = Outcome(taken={}, rejected={})
 
-    @property
-    def writers_max(self) -> int | None:
-        """The inner sink's."""
-        found: int | None = getattr(self._inner, "writers_max", None)
-        return found
-
-    def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
-        """The inner sink's."""
-        find = getattr(self._inner, "json_columns", None)
-        return find(schema) if find is not None else ()
-
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> ReasonCounter:
         """The inner sink's, with the reasons counted."""
-        return ReasonCounter(super().task_writer(batch, schema, task_count=task_count))
+        return ReasonCounter(self._inner.task_writer(batch, schema, task_count=task_count))
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
         """Take the batch's letters out, and put in those that were rejected again.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchName, TableCount, TaskReport
-from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.delta.store import DeltaStore, DeltaTransaction
 from directkafka.sinks.delta.table import delta_errors
 from directkafka.sinks.files.formats import ParquetCompression, ParquetFormat
@@ -20,7 +20,7 @@ from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
 from directkafka.sinks.files.schema import SchemaPolicy, grown_columns, plain_schema, storage_problems
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
-from directkafka.sinks.recount import doubled_records
+from directkafka.sinks.recount import TableCount, doubled_records
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -41,7 +41,7 @@ _REFUSED_COLUMNS: Final = {
 _REFUSED_PROPERTIES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
 
 
-class DeltaSink(Renewable):
+class DeltaSink(Clonable):
     """Rows into one Delta table, exactly once.
 
     Tasks write the table's Parquet files, the driver commits them; the table is an ordinary one for every reader. It

@@ -42,7 +42,7 @@ from directkafka.errors import (
 )
 from directkafka.faults import reach
 from directkafka.options.arguments import check_installed
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.delta.table import DeltaLog, delta_errors
 from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
@@ -96,7 +96,7 @@ class DeltaTransaction:
     given_up: set[str] = field(default_factory=set)
 
 
-class DeltaStore:
+class DeltaStore(Store):
     """A Delta table as the place where pipelines commit; see the module's text for the protocol.
 
     Args:

@@ -10,8 +10,8 @@ from typing import Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchName, TableCount, TaskReport
-from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
@@ -19,6 +19,7 @@ from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_co
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.identifiers import lower, parse_name
+from directkafka.sinks.recount import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.write_modes import RowMode
 
@@ -32,7 +33,7 @@ _OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
 _RECORD = frozenset({"topic", "partition", "offset"})
 
 
-class EmbeddedSink(Renewable):
+class EmbeddedSink(Clonable):
     """Rows into one table of a file; :class:`~directkafka.sinks.embedded.sqlite.SQLiteSink` and its sibling say which.
 
     Args:
@@ -71,7 +72,7 @@ class EmbeddedSink(Renewable):
         self._store = store
         self._dialect = dialect
         self._mode = mode
-        self.inline_bytes_max = inline_bytes_max
+        self._inline_bytes_max = inline_bytes_max
         self._schema_policy = schema_policy
         beside = store.file.path.with_name(store.file.path.name + ".directkafka-staging")
         self._staging = StagingFolder(Path(staging).absolute() if staging is not None else beside)
@@ -80,9 +81,6 @@ class EmbeddedSink(Renewable):
         #: Whether what older drivers left is removed.
         self._is_swept = False
         self._plan: FilePlan | None = None
-
-    #: A batch may be staged while the one before it is committed.
-    takes_two_batches = True
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self._store.file.path)!r}, {self.name!r}, mode={self._mode.name!r})"
@@ -104,11 +102,11 @@ class EmbeddedSink(Renewable):
         return self._store
 
     @property
-    def mode(self) -> RowMode:
-        """How rows meet those that are there."""
-        return self._mode
+    def capabilities(self) -> SinkCapabilities:
+        """A batch may be staged while the one before it is committed."""
+        return SinkCapabilities(inline_bytes_max=self._inline_bytes_max, allows_prefetch=True, write_mode=self._mode)
 
-    def letters(self) -> EmbeddedLetters:
+    def dead_letters(self) -> EmbeddedLetters:
         """The table, for a replay of the dead letters in it."""
         return EmbeddedLetters(self._store, self._dialect, self._target, sink=self.name)
 
@@ -153,7 +151,7 @@ class EmbeddedSink(Renewable):
             store=self._store.file.label,
             folder=self._staging.of(batch, self.name),
             convert=self._dialect.converter(schema, store=self._store.file.label, sink=self.name),
-            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
             access=Access.of(self._store.file.path),
         )
 

@@ -34,7 +34,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.ledger import (
@@ -67,7 +67,7 @@ class _LedgerRow:
     entry: LedgerEntry | None
 
 
-class EmbeddedStore:
+class EmbeddedStore(Store):
     """A file as the place where a pipeline commits; see the module's text for the protocol.
 
     Args:

@@ -14,8 +14,8 @@ from typing import Final, Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchName, TableCount, TaskReport
-from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
@@ -23,7 +23,7 @@ from directkafka.sinks.files.reader import ROOT, committed_in
 from directkafka.sinks.files.schema import Format, SchemaPolicy, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
-from directkafka.sinks.recount import doubled_records
+from directkafka.sinks.recount import TableCount, doubled_records
 
 __all__ = ["ParquetSink"]
 
@@ -38,7 +38,7 @@ _COMPRESSIONS: Final[dict[Format, tuple[Compression, ...]]] = {
 }
 
 
-class ParquetSink(Renewable):
+class ParquetSink(Clonable):
     """Rows into the files of one directory, exactly once.
 
     Only files that the directory's log lists count. :func:`directkafka.read_parquet` reads those, and

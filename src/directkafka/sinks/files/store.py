@@ -33,7 +33,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.log import FilesLog
 from directkafka.sinks.files.log_state import (
@@ -78,7 +78,7 @@ class FilesTransaction:
         self.given_up.update(attempts)
 
 
-class FilesStore:
+class FilesStore(Store):
     """A directory as the place where pipelines commit; see the module's text for the protocol.
 
     Args:

@@ -19,8 +19,8 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX
-from directkafka.sinks.api import BatchName, SecondPhase, TableCount, TaskReport
-from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.api import BatchName, SecondPhase, SinkCapabilities, TaskReport
+from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.kafka.batch_size import with_batch_size
 from directkafka.sinks.kafka.errors import translate
 from directkafka.sinks.kafka.rows import (
@@ -33,6 +33,7 @@ from directkafka.sinks.kafka.rows import (
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
+from directkafka.sinks.recount import TableCount
 
 __all__ = ["KafkaSink"]
 
@@ -43,7 +44,7 @@ _IS_READ = (
 _IS_A_LEDGER = "is where a pipeline keeps its ledger, and only its driver writes there: choose another topic"
 
 
-class KafkaSink(Renewable):
+class KafkaSink(Clonable):
     """Rows into Kafka, exactly once: the columns ``value`` and, if they are there, ``key``, ``headers``, ``timestamp``,
     ``topic`` and ``partition``.
 
@@ -88,14 +89,11 @@ class KafkaSink(Renewable):
             accept_empty_ledger=accept_empty_ledger,
         )
         self._topic = topic
-        self.inline_bytes_max = inline_bytes_max
+        self._inline_bytes_max = inline_bytes_max
         self._tasks_max = tasks_max
         self.offsets_group = offsets_group
-        self._is_read: Callable[[str], bool] = _nothing_is_read
+        self._reads: Callable[[str, Callable[[], str]], bool] = _nothing_is_read
         self._ledger: str | None = None
-
-    #: Its rows are records: bytes and headers, not columns of a table.
-    takes_records = True
 
     def __repr__(self) -> str:
         return f"KafkaSink({self._store.label!r}, {self.name!r})"
@@ -105,18 +103,14 @@ class KafkaSink(Renewable):
         """The topic; ``kafka`` where each row has its own."""
         return self._topic or "kafka"
 
-    def cluster_id(self) -> str:
-        """Kafka's id of the cluster; it is asked for once."""
-        return self._store.cluster_id
+    @property
+    def capabilities(self) -> SinkCapabilities:
+        """Its rows are records: bytes and headers, not columns of a table."""
+        return SinkCapabilities(inline_bytes_max=self._inline_bytes_max, has_second_phase=True, takes_records=True)
 
-    def leave_alone(self, is_read: Callable[[str], bool], *, pipeline: str) -> None:
-        """Refuse from now on to write to topics that the pipeline of this name reads.
-
-        Args:
-            is_read: whether it reads a topic of this cluster.
-            pipeline: its ledger must not be read either.
-        """
-        self._is_read, self._ledger = is_read, self._store.ledger_of(pipeline)
+    def leave_alone(self, is_read: Callable[[str, Callable[[], str]], bool], *, pipeline: str) -> None:
+        """Refuse from now on to write to topics that the pipeline of this name reads, and to its ledger."""
+        self._reads, self._ledger = is_read, self._store.ledger_of(pipeline)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -157,7 +151,7 @@ class KafkaSink(Renewable):
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
-        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
+        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self._inline_bytes_max // max(1, task_count))
 
     def is_left(self, reports: Sequence[TaskReport]) -> bool:
         """Whether a task had more rows than it could hand over: then all are written in a second job."""
@@ -283,9 +277,12 @@ class KafkaSink(Renewable):
             self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
         return {name: len(described.leaders) for name, described in found.items()}
 
+    def _is_read(self, topic: str) -> bool:
+        return self._reads(topic, lambda: self._store.cluster_id)
+
     def _refuse(self, detail: str) -> None:
         raise SchemaMismatchError(store=self._store.label, sink=self.name, detail=detail)
 
 
-def _nothing_is_read(_: str) -> bool:
+def _nothing_is_read(_topic: str, _cluster_id: Callable[[], str]) -> bool:
     return False

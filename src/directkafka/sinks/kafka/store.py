@@ -20,6 +20,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Protocol, cast
 
 from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
 from directkafka.faults import reach
@@ -31,7 +32,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledger_topic
 from directkafka.options.texts import fault_of_topic
 from directkafka.options.transaction import TransactionOptions
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchName, EarlyStore, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.kafka.batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
 from directkafka.sinks.kafka.errors import translate
 from directkafka.sinks.kafka.ledger_topic import LedgerRecord
@@ -45,10 +46,22 @@ __all__ = ["KafkaStore"]
 Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 
+class TopicSink(Protocol):
+    """What this store asks of a sink of its own; see :class:`directkafka.sinks.kafka.sink.KafkaSink`."""
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """Topics that are the sink's, whether a batch has rows for them or not."""
+
+    @property
+    def offsets_group(self) -> str | None:
+        """The consumer group to which the source's offsets are committed with the rows."""
+
+
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
 
-class KafkaStore:
+class KafkaStore(EarlyStore):
     """A Kafka cluster as the place where a pipeline commits; see the module's text.
 
     Args:
@@ -268,7 +281,7 @@ class KafkaStore:
     ) -> LedgerEntry:
         for sink, _, _ in writes:
             # Before any row is looked at: what is refused does not depend on which sinks have rows in this batch.
-            transaction.reserve(getattr(sink, "topics", ()), sink=sink.name)
+            transaction.reserve(cast("TopicSink", sink).topics, sink=sink.name)
         counts: dict[str, int] = {}
         for sink, batch, reports in writes:
             with translate(self.label, sink=sink.name):
@@ -277,7 +290,8 @@ class KafkaStore:
             check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
             counts[sink.name] = counts.get(sink.name, 0) + rows
             # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
-            if (group := getattr(sink, "offsets_group", None)) and entry.progress:
+            group = cast("TopicSink", sink).offsets_group
+            if group and entry.progress:
                 self._tell_group(transaction, group, entry.ends())
         reach("commit.rows_moved")
         return with_counts(entry, previous, counts)

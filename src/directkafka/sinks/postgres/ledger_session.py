@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -16,7 +17,6 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 
 from directkafka.errors import FencedError, SchemaMismatchError, StoreUnavailableError
-from directkafka.sinks.api import StopSignal
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import (
     ALREADY_THERE,
@@ -63,7 +63,7 @@ class LedgerSession:
         self._connection: psycopg.Connection[Any] | None = None
         self._recorded: set[tuple[str, int]] = set()
         #: Ends what waits, once it is set.
-        self.stop: StopSignal | None = None
+        self.stop: Event | None = None
 
     @contextmanager
     def guard(self, doing: str, session: psycopg.Connection[Any] | None = None) -> Iterator[None]:

@@ -25,13 +25,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import Event
 from types import TracebackType
 from typing import Any, Final, Self
 
 import psycopg
 from psycopg.rows import dict_row
 
-from directkafka.sinks.api import StopSignal
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, answered_within, shut_down
 
 __all__ = ["Blocker", "SessionWatch", "Wait", "statement_kind"]
@@ -145,7 +145,7 @@ class SessionWatch:
         session: Callable[[], _Session | None],
         *,
         doing: str,
-        stop: StopSignal | None = None,
+        stop: Event | None = None,
     ) -> None:
         self._address = address
         self._session = session

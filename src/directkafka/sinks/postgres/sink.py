@@ -18,8 +18,8 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
-from directkafka.sinks.api import BatchName, TableCount, TaskReport
-from directkafka.sinks.clonable import Renewable
+from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.identifiers import parse_name
 from directkafka.sinks.json_columns import is_json
 from directkafka.sinks.postgres.checks import missing_right, table_problems
@@ -41,6 +41,7 @@ from directkafka.sinks.postgres.table_schema import (
     wire_columns,
 )
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
+from directkafka.sinks.recount import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.write_modes import Mode, RowMode
 
@@ -54,7 +55,7 @@ _WHERE: Final = "a Postgres sink"
 _NULLS_NOT_DISTINCT_SINCE: Final = 150_000
 
 
-class PostgresSink(Renewable):
+class PostgresSink(Clonable):
     """Rows into one Postgres table, exactly once.
 
     Args:
@@ -72,7 +73,7 @@ class PostgresSink(Renewable):
         inline_bytes_max: up to about this many bytes of Arrow data of a batch go through the driver, which writes
             them once; the tasks share it. A task with more than its share stages its rows in the database itself,
             where they are written twice.
-        connections_max: how many tasks may write at a time; see :attr:`writers_max`.
+        connections_max: how many tasks may write at a time: each may hold one connection of the server's.
         schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
         staging_schema: where staging tables are made; None: the table's own schema.
 
@@ -101,14 +102,11 @@ class PostgresSink(Renewable):
         except ValueError as error:
             raise OptionError(option="table", reason=str(error)) from None
         self._store = PostgresStore(dsn)
-        self.inline_bytes_max = inline_bytes_max
+        self._inline_bytes_max = inline_bytes_max
         self._connections_max = connections_max
         self._schema_policy = schema_policy
         self._staging_schema = staging_schema
         self._plan: SinkPlan | None = None
-
-    #: A batch may be staged while the one before it is committed.
-    takes_two_batches = True
 
     def __repr__(self) -> str:
         return f"PostgresSink({self._store.address.label!r}, {self.name!r}, mode={self._mode.name!r})"
@@ -136,18 +134,19 @@ class PostgresSink(Renewable):
         return f"{self._store.identity.rpartition('/')[0]}/{table}"
 
     @property
-    def mode(self) -> RowMode:
-        """How rows meet those that are there."""
-        return self._mode
+    def capabilities(self) -> SinkCapabilities:
+        """A task that writes may hold one connection of the server's."""
+        return SinkCapabilities(
+            writers_max=self._connections_max,
+            inline_bytes_max=self._inline_bytes_max,
+            # A batch may be staged while the one before it is committed.
+            allows_prefetch=True,
+            write_mode=self._mode,
+        )
 
-    def letters(self) -> PostgresLetters:
+    def dead_letters(self) -> PostgresLetters:
         """The table, for a replay of the dead letters in it."""
         return PostgresLetters(self._store.address, self._table, sink=self.name)
-
-    @property
-    def writers_max(self) -> int:
-        """How many tasks of a batch may run at a time: each may hold one connection of the server's."""
-        return self._connections_max
 
     def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         """Columns that the sink wants as JSON texts: structs, maps, and lists of anything nested."""
@@ -202,7 +201,7 @@ class PostgresSink(Renewable):
             address=self._store.address,
             plan=plan,
             staging=staging_name(batch, self.name, plan.ledger_schema),
-            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
+            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
         )
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:

@@ -25,6 +25,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import closing
+from threading import Event
 from typing import Any, Final
 
 import psycopg
@@ -38,7 +39,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, StopSignal, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import (
     check_count,
     check_format,
@@ -69,7 +70,7 @@ _STOPPED_PAUSE_S_MAX: Final = 0.5
 _log = logging.getLogger("directkafka.sinks.postgres.store")
 
 
-class PostgresStore:
+class PostgresStore(Store):
     """A Postgres database as the place where a pipeline commits; see the module's text for the protocol.
 
     Args:
@@ -116,12 +117,12 @@ class PostgresStore:
                 self._identity = "postgres/" + _identify(connection)
         return self._identity
 
-    def heed(self, stop: StopSignal) -> None:
+    def heed(self, stop: Event) -> None:
         """See :meth:`directkafka.sinks.api.Stoppable.heed`."""
         self._session.stop = stop
 
     @property
-    def stop(self) -> StopSignal | None:
+    def stop(self) -> Event | None:
         """What ends a wait, if anything does."""
         return self._session.stop
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_newcomer, reconcile, with_own_origins
-from directkafka.sinks.api import FORGOTTEN, LedgerEntry
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import FORGOTTEN
 
 
 def progress(start: int, end: int, *, topic: str = "t", topic_id: str = "id-1", origin: int = 0) -> PartitionProgress:

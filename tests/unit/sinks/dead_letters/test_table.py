@@ -55,7 +55,7 @@ def fill(sink: Sink, sizes: list[int]) -> None:
 
 
 def letters_of(sink: Sink) -> Letters:
-    return Letters(sink.letters(), "flights")
+    return Letters(sink.dead_letters(), "flights")
 
 
 class Transaction:

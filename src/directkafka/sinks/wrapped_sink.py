@@ -1,0 +1,50 @@
+"""A sink around another one: a subclass changes some of its methods, and all the others are the inner sink's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from directkafka.sinks.api import Sink
+
+__all__ = ["WrappedSink"]
+
+
+class _Inner:
+    """An attribute that is the inner sink's."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, sink: WrappedSink | None, owner: type) -> Any:
+        return self if sink is None else getattr(sink._inner, self._name)
+
+
+class WrappedSink(Sink):
+    """All of :class:`Sink`, and what the inner sink's store asks of it beside, as the inner sink does it.
+
+    It cannot be cloned: the inner sink's clone would not be wrapped.
+
+    Args:
+        inner: the sink.
+    """
+
+    name: Any = _Inner()
+    store: Any = _Inner()
+    capabilities: Any = _Inner()
+    target: Any = _Inner()
+    dead_letters: Any = _Inner()
+    json_columns: Any = _Inner()
+    leave_alone: Any = _Inner()
+    check: Any = _Inner()
+    prepare: Any = _Inner()
+    task_writer: Any = _Inner()
+    apply: Any = _Inner()
+    recount: Any = _Inner()
+    is_left: Any = _Inner()
+    second_phase: Any = _Inner()
+
+    def __init__(self, inner: Sink) -> None:
+        self._inner = inner
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_inner"], name)
