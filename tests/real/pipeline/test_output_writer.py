@@ -130,7 +130,7 @@ def test_without_a_limit_of_sparks_no_rows_are_brought(spark: SparkSession, writ
 def test_a_sink_that_does_not_say_how_much_it_holds_is_brought_nothing_to_be_dropped(
     spark: SparkSession, writer: OutputWriter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delattr(PidSink, "inline_bytes_max")
+    monkeypatch.setattr(PidSink, "capabilities", SinkCapabilities())
     write(writer, rows_of(spark, 100), records=100)
     monkeypatch.setattr(OutputWriter, "_by_driver", lambda *_: pytest.fail("rows were brought"))
     assert not is_by_driver(write(writer, rows_of(spark, 100), records=100))

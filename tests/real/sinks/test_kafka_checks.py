@@ -45,7 +45,7 @@ def test_brokers_that_are_too_old_are_refused_before_anything_is_written(
     harness: KafkaHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that can be had are new enough; so the sign of it is moved to where they are not."""
-    monkeypatch.setattr(requirements, "_VERIFYING_VERSION", 99)
+    monkeypatch.setattr(requirements, "BROKERS_VERIFY_VERSION", 99)
     sink = harness.sink("flights")
     with pytest.raises(
         EnvironmentFaultError, match=r"broker 1 at .*AddPartitionsToTxn up to version \d+, needed is 99"
