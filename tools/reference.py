@@ -12,12 +12,13 @@ import dataclasses
 import enum
 import importlib
 import inspect
+import os
 import re
 import textwrap
 import tomllib
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -223,7 +224,8 @@ def _client_names() -> Iterator[str]:
 
 def pipeline_file() -> Iterator[str]:
     """The sections of the pipeline file, from their models."""
-    from directkafka.pipeline import file, sink_sections
+    from directkafka.pipeline import file
+    from directkafka.sinks.registry import BUILT_IN, sink_type
 
     yield "# The pipeline file"
     yield _filled(
@@ -244,10 +246,19 @@ def pipeline_file() -> Iterator[str]:
         if header == "[spark]":
             yield "## `[source]`"
             yield "The data source's own options, verbatim: see [options.md](options.md). Required."
-    for name, model in sink_sections.SINK_SECTIONS.items():
+    yield "## `[[sink]]`"
+    yield "Which sink, and what it gets; beside these two names the sink's own arguments, as listed below."
+    yield _items(
+        (
+            ("`type` (text, required)", f"One of {', '.join(f'`{name}`' for name in BUILT_IN)}, or a package's own."),
+            ("`from` (text, default `default`)", "Which of the transform's named outputs."),
+        )
+    )
+    for name in BUILT_IN:
+        sink: Any = sink_type(name)
         yield f'## `[[sink]]` of `type = "{name}"`'
-        yield _filled(_prose(model.__doc__ or ""))
-        yield _items((label, text) for label, text in _model_items(model) if not label.startswith("`type`"))
+        yield _filled(_prose((sink.__doc__ or "").partition("    Args:\n")[0]))
+        yield _items(_field_items(sink.__pydantic_fields__, typing.get_type_hints(sink), sink.SECTION_NAMES))
     yield "## `[dead_letters]`"
     yield _filled(
         "Where records go that the transform rejects: the names of a `[[sink]]` without `from`. Optional. Its columns "
@@ -256,11 +267,16 @@ def pipeline_file() -> Iterator[str]:
 
 
 def _model_items(model: Any) -> Iterator[tuple[str, str]]:
-    hints = typing.get_type_hints(model)
-    for name, field in model.model_fields.items():
+    return _field_items(model.model_fields, typing.get_type_hints(model), {})
+
+
+def _field_items(
+    fields: Mapping[str, Any], hints: Mapping[str, Any], names: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    for name, field in fields.items():
         default = field.get_default(call_default_factory=True)
         state = "required" if field.is_required() else f"default `{_toml(default)}`" if default else "optional"
-        yield f"`{field.alias or name}` ({_type(hints[name])}, {state})", field.description or ""
+        yield f"`{field.alias or names.get(name, name)}` ({_type(hints[name])}, {state})", field.description or ""
 
 
 def _toml(value: Any) -> str:
@@ -401,6 +417,7 @@ def faults() -> Iterator[str]:
 
 #: What the guides import from modules; see ``test_what_a_page_imports_is_on_the_page_of_public_names``.
 _IMPORTED = (
+    "directkafka.sinks.config.sink_config",
     "directkafka.sinks.files.reader.committed_files",
     "directkafka.sinks.clonable.Clonable",
     "directkafka.testing.java.use_java",
@@ -588,13 +605,13 @@ def _type(hint: Any) -> str:
         return _type(arguments[0])
     if origin is typing.Literal:
         return " or ".join(map(_toml, arguments))
-    if origin is dict:
+    if origin in (dict, Mapping):
         return "table"
-    if origin is list:
+    if origin in (list, Sequence):
         return f"list of {_type(arguments[0])}s"
     if origin in (typing.Union, types.UnionType):
         # None stands for what is not given.
-        return " or ".join(_type(one) for one in arguments if one is not type(None))
+        return " or ".join(_type(one) for one in arguments if one not in (type(None), os.PathLike[str]))
     return {str: "text", int: "whole number", bool: "true or false", float: "number"}[hint]
 
 

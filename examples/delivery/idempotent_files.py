@@ -6,7 +6,7 @@
    anew, after the files that it had finished.
 
 The folder is one that the driver and all executors see. For one driver at a time: two would cut the same records into
-different files. A pipeline into ``dk.ParquetSink`` fences the older one, and writes plain text too.
+different files. A pipeline into ``dk.FilesSink`` fences the older one, and writes plain text too.
 """
 
 from __future__ import annotations

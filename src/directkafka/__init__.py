@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from directkafka.sinks.embedded.duckdb import DuckDBSink
     from directkafka.sinks.embedded.sqlite import SQLiteSink
     from directkafka.sinks.files.reader import read_parquet
-    from directkafka.sinks.files.sink import ParquetSink
+    from directkafka.sinks.files.sink import FilesSink, ParquetSink
     from directkafka.sinks.kafka.sink import KafkaSink
     from directkafka.sinks.postgres.sink import PostgresSink
     from directkafka.spark.cluster import Cluster
@@ -49,6 +49,7 @@ _HOME = {
     "DuckDBOffsets": "directkafka.sinks.embedded.duckdb_offset_store",
     "DuckDBSink": "directkafka.sinks.embedded.duckdb",
     "FencedError": "directkafka.errors",
+    "FilesSink": "directkafka.sinks.files.sink",
     "KafkaSink": "directkafka.sinks.kafka.sink",
     "LedgerChange": "directkafka.pipeline.structured.restart",
     "LineageError": "directkafka.errors",
@@ -100,6 +101,7 @@ __all__ = [
     "DuckDBOffsets",
     "DuckDBSink",
     "FencedError",
+    "FilesSink",
     "KafkaSink",
     "LedgerChange",
     "LineageError",

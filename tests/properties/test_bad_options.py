@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -34,8 +34,8 @@ from directkafka.options.sink import producer_specs, sink_specs
 from directkafka.options.transaction import TransactionOptions
 from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
-from directkafka.pipeline.sink_sections import SINK_SECTIONS
 from directkafka.plain_text import message
+from directkafka.sinks.registry import BUILT_IN, sink_type
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -234,8 +234,11 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "transform": TransformSection,
 }
 FIELDS = {
-    name: [field.alias or own for own, field in model.model_fields.items()]
-    for name, model in {**SECTIONS, **SINK_SECTIONS}.items()
+    **{name: [field.alias or own for own, field in model.model_fields.items()] for name, model in SECTIONS.items()},
+    **{
+        name: ["type", "from", *(sink.SECTION_NAMES.get(own, own) for own in sink.__pydantic_fields__)]
+        for name, sink in ((name, cast("Any", sink_type(name))) for name in BUILT_IN)
+    },
 }
 #: What TOML can write: no lone surrogates, no null, no bytes.
 TOML_TEXTS = TEXTS.map(lambda text: text.encode(errors="replace").decode())
@@ -260,7 +263,7 @@ NEEDED: dict[str, dict[str, Any]] = {
     "sqlite": {"path": "air.db", "table": "flights"},
     "duckdb": {"path": "air.duckdb", "table": "flights"},
     "kafka": {"kafka.bootstrap.servers": "localhost:9092", "topic": "air"},
-    "parquet": {"path": "air"},
+    "files": {"path": "air"},
     "delta": {"path": "air-delta"},
 }
 SINKS = st.sampled_from(sorted(NEEDED)).flatmap(lambda name: sections(name, {"type": name, **NEEDED[name]}))

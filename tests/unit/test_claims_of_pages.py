@@ -6,7 +6,7 @@ import ast
 import re
 import tomllib
 from pathlib import Path
-from typing import get_args
+from typing import Any, cast, get_args
 
 import pytest
 
@@ -19,7 +19,7 @@ from directkafka.options import option_table
 from directkafka.options.ledger_topics import NAME_PREFIX, ledger_topic
 from directkafka.options.sink import sink_specs
 from directkafka.pipeline.file import replay_name
-from directkafka.pipeline.sink_sections import SINK_SECTIONS
+from directkafka.sinks.registry import BUILT_IN, sink_type
 from directkafka.spark.datasource.source import DirectKafkaDataSource
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,7 @@ def test_the_guide_s_table_of_sinks_has_every_type() -> None:
     table = re.search(r"^\| type \|.*?\n\n", page, re.DOTALL | re.MULTILINE)
     assert table is not None
     cells = " ".join(re.findall(r"^\| (.*?) \|", table[0], re.MULTILINE))
-    assert [name for name in SINK_SECTIONS if f"`{name}`" not in cells] == []
+    assert [name for name in BUILT_IN if f"`{name}`" not in cells] == []
 
 
 @pytest.mark.parametrize(("page", "type"), [("kafka-sink.md", "kafka"), ("files.md", "parquet")])
@@ -107,7 +107,7 @@ def test_what_a_guide_s_table_of_options_names_can_be_written_in_a_file(page: st
     assert table is not None
     names = re.findall(r"^\| `(\w+)` \|", table[0], re.MULTILINE)
     assert len(names) >= 6
-    assert [name for name in names if name not in SINK_SECTIONS[type].model_fields] == []
+    assert [name for name in names if name not in cast("Any", sink_type(type)).__pydantic_fields__] == []
 
 
 def test_the_design_names_every_store_that_settles_a_lost_answer() -> None:
@@ -216,7 +216,7 @@ def test_the_readme_has_no_figure_that_the_design_has_not() -> None:
 
 
 def test_the_readme_names_every_mode_every_command_and_every_way_to_read_and_write() -> None:
-    modes = get_args(SINK_SECTIONS["postgres"].model_fields["mode"].annotation)
+    modes = get_args(cast("Any", sink_type("postgres")).__pydantic_fields__["mode"].annotation)
     ways = (
         "dk.Pipeline",
         "dk.write_stream",

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 
 from directkafka.errors import OptionError
 from directkafka.options import SourceOptions
 from directkafka.options.mistakes import Mistakes
 from directkafka.options.spec import shown
-from directkafka.pipeline.file_mistakes import option_errors
-from directkafka.pipeline.sink_sections import AnySinkSection, Section
+from directkafka.pipeline.file_mistakes import option_errors, sink_errors
+from directkafka.pipeline.sink_sections import SinkSection
 from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
 from directkafka.planning.trigger import Trigger
 from directkafka.planning.trigger_forms import parse_duration_ms, parse_trigger
@@ -52,6 +52,12 @@ def check_name(name: str) -> None:
 def replay_name(pipeline: str) -> str:
     """Under which name a pipeline's replays are in the ledgers."""
     return pipeline + _REPLAY
+
+
+class Section(BaseModel):
+    """A table of the file: names that are not here are refused, values are not converted."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class PipelineSection(Section):
@@ -110,9 +116,9 @@ class PipelineSpec(Section):
     pipeline: PipelineSection
     source: dict[str, str | int | bool] = Field(repr=False)
     transform: TransformSection
-    sink: list[AnySinkSection] = Field(min_length=1)
+    sink: list[dict[str, Any]] = Field(min_length=1, repr=False)
     spark: SparkSection = SparkSection()
-    dead_letters: AnySinkSection | None = None
+    dead_letters: dict[str, Any] | None = Field(default=None, repr=False)
     _file: TomlFile = PrivateAttr(default=TomlFile(path=Path(), content={}, lines={}))
 
     @property
@@ -144,17 +150,18 @@ class PipelineSpec(Section):
         mistakes = Mistakes()
         for number, one in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
-                sinks.setdefault(one.source_output, []).append(one.build())
+                section = SinkSection.of(one)
+                sinks.setdefault(section.source_output, []).append(section.build())
         if self.dead_letters is not None:
             with mistakes.kept(self.where("dead_letters")):
-                letters = self.dead_letters.build()
+                letters = SinkSection.of(self.dead_letters).build()
         if mistakes:
             _look_at_source(self.source, mistakes, where=self.where("source"))
             raise mistakes.together()
         return sinks, letters
 
 
-#: The models of the file's sections, by name; the empty one is the file. Those of sinks are found by their type.
+#: The models of the file's sections, by name; the empty one is the file. Sinks have configurations of their own.
 _SECTIONS: dict[str, type[BaseModel]] = {
     "": PipelineSpec,
     "pipeline": PipelineSection,
@@ -183,6 +190,9 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         for one in option_errors(error, resolved, file, _SECTIONS):
             mistakes.add(one)
         spec = None
+    for place, section in _sink_sections(resolved):
+        for one in sink_errors(section, file, *place):
+            mistakes.add(one)
     if spec is not None:
         spec._file = file
         with mistakes.kept():
@@ -191,6 +201,16 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         _look_at_source(resolved.get("source"), mistakes, where=file.where("source"))
         raise mistakes.together()
     return spec
+
+
+def _sink_sections(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
+    """The sections of sinks that are tables, with their places; of others the model says what they are."""
+    sinks, letters = content.get("sink"), content.get("dead_letters")
+    for number, section in enumerate(sinks if isinstance(sinks, list) else []):
+        if isinstance(section, dict):
+            yield ("sink", str(number)), section
+    if isinstance(letters, dict):
+        yield ("dead_letters",), letters
 
 
 def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:

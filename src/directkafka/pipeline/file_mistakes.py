@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+import functools
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
-from directkafka.options.spec import shown
-from directkafka.pipeline.sink_sections import SINK_SECTIONS, SinkSection
+from directkafka.pipeline.sink_sections import OUTPUT, TYPE
 from directkafka.pipeline.toml_file import TomlFile
+from directkafka.sinks.config import problems, reason_of
+from directkafka.sinks.registry import sink_type
 
-__all__ = ["option_errors"]
+__all__ = ["option_errors", "sink_errors"]
 
 _Models = Mapping[str, type[BaseModel]]
 
@@ -28,29 +31,87 @@ def option_errors(
         error: what pydantic found.
         content: what it was given.
         file: for the lines.
-        models: those of the sections by name; the empty one is the file's. A sink's is found by its type.
+        models: those of the sections by name; the empty one is the file's.
     """
     found = error.errors(include_url=False, include_input=False)
-    # A misspelt name is found twice, as unknown and as missing; the first of the two says more.
-    unknown = [one for one in found if one["type"] == "extra_forbidden"]
     told: set[str] = set()
-    meant: set[tuple[int | str, ...]] = set()
-    for one in (*unknown, *(one for one in found if one not in unknown)):
-        if one["type"] == "missing" and one["loc"] in meant:
-            continue
+    for one in _unknown_first(found, lambda one: _known_at(one["loc"], models)):
         error_of_place = _option_error(one, content, file, models)
-        if one["type"] == "extra_forbidden" and (name := _nearest(one, content, models)):
-            meant.add((*one["loc"][:-1], name))
         # Of the alternatives of a union each has its own finding.
         if error_of_place.option not in told:
             told.add(error_of_place.option)
             yield error_of_place
 
 
-def _nearest(one: ErrorDetails, content: Mapping[str, Any], models: _Models) -> str:
-    place, _ = _place(one["loc"], content)
-    nearest = difflib.get_close_matches(place[-1], _names_at(one["loc"], place[:-1], models), n=1)
-    return nearest[0] if nearest else ""
+def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iterator[OptionError]:
+    """One error for each name of a sink's section that is wrong.
+
+    Args:
+        section: what the file has.
+        file: for the lines.
+        place: where the section stands in the file.
+    """
+
+    def wrong(reason: str, *inner: object) -> OptionError:
+        names = (*place, *map(str, inner))
+        return OptionError(option=".".join(names), where=file.where(*names), reason=reason)
+
+    if not isinstance(section.get(TYPE, ""), str):
+        yield wrong(f"Input should be a valid string, {_found(section[TYPE])}", TYPE)
+        return
+    try:
+        sink: Any = sink_type(section.get(TYPE))
+    except OptionError as error:
+        yield wrong(error.reason, TYPE)
+        return
+    if not isinstance(section.get(OUTPUT, ""), str):
+        yield wrong(f"Input should be a valid string, {_found(section[OUTPUT])}", OUTPUT)
+    rest = {name: value for name, value in section.items() if name not in (TYPE, OUTPUT)}
+    known = {sink.SECTION_NAMES.get(name, name): name for name in sink.__pydantic_fields__}
+    try:
+        arguments = sink.arguments(rest)
+    except ValueError as error:
+        yield wrong(str(error))
+        return
+    names = [TYPE, OUTPUT, *known]
+    for one in _unknown_first(problems(sink, arguments), lambda _: names):
+        argument, *inner = one["loc"]
+        name = sink.SECTION_NAMES.get(argument, argument)
+        if one["type"] == "unexpected_keyword_argument":
+            yield wrong(_no_such_name(name, names), name)
+        elif one["type"] == "missing":
+            yield wrong("this name is missing", name)
+        else:
+            reason = reason_of(one, sink.__pydantic_fields__[argument])
+            value = functools.reduce(operator.getitem, inner, arguments[argument])
+            is_of_type = one["type"].endswith("_type") or one["type"] == "sequence_str"
+            yield wrong(f"{reason}, {_found(value)}" if is_of_type else reason, name, *inner)
+
+
+def _unknown_first(
+    found: Sequence[ErrorDetails], known: Callable[[ErrorDetails], Sequence[str]]
+) -> Iterator[ErrorDetails]:
+    """A misspelt name is found twice, as unknown and as missing: only the first of the two is told, which says more."""
+    meant: set[tuple[int | str, ...]] = set()
+    for one in found:
+        if one["type"] in _UNKNOWN:
+            meant.update((*one["loc"][:-1], name) for name in _nearest(str(one["loc"][-1]), known(one)))
+            yield one
+    yield from (
+        one for one in found if one["type"] not in _UNKNOWN and not (one["type"] == "missing" and one["loc"] in meant)
+    )
+
+
+_UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")
+
+
+def _nearest(name: str, known: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(name, known, n=1)
+
+
+def _no_such_name(name: str, known: Sequence[str]) -> str:
+    near = _nearest(name, known)
+    return f"no such name; did you mean {near[0]!r}" if near else f"no such name; known are {', '.join(known)}"
 
 
 def _option_error(one: ErrorDetails, content: Mapping[str, Any], file: TomlFile, models: _Models) -> OptionError:
@@ -58,13 +119,8 @@ def _option_error(one: ErrorDetails, content: Mapping[str, Any], file: TomlFile,
     if one["type"] == "missing":
         place = (*place, str(one["loc"][-1]))
     option, where = ".".join(place) or "file", file.where(*place)
-    if one["type"].startswith("union_tag"):
-        return _unknown_type(place, value, where)
     if one["type"] == "extra_forbidden":
-        nearest = _nearest(one, content, models)
-        known = _names_at(one["loc"], place[:-1], models)
-        hint = f"did you mean {nearest!r}" if nearest else f"known are {', '.join(known)}"
-        return OptionError(option=option, where=where, reason=f"no such name; {hint}")
+        return OptionError(option=option, where=where, reason=_no_such_name(place[-1], _known_at(one["loc"], models)))
     if one["type"] == "missing":
         return OptionError(option=option, where=where, reason=f"{_kind(one['loc'])} is missing")
     reason = str(one["msg"]).removeprefix("Value error, ")
@@ -73,8 +129,12 @@ def _option_error(one: ErrorDetails, content: Mapping[str, Any], file: TomlFile,
     elif place == ("sink",) and isinstance(value, Mapping):
         reason = "write [[sink]], in two brackets: there may be several"
     elif one["type"].endswith("_type"):
-        reason += f", found {_TOML_TYPES.get(type(value), type(value).__name__)}"
+        reason += f", {_found(value)}"
     return OptionError(option=option, where=where, reason=reason)
+
+
+def _found(value: object) -> str:
+    return f"found {_TOML_TYPES.get(type(value), type(value).__name__)}"
 
 
 _TOML_TYPES = {
@@ -94,8 +154,6 @@ def _place(location: tuple[int | str, ...], content: Any) -> tuple[tuple[str, ..
     """
     place: list[str] = []
     for part in location:
-        if part in SINK_SECTIONS and isinstance(content, Mapping) and content.get("type") == part:
-            continue
         try:
             content = content[part]
         except (KeyError, TypeError, IndexError):
@@ -116,18 +174,7 @@ def _dotted(value: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, *(_dotted(inner) if isinstance(inner, Mapping) else ()))
 
 
-def _names_at(location: tuple[int | str, ...], place: tuple[str, ...], models: _Models) -> list[str]:
-    """The names that a section may have, by its place in the file; a sink's by its type."""
-    sink = next((SINK_SECTIONS[str(part)] for part in location if part in SINK_SECTIONS), SinkSection)
-    model = models.get(place[0] if place else "", sink)
+def _known_at(location: tuple[int | str, ...], models: _Models) -> list[str]:
+    """The names that the section at a place of the file may have."""
+    model = models[str(location[0]) if len(location) > 1 else ""]
     return [field.alias or name for name, field in model.model_fields.items()]
-
-
-def _unknown_type(place: tuple[str, ...], section: Any, where: str) -> OptionError:
-    option, known = ".".join((*place, "type")), ", ".join(map(repr, SINK_SECTIONS))
-    if "type" not in section:
-        return OptionError(option=option, where=where, reason=f"this name is missing; expected one of {known}")
-    nearest = difflib.get_close_matches(str(section["type"]), SINK_SECTIONS, n=1)
-    hint = f"; did you mean {nearest[0]!r}" if nearest else ""
-    reason = f"expected one of {known}, found {shown(section['type'])}{hint}"
-    return OptionError(option=option, where=where, reason=reason)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from directkafka.errors import OptionError, SchemaMismatchError
+from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import BatchName, TaskReport
 from directkafka.sinks.clonable import Clonable
+from directkafka.sinks.delta.config import DeltaConfig
 from directkafka.sinks.delta.store import DeltaStore, DeltaTransaction
 from directkafka.sinks.delta.table import delta_errors
-from directkafka.sinks.files.formats import ParquetCompression, ParquetFormat
+from directkafka.sinks.files.formats import ParquetFormat
 from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
-from directkafka.sinks.files.schema import SchemaPolicy, grown_columns, plain_schema, storage_problems
+from directkafka.sinks.files.schema import grown_columns, plain_schema, storage_problems
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
 from directkafka.sinks.recount import TableCount, doubled_records
 
@@ -41,53 +41,19 @@ _REFUSED_COLUMNS: Final = {
 _REFUSED_PROPERTIES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
 
 
-class DeltaSink(Clonable):
+class DeltaSink(DeltaConfig, Clonable):
     """Rows into one Delta table, exactly once.
 
     Tasks write the table's Parquet files, the driver commits them; the table is an ordinary one for every reader. It
     must not be partitioned, and have no constraints, generated columns or column mapping.
 
-    Args:
-        path: of the table, on a local file system or one that driver and executors share under one path. Made from
-            the DataFrame's schema when it does not exist.
-        mode: ``append``.
-        compression: of the files: ``zstd``, ``snappy``, ``lz4``, ``gzip`` or ``none``.
-        row_group_bytes: a row group's rows take about so many bytes of a task's memory.
-        schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
-        durable: sync files and log before a step counts. Without it, a power cut may take committed batches.
-
     Raises:
         OptionError: path, mode or compression make no sense, or the package deltalake is missing.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        mode: str = "append",
-        *,
-        compression: ParquetCompression = "zstd",
-        row_group_bytes: int = 64 * 1024 * 1024,
-        schema_policy: SchemaPolicy = "fail",
-        durable: bool = True,
-    ) -> None:
-        if mode != "append":
-            raise OptionError(
-                option="mode",
-                reason=f"expected append, found {mode!r}: rows that meet rows would rewrite files of the table, for "
-                "which this sink has no way yet; use a database for that",
-            )
-        for option, found, expected in (
-            ("compression", compression, get_args(ParquetCompression)),
-            ("schema_policy", schema_policy, get_args(SchemaPolicy)),
-        ):
-            if found not in expected:
-                reason = f"expected one of {', '.join(expected)}, found {found!r}"
-                raise OptionError(option=option, reason=reason)
-        if row_group_bytes < 1:
-            raise OptionError(option="row_group_bytes", reason=f"expected at least 1, found {row_group_bytes}")
-        self._store = DeltaStore(path, durable=durable)
-        self._format = ParquetFormat(compression=compression, row_group_bytes=row_group_bytes)
-        self._schema_policy = schema_policy
+    def __post_init__(self) -> None:
+        self._store = DeltaStore(self.path, durable=self.durable)
+        self._format = ParquetFormat(compression=self.compression, row_group_bytes=self.row_group_bytes)
         self._schema: pa.Schema | None = None
         self._tries = BatchTries()
 
@@ -191,7 +157,7 @@ class DeltaSink(Clonable):
 
     def _grown(self, schema: pa.Schema, table: DeltaTable | None) -> TableState:
         before = None if table is None else TableState(format="parquet", schema=_columns(table))
-        grown, problems = grown_columns(schema, before, format="parquet", policy=self._schema_policy)
+        grown, problems = grown_columns(schema, before, format="parquet", policy=self.schema_policy)
         if table is not None:
             problems = problems + _table_problems(table, schema)
         if problems := storage_problems(schema, "parquet") + problems:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
+from typing import ClassVar
 
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
 from directkafka.sinks.clonable import Clonable
+from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
@@ -23,9 +24,8 @@ from directkafka.sinks.recount import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.write_modes import RowMode
 
-__all__ = ["EmbeddedSink", "SchemaPolicy"]
+__all__ = ["EmbeddedSink"]
 
-SchemaPolicy = Literal["fail", "add-columns"]
 
 #: A batch's own table would be found in place of a target of this name.
 _OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
@@ -33,49 +33,32 @@ _OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
 _RECORD = frozenset({"topic", "partition", "offset"})
 
 
-class EmbeddedSink(Clonable):
+class EmbeddedSink(EmbeddedConfig, Clonable):
     """Rows into one table of a file; :class:`~directkafka.sinks.embedded.sqlite.SQLiteSink` and its sibling say which.
 
-    Args:
-        store: the file's ledger.
+    Attributes:
+        store_type: of the file's ledger.
         dialect: the database's.
-        table: name of the table, with up to ``name_parts`` parts.
-        mode: how rows meet those that are there.
-        name_parts: how many parts a name may have.
-        inline_bytes_max: bytes of a batch that travel inside the reports.
-        staging: folder for larger batches; None: beside the file.
-        schema_policy: what happens to columns that the table lacks.
+        name_parts_max: how many parts a table's name may have.
     """
 
-    def __init__(
-        self,
-        store: EmbeddedStore,
-        dialect: Dialect,
-        table: str,
-        mode: RowMode,
-        *,
-        name_parts: int,
-        inline_bytes_max: int,
-        staging: str | Path | None,
-        schema_policy: str,
-    ) -> None:
+    store_type: ClassVar[Callable[..., EmbeddedStore]]
+    dialect: ClassVar[Dialect]
+    name_parts_max: ClassVar[int]
+
+    def __post_init__(self) -> None:
+        store = self.store_type(self.path, lock_timeout_s=self.lock_timeout_s)
         where = f"a {store.file.kind} sink"
-        if schema_policy not in get_args(SchemaPolicy):
-            reason = f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}"
-            raise OptionError(option="schema_policy", where=where, reason=reason)
+        self._mode = RowMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=where)
         try:
-            self._target = parse_name(table, parts_max=name_parts, fold=False)
+            self._target = parse_name(self.table, parts_max=self.name_parts_max, fold=False)
         except ValueError as error:
             raise OptionError(option="table", where=where, reason=str(error)) from None
         if self._target[-1].lower() in _OWN_TABLES:
-            raise OptionError(option="table", where=where, reason=f"{table!r} is a table of directkafka's own")
+            raise OptionError(option="table", where=where, reason=f"{self.table!r} is a table of directkafka's own")
         self._store = store
-        self._dialect = dialect
-        self._mode = mode
-        self._inline_bytes_max = inline_bytes_max
-        self._schema_policy = schema_policy
         beside = store.file.path.with_name(store.file.path.name + ".directkafka-staging")
-        self._staging = StagingFolder(Path(staging).absolute() if staging is not None else beside)
+        self._staging = StagingFolder(Path(self.staging).absolute() if self.staging is not None else beside)
         #: Folders of batches that may be there, and the number of the batch that each is for.
         self._staging_names: dict[str, int] = {}
         #: Whether what older drivers left is removed.
@@ -104,11 +87,11 @@ class EmbeddedSink(Clonable):
     @property
     def capabilities(self) -> SinkCapabilities:
         """A batch may be staged while the one before it is committed."""
-        return SinkCapabilities(inline_bytes_max=self._inline_bytes_max, allows_prefetch=True, write_mode=self._mode)
+        return SinkCapabilities(inline_bytes_max=self.inline_bytes_max, allows_prefetch=True, write_mode=self._mode)
 
     def dead_letters(self) -> EmbeddedLetters:
         """The table, for a replay of the dead letters in it."""
-        return EmbeddedLetters(self._store, self._dialect, self._target, sink=self.name)
+        return EmbeddedLetters(self._store, self.dialect, self._target, sink=self.name)
 
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, and leave the file as it is; one that is not there is not made.
@@ -150,8 +133,8 @@ class EmbeddedSink(Clonable):
         return FileTaskWriter(
             store=self._store.file.label,
             folder=self._staging.of(batch, self.name),
-            convert=self._dialect.converter(schema, store=self._store.file.label, sink=self.name),
-            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
+            convert=self.dialect.converter(schema, store=self._store.file.label, sink=self.name),
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
             access=Access.of(self._store.file.path),
         )
 
@@ -188,7 +171,7 @@ class EmbeddedSink(Clonable):
         if not self._store.file.path.exists():
             self._refuse(["there is no such table"])
         with self._store.opened(sink=self.name) as connection:
-            table = self._dialect.read_table(connection, self._target)
+            table = self.dialect.read_table(connection, self._target)
             if table is None:
                 self._refuse(["there is no such table"])
             return self._count(connection, {column.name for column in table.columns} if table else set())
@@ -216,22 +199,22 @@ class EmbeddedSink(Clonable):
 
     def _examine(self, connection: FileConnection, schema: pa.Schema) -> FilePlan:
         """In an open transaction: find or make the table, and see that all fits."""
-        table = self._dialect.read_table(connection, self._target)
+        table = self.dialect.read_table(connection, self._target)
         if table is None:
             self._make(connection, schema)
-        elif self._schema_policy == "add-columns":
+        elif self.schema_policy == "add-columns":
             self._add_columns(connection, schema, table)
-        found = self._dialect.read_table(connection, self._target)
+        found = self.dialect.read_table(connection, self._target)
         if found is None:
             # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
             self._refuse(["it was made, and is not there under this name: write schema.table, with one of its schemas"])
         assert found is not None, "else it is refused"
-        problems = column_problems(schema, found, self._dialect) + self._mode.column_problems(schema)
-        problems += value_problems(schema, (*self._mode.add, *self._mode.order), self._dialect)
-        problems += key_problems(self.name, self._mode.key, self._mode.add, found, self._dialect)
+        problems = column_problems(schema, found, self.dialect) + self._mode.column_problems(schema)
+        problems += value_problems(schema, (*self._mode.add, *self._mode.order), self.dialect)
+        problems += key_problems(self.name, self._mode.key, self._mode.add, found, self.dialect)
         problems += self._ignore_problems(schema, found)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
-        convert = self._dialect.converter(schema, store=self._store.file.label, sink=self.name)
+        convert = self.dialect.converter(schema, store=self._store.file.label, sink=self.name)
         plan = FilePlan(
             store=self._store.file.label,
             sink=self.name,
@@ -243,14 +226,14 @@ class EmbeddedSink(Clonable):
             schema=schema,
             converted=convert(pa.RecordBatch.from_pylist([], schema=schema)).schema,
             definitions=tuple(self._definition(found, index, name) for index, name in enumerate(schema.names)),
-            dialect=self._dialect,
+            dialect=self.dialect,
         )
         try_insert(connection, plan)
         return plan
 
     def _definition(self, table: FileTable, index: int, name: str) -> str:
         """A batch's column: as the table has it, or bare."""
-        if not self._dialect.is_typed:
+        if not self.dialect.is_typed:
             return batch_column(index)
         column = next(one for one in table.columns if one.name.lower() == name.lower())
         collation = f" COLLATE {column.collation}" if column.collation else ""
@@ -260,7 +243,7 @@ class EmbeddedSink(Clonable):
         """What keeps ``ignore`` from finding the first of rows that collide."""
         if self._mode.name != "ignore":
             return []
-        if self._mode.key or self._dialect.goes_row_by_row or not table.unique:
+        if self._mode.key or self.dialect.goes_row_by_row or not table.unique:
             return []
         if len(set(table.unique)) > 1:
             return [
@@ -278,7 +261,7 @@ class EmbeddedSink(Clonable):
             definitions.append(f"UNIQUE ({', '.join(quoted(name) for name in self._mode.key)})")
         connection.rows(
             SQL["create_table"].format(
-                target=quoted(*self._target), definitions=", ".join(definitions), suffix=self._dialect.table_suffix
+                target=quoted(*self._target), definitions=", ".join(definitions), suffix=self.dialect.table_suffix
             )
         )
 
@@ -291,7 +274,7 @@ class EmbeddedSink(Clonable):
                 connection.rows(statement)
 
     def _type_sql(self, field: pa.Field) -> str:
-        found = self._dialect.creation_type(field.type, is_sum=field.name in self._mode.add)
+        found = self.dialect.creation_type(field.type, is_sum=field.name in self._mode.add)
         if found is None:
             kind = self._store.file.kind
             advice = "make a string of it, for example with to_json"

@@ -5,7 +5,6 @@ Rights that the executors' user needs: to write into the table's folder.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,75 +15,49 @@ import pyarrow as pa
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchName, TaskReport
 from directkafka.sinks.clonable import Clonable
-from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetFormat, TextFormat
+from directkafka.sinks.files.config import FilesConfig
+from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetCompression, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
 from directkafka.sinks.files.reader import ROOT, committed_in
-from directkafka.sinks.files.schema import Format, SchemaPolicy, grown_columns, storage_problems
+from directkafka.sinks.files.schema import Format, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.recount import TableCount, doubled_records
 
-__all__ = ["ParquetSink"]
-
-Compression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
+__all__ = ["FilesSink", "ParquetSink"]
 
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
-_COMPRESSIONS: Final[dict[Format, tuple[Compression, ...]]] = {
-    "parquet": get_args(Compression),
+_COMPRESSIONS: Final[dict[Format, tuple[ParquetCompression, ...]]] = {
+    "parquet": get_args(ParquetCompression),
     "json": ("none", "gzip"),
     "text": ("none", "gzip"),
 }
 
 
-class ParquetSink(Clonable):
+class FilesSink(FilesConfig, Clonable):
     """Rows into the files of one directory, exactly once.
 
     Only files that the directory's log lists count. :func:`directkafka.read_parquet` reads those, and
     :func:`~directkafka.sinks.files.reader.committed_files` lists them. Whoever lists the directory instead sees rows of
     batches that are under way or were given up, too.
 
-    Args:
-        path: a directory of a local file system, or of one that driver and executors share under one path. Made when
-            it does not exist.
-        mode: ``append``; files are never changed, so there is no other.
-        table: a sub-folder, so that several tables of one directory change together; None: the directory itself.
-        format: ``parquet``; ``json`` (an object a line); ``text`` (the DataFrame's only column, a row a line).
-        compression: ``zstd``, ``snappy``, ``lz4``, ``gzip`` or ``none``; for lines ``gzip`` or ``none``. None: zstd
-            for Parquet, none for lines.
-        row_group_bytes: of Parquet; a row group's rows take about so many bytes of a task's memory.
-        schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
-        durable: sync files and log before a step counts. Without it, a power cut may take committed batches.
-
     Raises:
         OptionError: path, mode, format or compression make no sense.
     """
 
-    def __init__(
-        self,
-        path: str | os.PathLike[str],
-        mode: str = "append",
-        *,
-        table: str | None = None,
-        format: Format = "parquet",
-        compression: Compression | None = None,
-        row_group_bytes: int = 64 * 1024 * 1024,
-        schema_policy: SchemaPolicy = "fail",
-        durable: bool = True,
-    ) -> None:
-        if row_group_bytes < 1:
-            raise OptionError(option="row_group_bytes", reason=f"expected at least 1, found {row_group_bytes}")
-        _check_options(mode, table, format, compression, schema_policy)
-        self._store = FilesStore(path, durable=durable)
-        self._table = ROOT if table is None else table
-        self._format = format
-        self._file_format = _file_format(format, compression, row_group_bytes, self._store.label, self._table)
-        self._schema_policy = schema_policy
+    def __post_init__(self) -> None:
+        _check_options(self.table, self.format, self.compression)
+        self._store = FilesStore(self.path, durable=self.durable)
+        self._table = ROOT if self.table is None else self.table
+        self._file_format = _file_format(
+            self.format, self.compression, self.row_group_bytes, self._store.label, self._table
+        )
         self._tries = BatchTries()
 
     def __repr__(self) -> str:
-        return f"ParquetSink({str(self._store.folder)!r}, table={self._table!r}, format={self._format!r})"
+        return f"FilesSink({str(self._store.folder)!r}, table={self._table!r}, format={self.format!r})"
 
     @property
     def name(self) -> str:
@@ -166,14 +139,18 @@ class ParquetSink(Clonable):
         return self._store.folder / self._table
 
     def _grown(self, schema: pa.Schema, before: TableState | None) -> TableState:
-        grown, problems = grown_columns(schema, before, format=self._format, policy=self._schema_policy)
-        if problems := storage_problems(schema, self._format) + problems:
+        grown, problems = grown_columns(schema, before, format=self.format, policy=self.schema_policy)
+        if problems := storage_problems(schema, self.format) + problems:
             raise SchemaMismatchError(store=self._store.label, sink=self._table, detail="; ".join(problems))
         return grown
 
 
+#: Its name when it wrote nothing but Parquet.
+ParquetSink = FilesSink
+
+
 def _file_format(
-    format: Format, compression: Compression | None, row_group_bytes: int, store: str, sink: str
+    format: Format, compression: ParquetCompression | None, row_group_bytes: int, store: str, sink: str
 ) -> FileFormat:
     if format == "parquet":
         return ParquetFormat(compression=compression or "zstd", row_group_bytes=row_group_bytes)
@@ -183,32 +160,13 @@ def _file_format(
     return TextFormat(compression=of_lines, store=store, sink=sink)
 
 
-def _check_options(
-    mode: str,
-    table: str | None,
-    format: Format,
-    compression: Compression | None,
-    schema_policy: SchemaPolicy,
-) -> None:
-    if mode != "append":
-        raise OptionError(
-            option="mode",
-            reason=f"expected append, found {mode!r}: committed files are never changed, so rows cannot meet the rows "
-            "that are there; use a Delta table or a database for that",
-        )
+def _check_options(table: str | None, format: Format, compression: ParquetCompression | None) -> None:
     if table is not None and _TABLE_NAME.fullmatch(table) is None:
         raise OptionError(
             option="table", reason=f"{table!r} is no name of a sub-folder: letters, digits, '.', '_' and '-'"
         )
-    if format not in get_args(Format):
-        raise OptionError(option="format", reason=f"expected one of {', '.join(get_args(Format))}, found {format!r}")
     if compression is not None and compression not in _COMPRESSIONS[format]:
         expected = ", ".join(_COMPRESSIONS[format])
         raise OptionError(
             option="compression", reason=f"expected one of {expected} for {format}, found {compression!r}"
-        )
-    if schema_policy not in get_args(SchemaPolicy):
-        raise OptionError(
-            option="schema_policy",
-            reason=f"expected one of {', '.join(get_args(SchemaPolicy))}, found {schema_policy!r}",
         )

@@ -6,7 +6,7 @@ and that of Spark's ``kafka`` format, is ``read_uncommitted``, which shows rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,10 +18,10 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options.ledger_topics import NAME_PREFIX
 from directkafka.sinks.api import BatchName, SecondPhase, SinkCapabilities, TaskReport
 from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.kafka.batch_size import with_batch_size
+from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate
 from directkafka.sinks.kafka.rows import (
     Router,
@@ -44,54 +44,21 @@ _IS_READ = (
 _IS_A_LEDGER = "is where a pipeline keeps its ledger, and only its driver writes there: choose another topic"
 
 
-class KafkaSink(Clonable):
+class KafkaSink(KafkaConfig, Clonable):
     """Rows into Kafka, exactly once: the columns ``value`` and, if they are there, ``key``, ``headers``, ``timestamp``,
     ``topic`` and ``partition``.
-
-    Args:
-        kafka_params: Kafka's dotted client names, those of producers included (``bootstrap.servers``,
-            ``compression.type``, ``transaction.timeout.ms``...).
-        topic: where all rows go; None: each row's column ``topic`` says. Topics must exist.
-        inline_bytes_max: up to about this many bytes of Arrow data of a batch are written by the driver, in one Spark
-            job; the tasks share it. A larger batch is written by the executors, in a second job.
-        tasks_max: how many tasks write a larger batch; None: as many as Spark can run at a time.
-        offsets_group: a consumer group to which the source's offsets are committed inside the transaction, so that lag
-            tools see exactly what is committed. The source must be of the same cluster.
-        name_prefix: what the names of the ledger's topic and of the transactional id begin with.
-        ledger_replicas: of the ledger's topic when it is made; None: as many as the cluster's own log of transactions.
-        accept_empty_ledger: id of the ledger's topic, where it is empty although the pipeline has run before, and the
-            pipeline is to begin anew; the error that refuses it names the id.
 
     Raises:
         OptionError: a name that nobody knows, or a value out of bounds.
     """
 
-    def __init__(
-        self,
-        kafka_params: Mapping[str, object],
-        topic: str | None = None,
-        *,
-        inline_bytes_max: int = 64 * 1024 * 1024,
-        tasks_max: int | None = None,
-        offsets_group: str | None = None,
-        name_prefix: str = NAME_PREFIX,
-        ledger_replicas: int | None = None,
-        accept_empty_ledger: str | None = None,
-    ) -> None:
-        if tasks_max is not None and tasks_max < 1:
-            raise OptionError(
-                option="tasks_max", where="a Kafka sink", reason=f"{tasks_max} tasks are too few: 1 or more"
-            )
+    def __post_init__(self) -> None:
         self._store = KafkaStore(
-            kafka_params,
-            name_prefix=name_prefix,
-            ledger_replicas=ledger_replicas,
-            accept_empty_ledger=accept_empty_ledger,
+            self.kafka_params,
+            name_prefix=self.name_prefix,
+            ledger_replicas=self.ledger_replicas,
+            accept_empty_ledger=self.accept_empty_ledger,
         )
-        self._topic = topic
-        self._inline_bytes_max = inline_bytes_max
-        self._tasks_max = tasks_max
-        self.offsets_group = offsets_group
         self._reads: Callable[[str, Callable[[], str]], bool] = _nothing_is_read
         self._ledger: str | None = None
 
@@ -101,12 +68,12 @@ class KafkaSink(Clonable):
     @property
     def name(self) -> str:
         """The topic; ``kafka`` where each row has its own."""
-        return self._topic or "kafka"
+        return self.topic or "kafka"
 
     @property
     def capabilities(self) -> SinkCapabilities:
         """Its rows are records: bytes and headers, not columns of a table."""
-        return SinkCapabilities(inline_bytes_max=self._inline_bytes_max, has_second_phase=True, takes_records=True)
+        return SinkCapabilities(inline_bytes_max=self.inline_bytes_max, has_second_phase=True, takes_records=True)
 
     def leave_alone(self, is_read: Callable[[str, Callable[[], str]], bool], *, pipeline: str) -> None:
         """Refuse from now on to write to topics that the pipeline of this name reads, and to its ledger."""
@@ -115,7 +82,7 @@ class KafkaSink(Clonable):
     @property
     def topics(self) -> tuple[str, ...]:
         """Topics that are this sink's, whether a batch has rows for them or not."""
-        return () if self._topic is None else (self._topic,)
+        return () if self.topic is None else (self.topic,)
 
     @property
     def store(self) -> KafkaStore:
@@ -130,16 +97,16 @@ class KafkaSink(Clonable):
             OptionError: the topic is a pipeline's ledger, or the pipeline reads it, or its own ledger.
             EnvironmentFaultError: the brokers are too old.
         """
-        if self._topic is not None and self._store.is_ledger(self._topic):
-            raise OptionError(option="topic", where="a Kafka sink", reason=f"{self._topic} {_IS_A_LEDGER}")
-        for name in filter(None, (self._topic, self._ledger)):
+        if self.topic is not None and self._store.is_ledger(self.topic):
+            raise OptionError(option="topic", where="a Kafka sink", reason=f"{self.topic} {_IS_A_LEDGER}")
+        for name in filter(None, (self.topic, self._ledger)):
             if self._is_read(name):
                 raise OptionError(option="topic", where="a Kafka sink", reason=f"{name} {_IS_READ}")
         self._store.check()
-        if problems := problems_of(schema, topic=self._topic):
+        if problems := problems_of(schema, topic=self.topic):
             self._refuse("; ".join(problems))
-        if self._topic is not None:
-            self._partition_counts([self._topic])
+        if self.topic is not None:
+            self._partition_counts([self.topic])
 
     def prepare(self, schema: pa.Schema) -> None:
         """The same: nothing is made, since how many partitions a topic should have is not ours to say.
@@ -151,7 +118,7 @@ class KafkaSink(Clonable):
 
     def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
-        return KafkaTaskWriter(topic=self._topic, inline_bytes_max=self._inline_bytes_max // max(1, task_count))
+        return KafkaTaskWriter(topic=self.topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
 
     def is_left(self, reports: Sequence[TaskReport]) -> bool:
         """Whether a task had more rows than it could hand over: then all are written in a second job."""
@@ -172,7 +139,7 @@ class KafkaSink(Clonable):
         transaction.reserve(router.partition_counts, sink=self.name)
         with translate(self._store.label, sink=self.name):
             transaction.add(router.targets, writer=self.name)
-        writer_count = max(1, min(self._tasks_max or writers_max, writers_max, len(router.targets)))
+        writer_count = max(1, min(self.tasks_max or writers_max, writers_max, len(router.targets)))
         identity = transaction.identity
         claims = ClaimPlace(
             client=self._store.options.client,
@@ -226,15 +193,15 @@ class KafkaSink(Clonable):
             SchemaMismatchError: there is no such topic.
             StoreUnavailableError: the cluster cannot be reached.
         """
-        if self._topic is None:
+        if self.topic is None:
             return TableCount(rows=0, is_folded=True)
-        self._partition_counts([self._topic])
+        self._partition_counts([self.topic])
         client = self._store.client
         options = replace(self._store.options.client, isolation_level="read_committed")
         with translate(self._store.label, sink=self.name):
             metadata = Metadata(client, isolation_level="read_committed")
-            topics = metadata.topics([self._topic])
-            places = [TopicPartition(self._topic, one) for one in topics[self._topic].leaders]
+            topics = metadata.topics([self.topic])
+            places = [TopicPartition(self.topic, one) for one in topics[self.topic].leaders]
             view = metadata.view(places, topics)
             rows = 0
             for place, seen in view.partitions.items():
@@ -257,7 +224,7 @@ class KafkaSink(Clonable):
             for aims in (
                 (aims_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(one, self._topic) for one in report.held)
+                else (aims_of(one, self.topic) for one in report.held)
             )
         )
         for name in filter(self._store.is_ledger, aims):
@@ -265,7 +232,7 @@ class KafkaSink(Clonable):
         for name in filter(self._is_read, filter(None, aims)):
             raise RowRejectedError(store=self._store.label, sink=self.name, detail=f"its topic {name} {_IS_READ}")
         counts = self._partition_counts([name for name in aims if name])
-        return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self._topic)
+        return Router.of(aims, counts, store=self._store.label, sink=self.name, topic=self.topic)
 
     def _partition_counts(self, topics: Collection[str]) -> dict[str, int]:
         """How many partitions the topics have now: a topic may be given more of them at any time."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import psycopg
 import pyarrow as pa
@@ -23,6 +23,7 @@ from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.identifiers import parse_name
 from directkafka.sinks.json_columns import is_json
 from directkafka.sinks.postgres.checks import missing_right, table_problems
+from directkafka.sinks.postgres.config import PostgresConfig
 from directkafka.sinks.postgres.dead_letters import PostgresLetters
 from directkafka.sinks.postgres.ledger_session import ledger_schema
 from directkafka.sinks.postgres.lock_watch import SessionWatch
@@ -43,11 +44,9 @@ from directkafka.sinks.postgres.table_schema import (
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 from directkafka.sinks.recount import TableCount
 from directkafka.sinks.staging import staging_name
-from directkafka.sinks.write_modes import Mode, RowMode
+from directkafka.sinks.write_modes import RowMode
 
 __all__ = ["PostgresSink"]
-
-SchemaPolicy = Literal["fail", "add-columns"]
 
 _WHERE: Final = "a Postgres sink"
 
@@ -55,57 +54,20 @@ _WHERE: Final = "a Postgres sink"
 _NULLS_NOT_DISTINCT_SINCE: Final = 150_000
 
 
-class PostgresSink(Clonable):
+class PostgresSink(PostgresConfig, Clonable):
     """Rows into one Postgres table, exactly once.
-
-    Args:
-        dsn: libpq connection string or URI; also used by the executors.
-        table: ``table`` or ``schema.table``, quoted where SQL would need it. Made from the DataFrame's schema
-            when it does not exist.
-        mode: how rows meet those that are there: ``append``; ``ignore`` (rows that violate a unique index are left
-            out); ``upsert`` (a row replaces the row of its key); ``merge`` (one row per key, to which numbers are
-            added); ``replace`` (a batch's rows become the whole table).
-        key: columns with a unique index: needed by ``upsert`` and ``merge``, optional for ``ignore`` (any unique
-            index).
-        add: numeric columns of ``merge``; a null counts as zero.
-        order: columns of ``upsert``: of two rows of a key the one with the higher values stays, in the batch and in
-            the table. Without them the later batch's row stays, and two rows of a key in one batch are an error.
-        inline_bytes_max: up to about this many bytes of Arrow data of a batch go through the driver, which writes
-            them once; the tasks share it. A task with more than its share stages its rows in the database itself,
-            where they are written twice.
-        connections_max: how many tasks may write at a time: each may hold one connection of the server's.
-        schema_policy: what happens to columns the table lacks: ``fail`` or ``add-columns``.
-        staging_schema: where staging tables are made; None: the table's own schema.
 
     Raises:
         OptionError: mode, key, add, order, table or DSN make no sense.
     """
 
-    def __init__(  # noqa: PLR0917 - the order of the arguments is a contract
-        self,
-        dsn: str,
-        table: str,
-        mode: Mode = "append",
-        key: Sequence[str] | None = None,
-        add: Sequence[str] | None = None,
-        order: Sequence[str] | None = None,
-        *,
-        inline_bytes_max: int = 64 * 1024 * 1024,
-        connections_max: int = 8,
-        schema_policy: SchemaPolicy = "fail",
-        staging_schema: str | None = None,
-    ) -> None:
-        _check_options(connections_max, schema_policy)
-        self._mode = RowMode.parse(mode, key=key, add=add, order=order, where=_WHERE)
+    def __post_init__(self) -> None:
+        self._mode = RowMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
         try:
-            self._table = parse_name(table)
+            self._table = parse_name(self.table)
         except ValueError as error:
             raise OptionError(option="table", reason=str(error)) from None
-        self._store = PostgresStore(dsn)
-        self._inline_bytes_max = inline_bytes_max
-        self._connections_max = connections_max
-        self._schema_policy = schema_policy
-        self._staging_schema = staging_schema
+        self._store = PostgresStore(self.dsn)
         self._plan: SinkPlan | None = None
 
     def __repr__(self) -> str:
@@ -137,8 +99,8 @@ class PostgresSink(Clonable):
     def capabilities(self) -> SinkCapabilities:
         """A task that writes may hold one connection of the server's."""
         return SinkCapabilities(
-            writers_max=self._connections_max,
-            inline_bytes_max=self._inline_bytes_max,
+            writers_max=self.connections_max,
+            inline_bytes_max=self.inline_bytes_max,
             # A batch may be staged while the one before it is committed.
             allows_prefetch=True,
             write_mode=self._mode,
@@ -167,7 +129,7 @@ class PostgresSink(Clonable):
                 with connection.transaction(force_rollback=True):
                     self._examine(connection, schema, self._find_or_make(connection, schema))
                 return
-            if self._schema_policy == "add-columns" and (new := _new_fields(schema, table)):
+            if self.schema_policy == "add-columns" and (new := _new_fields(schema, table)):
                 self._check_rights(table, connection.info.user, "OWN")
                 for field in new:
                     self._type_sql(field)
@@ -201,7 +163,7 @@ class PostgresSink(Clonable):
             address=self._store.address,
             plan=plan,
             staging=staging_name(batch, self.name, plan.ledger_schema),
-            inline_bytes_max=self._inline_bytes_max // max(1, task_count),
+            inline_bytes_max=self.inline_bytes_max // max(1, task_count),
         )
 
     def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
@@ -257,14 +219,14 @@ class PostgresSink(Clonable):
         found = self._read(connection)
         if found is None:
             self._make(connection, schema)
-        elif self._schema_policy == "add-columns":
+        elif self.schema_policy == "add-columns":
             self._add_columns(connection, schema, found)
         else:
             return found
         return self._read(connection) or self._mismatch_raised("it was dropped while it was prepared")
 
     def _read(self, connection: psycopg.Connection[Any]) -> Table | None:
-        return read_table(connection.cursor(), self._table, self._staging_schema)
+        return read_table(connection.cursor(), self._table, self.staging_schema)
 
     def _make(self, connection: psycopg.Connection[Any], schema: pa.Schema) -> None:
         nulls_count = connection.info.server_version < _NULLS_NOT_DISTINCT_SINCE
@@ -320,7 +282,7 @@ class PostgresSink(Clonable):
             sink=self.name,
             mode=self._mode,
             target=(table.schema, table.name),
-            staging_schema=self._staging_schema or table.schema,
+            staging_schema=self.staging_schema or table.schema,
             columns=wire_columns(schema, table),
             types_sql=tuple(table.column(name).definition_sql for name in schema.names),
             refuse_null_keys=index is not None and not index.nulls_are_equal,
@@ -328,7 +290,7 @@ class PostgresSink(Clonable):
         )
 
     def _check_rights(self, table: Table, user: str, *more: str) -> None:
-        staging = self._staging_schema or table.schema
+        staging = self.staging_schema or table.schema
         if found := missing_right(table, self._mode, user, staging_schema=staging, more=more):
             cause, remedy = found
             raise StoreAccessError(store=self._store.address.label, cause=cause, remedy=remedy)
@@ -340,16 +302,3 @@ class PostgresSink(Clonable):
 def _new_fields(schema: pa.Schema, table: Table) -> list[pa.Field]:
     known = {column.name for column in table.columns}
     return [field for field in schema if field.name not in known]
-
-
-def _check_options(connections_max: int, schema_policy: str) -> None:
-    if connections_max < 1:
-        raise OptionError(
-            option="connections_max", where=_WHERE, reason=f"{connections_max} connections are too few: 1 or more"
-        )
-    if schema_policy not in get_args(SchemaPolicy):
-        raise OptionError(
-            option="schema_policy",
-            where=_WHERE,
-            reason=f"{schema_policy!r} is none of {', '.join(get_args(SchemaPolicy))}",
-        )

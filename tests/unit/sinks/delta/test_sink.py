@@ -46,10 +46,10 @@ def forget_log(folder: Path) -> None:
     ("options", "option", "words"),
     [
         ({"path": "s3://bucket/x"}, "path", "scheme 's3'"),
-        ({"mode": "upsert"}, "mode", "expected append"),
+        ({"mode": "upsert"}, "mode", "for which this sink has no way"),
         ({"compression": "brotli"}, "compression", "zstd"),
         ({"schema_policy": "guess"}, "schema_policy", "add-columns"),
-        ({"row_group_bytes": 0}, "row_group_bytes", "at least 1"),
+        ({"row_group_bytes": 0}, "row_group_bytes", "greater than or equal to 1"),
     ],
 )
 def test_an_option_that_makes_no_sense_is_refused(options: dict[str, Any], option: str, words: str) -> None:

@@ -47,13 +47,13 @@ def rows(folder: Path) -> list[int]:
     ("options", "option", "words"),
     [
         ({"path": "s3://bucket/x"}, "path", "scheme 's3'"),
-        ({"mode": "merge"}, "mode", "committed files are never changed"),
-        ({"format": "avro"}, "format", "parquet, json, text"),
+        ({"mode": "merge"}, "mode", "Committed files are never changed"),
+        ({"format": "avro"}, "format", "'parquet', 'json' or 'text'"),
         ({"compression": "brotli"}, "compression", "zstd"),
         ({"format": "json", "compression": "zstd"}, "compression", "none, gzip for json"),
         ({"table": "../up"}, "table", "no name of a sub-folder"),
         ({"table": "_hidden"}, "table", "no name of a sub-folder"),
-        ({"row_group_bytes": 0}, "row_group_bytes", "at least 1"),
+        ({"row_group_bytes": 0}, "row_group_bytes", "greater than or equal to 1"),
         ({"schema_policy": "guess"}, "schema_policy", "add-columns"),
     ],
 )

@@ -1,0 +1,213 @@
+"""Configurations of sinks: one typed class for each, beside its code.
+
+From it come the sink's arguments (their order, types, bounds and defaults), the names of its section in a pipeline
+file, its page in the reference, and the part of its docstring that says what each argument is for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import os
+import re
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, dataclass_transform, get_type_hints
+
+import pydantic.dataclasses
+from pydantic import ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ArgsKwargs, ErrorDetails
+
+from directkafka.errors import OptionError
+from directkafka.options.mistakes import Mistakes
+from directkafka.sinks.write_modes import Mode
+
+__all__ = [
+    "AddColumns",
+    "FilePath",
+    "KeyColumns",
+    "OrderColumns",
+    "SchemaPolicy",
+    "SinkConfig",
+    "WriteMode",
+    "findings",
+    "problems",
+    "reason_of",
+    "sink_config",
+]
+
+Config = TypeVar("Config", bound="type[SinkConfig]")
+
+FilePath = Annotated[str, Field(min_length=1)] | os.PathLike[str]
+SchemaPolicy = Annotated[
+    Literal["fail", "add-columns"], Field(description="What happens to columns that the table lacks.")
+]
+WriteMode = Annotated[
+    Mode,
+    Field(
+        description="How rows meet those that are there: append; ignore (rows that violate a unique index are left "
+        "out); upsert (a row replaces the row of its key); merge (one row per key, to which numbers are added); "
+        "replace (a batch's rows become the whole table)."
+    ),
+]
+KeyColumns = Annotated[
+    Sequence[str] | None,
+    Field(
+        description="Columns with a unique index: needed by upsert and merge, optional for ignore (any unique index)."
+    ),
+]
+AddColumns = Annotated[
+    Sequence[str] | None, Field(description="Numeric columns that merge adds up; a null counts as zero.")
+]
+OrderColumns = Annotated[
+    Sequence[str] | None,
+    Field(
+        description="Columns for upsert: of two rows of a key the one with the higher values stays, in the batch and "
+        "in the table. Without them the later batch's row stays, and two rows of a key in one batch are an error."
+    ),
+]
+
+
+class SinkConfig:
+    """Base of a sink's configuration, which is itself a base of the sink; see :func:`sink_config`.
+
+    Attributes:
+        SECTION_NAMES: names in a pipeline file that differ from those of the arguments.
+    """
+
+    SECTION_NAMES: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    __pydantic_fields__: ClassVar[dict[str, FieldInfo]]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        fields = getattr(cls, "__pydantic_fields__", None)
+        if fields and cls.__doc__ and "    Args:\n" not in cls.__doc__:
+            text, raises, errors = cls.__doc__.rstrip().partition("    Raises:\n")
+            cls.__doc__ = f"{text.rstrip()}\n\n    Args:\n{_argument_lines(fields)}\n\n{raises}{errors}\n"
+
+    def __post_init__(self) -> None:
+        """What the sink makes of its configuration, once that is checked."""
+
+    @classmethod
+    def arguments(cls, section: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments for which a section of a pipeline file stands.
+
+        Raises:
+            ValueError: what is wrong with the section as a whole.
+        """
+        own = {name: argument for argument, name in cls.SECTION_NAMES.items()}
+        return {own.get(name, name): value for name, value in section.items()}
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(Field,))
+def sink_config(cls: Config) -> Config:
+    """Make a configuration of a class with annotated fields, in the order of the arguments.
+
+    A sink that inherits from it is made from these arguments, and opens what it needs in ``__post_init__``. Values are
+    checked and never converted::
+
+        @sink_config
+        class MineConfig(SinkConfig):
+            path: Annotated[str, Field(description="Where the rows go.")]
+            _: KW_ONLY
+            retries: Annotated[int, Field(ge=0, description="How often a write is tried again.")] = 3
+
+        class MineSink(MineConfig, Sink): ...
+
+    Making one raises :class:`~directkafka.errors.OptionError` for arguments that are unknown, missing or wrong: all of
+    them at once.
+    """
+    make: Any = pydantic.dataclasses.dataclass(config=ConfigDict(strict=True, extra="forbid"), eq=False, repr=False)
+    made: Any = make(cls)
+    check = made.__init__
+
+    @functools.wraps(check)
+    def __init__(self: Any, *arguments: Any, **options: Any) -> None:  # noqa: N807 - it becomes a method
+        # pydantic gives the object a new dict; what a base or a subclass has put into the old one stays.
+        before = vars(self).copy()
+        try:
+            check(self, *arguments, **options)
+            vars(self).update({name: value for name, value in before.items() if name not in vars(self)})
+        except ValidationError as error:
+            mistakes = Mistakes()
+            for found in findings(error, made):
+                mistakes.add(_option_error(found, type(self).__name__, made))
+            raise mistakes.together() from None
+
+    made.__init__ = __init__
+    made.__signature__ = _plain_signature(made)
+    config: Config = made
+    return config
+
+
+def _plain_signature(config: type[SinkConfig]) -> inspect.Signature:
+    """The arguments for ``help()``: types alone, without the bounds and texts that stand beside them."""
+    signature, types = inspect.signature(config), {}
+    for name, hint in get_type_hints(config).items():
+        plain = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", inspect.formatannotation(hint))
+        types[name] = re.sub(r"^Optional\[(.*)\]$", r"\1 | None", plain)
+    parameters = [one.replace(annotation=types[one.name]) for one in signature.parameters.values()]
+    return signature.replace(parameters=parameters)
+
+
+def problems(sink: type[SinkConfig], arguments: Mapping[str, Any]) -> list[ErrorDetails]:
+    """What is wrong with arguments, each once and under its name, without making a sink; see :func:`findings`."""
+    config = next(base for base in sink.__mro__ if "__pydantic_validator__" in vars(base))
+    validator: Any = vars(config)["__pydantic_validator__"]
+    try:
+        validator.validate_python(ArgsKwargs((), dict(arguments)), self_instance=object.__new__(config))
+    except ValidationError as error:
+        return list(findings(error, sink))
+    return []
+
+
+def findings(error: ValidationError, config: type[SinkConfig]) -> Iterator[ErrorDetails]:
+    """What is wrong, each argument once and under its name; without values, which may be secrets.
+
+    Args:
+        error: what pydantic found.
+        config: the class that was to be made.
+    """
+    names = list(config.__pydantic_fields__)
+    told: set[int | str] = set()
+    for found in error.errors(include_url=False, include_input=False):
+        first, *inner = found["loc"]
+        name = names[first] if isinstance(first, int) and first < len(names) else first
+        # Of the alternatives of a union each has its own finding; a number is a place in a list.
+        if name in told:
+            continue
+        told.add(name)
+        yield {**found, "loc": (name, *(place for place in inner if isinstance(place, int)))}
+
+
+def _option_error(found: ErrorDetails, sink: str, config: type[SinkConfig]) -> OptionError:
+    name = str(found["loc"][0])
+    option = ".".join(map(str, found["loc"]))
+    if found["type"] == "missing":
+        return OptionError(option=option, where=sink, reason="this argument is missing")
+    if found["type"] == "unexpected_positional_argument":
+        return OptionError(option=option, where=sink, reason="give it by its name, as all behind the first ones")
+    if found["type"] == "unexpected_keyword_argument":
+        known = list(config.__pydantic_fields__)
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]!r}" if near else f"known are {', '.join(known)}"
+        return OptionError(option=option, where=sink, reason=f"no such argument; {hint}")
+    return OptionError(option=option, where=sink, reason=reason_of(found, config.__pydantic_fields__[name]))
+
+
+def reason_of(found: ErrorDetails, field: FieldInfo) -> str:
+    """What is wrong with a value; why there is no choice, where there is none."""
+    reason = "Input should be a valid list" if found["type"] == "sequence_str" else str(found["msg"])
+    if found["type"] == "literal_error" and " or " not in reason and field.description:
+        return f"{reason}. {field.description.rstrip('.')}"
+    return reason
+
+
+def _argument_lines(fields: Mapping[str, FieldInfo]) -> str:
+    return "\n".join(
+        textwrap.fill(f"{name}: {field.description}", 120, initial_indent=" " * 8, subsequent_indent=" " * 12)
+        for name, field in fields.items()
+    )

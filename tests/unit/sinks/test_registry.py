@@ -1,0 +1,120 @@
+"""Types of sinks by name: those of this package, and one of a package that is installed beside it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from directkafka.errors import OptionError
+from directkafka.pipeline.file import load
+from directkafka.sinks import registry
+from directkafka.sinks.api import Sink
+from directkafka.sinks.config import SinkConfig
+from directkafka.sinks.files.sink import FilesSink
+from directkafka.sinks.registry import BUILT_IN, sink_type
+
+MODULE = """
+from dataclasses import KW_ONLY
+from typing import Annotated
+from pydantic import Field
+from directkafka.sinks.api import Sink
+from directkafka.sinks.config import SinkConfig, sink_config
+
+@sink_config
+class MineConfig(SinkConfig):
+    path: Annotated[str, Field(description="Where the rows go.")]
+    _: KW_ONLY
+    retries: Annotated[int, Field(ge=0, description="How often.")] = 3
+
+class MineSink(MineConfig, Sink):
+    "Rows into a place of mine."
+    name = store = check = prepare = task_writer = apply = recount = None
+
+class Plain: ...
+"""
+FILE = """
+[pipeline]
+name = "flights"
+[source]
+"kafka.bootstrap.servers" = "b:1"
+subscribe = "flights"
+[transform]
+sql = "SELECT 1"
+[[sink]]
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A package with three types of sinks, one good and two bad, as pip installs it."""
+    (tmp_path / "mine_sinks.py").write_text(MODULE)
+    metadata = tmp_path / "mine_sinks-1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: mine-sinks\nVersion: 1\n")
+    (metadata / "entry_points.txt").write_text(
+        "[directkafka.sinks]\nmine = mine_sinks:MineSink\nplain = mine_sinks:Plain\ngone = mine_sinks:Gone\n"
+        "postgres = mine_sinks:MineSink\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry._others.cache_clear()
+    yield
+    registry._others.cache_clear()
+    sys.modules.pop("mine_sinks", None)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_a_type_of_this_package_is_a_sink_with_a_configuration(name: str) -> None:
+    found = sink_type(name)
+    assert issubclass(found, Sink)
+    assert issubclass(found, SinkConfig)
+    assert found.__doc__ is not None
+    assert all(f"\n        {argument}: " in found.__doc__ for argument in found.__pydantic_fields__)
+
+
+def test_a_former_name_is_the_same_type() -> None:
+    assert sink_type("parquet") is sink_type("files") is FilesSink
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_package_s_type_is_named_in_a_pipeline_file(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(FILE + 'type = "mine"\npath = "here"\nretries = 5\n')
+    ((sink,), letters) = (load(path).sinks()[0]["default"], load(path).sinks()[1])
+    assert (type(sink).__name__, sink.path, sink.retries, letters) == ("MineSink", "here", 5, None)  # type: ignore[attr-defined]
+
+
+@pytest.mark.usefixtures("installed")
+def test_its_mistakes_are_told_like_those_of_any_sink(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(FILE + 'type = "mine"\npaht = "here"\nretries = -1\n')
+    with pytest.raises(OptionError) as caught:
+        load(path)
+    told = str(caught.value)
+    assert "sink.0.paht" in told
+    assert "did you mean 'path'" in told
+    assert re.search(r"sink\.0\.retries.*line 12: Input should be greater than or equal to 0", told)
+
+
+@pytest.mark.usefixtures("installed")
+def test_nobody_takes_the_place_of_a_type_of_this_package() -> None:
+    assert sink_type("postgres").__name__ == "PostgresSink"
+
+
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("plain", "mine-sinks names mine_sinks:Plain, which is no directkafka.Sink with a SinkConfig"),
+        ("gone", "mine-sinks names mine_sinks:Gone, which cannot be imported: AttributeError"),
+        ("mime", r"expected one of 'postgres', .*'mine'.*found 'mime'; did you mean 'mine'"),
+        (None, r"this name is missing; expected one of 'postgres'"),
+    ],
+)
+def test_what_cannot_be_used_is_told_with_who_named_it(name: str | None, reason: str) -> None:
+    with pytest.raises(OptionError, match=reason) as caught:
+        sink_type(name)
+    assert caught.value.option == "type"
