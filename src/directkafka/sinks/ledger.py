@@ -6,7 +6,7 @@ No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
@@ -15,6 +15,7 @@ from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
 
 __all__ = [
     "FORGOTTEN",
+    "PipelineState",
     "check_count",
     "check_fields",
     "check_format",
@@ -37,6 +38,23 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineState:
+    """Who owns a pipeline, and its last batch.
+
+    Attributes:
+        generation: the newest fence's; 0 before the first.
+        driver: an id of the driver that put it, where the store must tell its own fence from another's.
+        entry: of the last committed batch; None before batch 0.
+        commit_id: of that batch's commit; empty before batch 0.
+    """
+
+    generation: int = 0
+    driver: str = ""
+    entry: LedgerEntry | None = None
+    commit_id: str = ""
 
 
 def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, Any]]:

@@ -368,7 +368,8 @@ def test_a_session_ended_in_the_commit_is_a_definite_failure(
                 other.execute("SELECT pg_terminate_backend(%s, 5000)", found)
             ended.append(True)
 
-    monkeypatch.setattr("directkafka.sinks.postgres.store.reach", end_session)
+    for module in ("commit", "postgres.store"):
+        monkeypatch.setattr(f"directkafka.sinks.{module}.reach", end_session)
     with pytest.raises(StoreUnavailableError):
         job.run((sink, [[(2, 1)]]))
     assert ended == [True]

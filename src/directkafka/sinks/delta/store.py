@@ -25,35 +25,31 @@ import json
 import logging
 import os
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
-
 from directkafka.errors import (
-    CommitUnknownError,
     FencedError,
     OptionError,
     SchemaMismatchError,
     StoreError,
     StoreUnavailableError,
 )
-from directkafka.faults import reach
 from directkafka.options.arguments import check_installed
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.delta.table import DeltaLog, delta_errors
 from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
 from directkafka.sinks.ledger import (
-    check_count,
+    PipelineState,
     check_format,
     check_stands,
-    check_successor,
     entry_from_json,
     entry_to_json,
-    with_counts,
 )
 
 if TYPE_CHECKING:
@@ -64,23 +60,11 @@ __all__ = ["LEDGER_FOLDER", "DeltaStore", "DeltaTransaction"]
 
 _log = logging.getLogger("directkafka.sinks.delta.store")
 
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
-
 #: Where the entries lie, in the table's folder; VACUUM passes over names that begin with an underscore.
 LEDGER_FOLDER: Final = "_directkafka"
 
 #: Delta's version numbers, and so app transactions, are signed 64-bit integers.
 _NUMBER_MAX: Final = 2**62
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Standing:
-    """What the table says about one pipeline."""
-
-    generation: int = 0
-    driver: int = 0
-    number: int | None = None
-    entry: LedgerEntry | None = None
 
 
 @dataclass(slots=True)
@@ -89,14 +73,18 @@ class DeltaTransaction:
 
     Attributes:
         table: the snapshot that the commit builds on.
+        found: the ledger in it.
+        commit_id: of the commit that it is for.
     """
 
     table: DeltaTable
+    found: PipelineState
+    commit_id: str
     added: list[AddAction | RemoveAction] = field(default_factory=list)
     given_up: set[str] = field(default_factory=set)
 
 
-class DeltaStore(Store):
+class DeltaStore(LedgerStore[DeltaTransaction]):
     """A Delta table as the place where pipelines commit; see the module's text for the protocol.
 
     Args:
@@ -109,6 +97,7 @@ class DeltaStore(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, resolve_timeout_s: float = 30.0) -> None:
+        super().__init__()
         try:
             self.folder = resolve_folder(path)
         except ValueError as error:
@@ -117,10 +106,9 @@ class DeltaStore(Store):
         self.label = f"Delta table {self.folder}"
         self.log = DeltaLog(self.folder, label=self.label, durable=durable)
         self._resolve_timeout_s = resolve_timeout_s
-        self._driver = random.SystemRandom().randrange(1, _NUMBER_MAX)
-        self._held: dict[str, int] = {}
+        self._driver = str(random.SystemRandom().randrange(1, _NUMBER_MAX))
         #: Names the entry before the last one committed here, which a slow reader may still want.
-        self._previous: dict[str, int | None] = {}
+        self._previous: dict[str, str] = {}
 
     def __repr__(self) -> str:
         return f"DeltaStore({str(self.folder)!r})"
@@ -144,7 +132,7 @@ class DeltaStore(Store):
         while standing.generation < held:
             version = table.version()
             try:
-                numbers = {f"{app}/generation": held, f"{app}/driver": self._driver}
+                numbers = {f"{app}/generation": held, f"{app}/driver": int(self._driver)}
                 self.log.write(table, [], numbers, told={})
                 standing = replace(standing, generation=held, driver=self._driver)
             except StoreUnavailableError:
@@ -160,57 +148,73 @@ class DeltaStore(Store):
         self._sweep_older(pipeline, held, last)
         return held
 
-    def read(self, pipeline: str) -> LedgerEntry | None:
-        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
-
-        Raises:
-            FencedError: this store fenced the pipeline, and a newer driver has done so since.
-            SchemaMismatchError: the entry is of a newer format, or its file is gone.
-        """
+    def state(self, pipeline: str) -> PipelineState:
+        """What the table says by now; of a table that is not there, nothing."""
         table = self.log.snapshot()
-        standing = _Standing() if table is None else self._standing(table, pipeline)
-        held = self._held.get(pipeline)
-        if held is not None and standing.generation > held:
-            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=standing.generation)
-        return standing.entry
+        return PipelineState() if table is None else self._standing(table, pipeline)
 
-    def commit(
-        self,
-        entry: LedgerEntry,
-        *,
-        previous: LedgerEntry | None,
-        writes: Sequence[Write] = (),
-    ) -> LedgerEntry:
-        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`."""
-        check_successor(entry, previous, store=self.label)
+    def new_commit_id(self) -> str:
+        """A number as large as the table takes, as hex."""
+        return f"{random.SystemRandom().randrange(_NUMBER_MAX):x}"
+
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[DeltaTransaction]:
+        """Begin on the newest version: another commit of the pipeline's that comes first makes this one fail."""
         table = self.log.table()
-        standing = self._standing(table, entry.pipeline)
-        check_stands(entry, previous, generation=standing.generation, found=standing.entry, store=self.label)
-        reach("commit.begun")
-        transaction = DeltaTransaction(table)
-        counts: dict[str, int] = {}
+        yield DeltaTransaction(table, self._standing(table, entry.pipeline), commit_id)
+
+    def advance(self, transaction: DeltaTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Look at the ledger of that version."""
+        found = transaction.found
+        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+
+    def apply(self, transaction: DeltaTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Name one sink's files."""
         with translated(self.label), delta_errors(self.label):
-            for sink, batch, reports in writes:
-                counts[sink.name] = counts.get(sink.name, 0) + self._apply(transaction, sink, batch, reports)
-        reach("commit.rows_moved")
-        committed = with_counts(entry, previous, counts)
-        number = random.SystemRandom().randrange(_NUMBER_MAX)
+            return sink.apply(transaction, batch, reports)
+
+    def end(self, transaction: DeltaTransaction, committed: LedgerEntry) -> None:
+        """Write the entry, and a version of the table that names it."""
+        number, app = int(transaction.commit_id, 16), _app(committed.pipeline)
         self._write_entry(number, committed)
-        app = _app(entry.pipeline)
         numbers = {
-            app: entry.batch_id,
-            f"{app}/generation": entry.generation,
-            f"{app}/driver": self._driver,
+            app: committed.batch_id,
+            f"{app}/generation": committed.generation,
+            f"{app}/driver": int(self._driver),
             f"{app}/ledger": number,
         }
         told = {"directkafka": json.dumps(entry_to_json(committed), sort_keys=True)}
+        self.log.write(transaction.table, transaction.added, numbers, told=told)
+
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Whether the table was to be written, and could not be."""
+        return was_asked and isinstance(error, StoreUnavailableError)
+
+    def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
+        """What the table says after a commit that was answered with an error.
+
+        A version that is not there never will be: a later try builds on the same version or a later one, and only one
+        of the two gets it.
+        """
+        table, found = self._resolved(entry.pipeline)
+        if self.log.durable:
+            self.log.sync(table.version() - 1)
+        return found
+
+    def tidy(self, transaction: DeltaTransaction, committed: LedgerEntry) -> None:
+        """Remove the entry before the previous one, and files of tries that were given up."""
+        pipeline = committed.pipeline
+        obsolete, self._previous[pipeline] = self._previous.get(pipeline), transaction.found.commit_id
         try:
-            self.log.write(table, transaction.added, numbers, told=told)
-        except StoreUnavailableError as error:
-            self._settle(number, committed, previous, error)
-        reach("commit.answered")
-        self._tidy(entry.pipeline, standing.number, transaction.given_up)
-        return committed
+            if obsolete:
+                remove(self._entry_path(pipeline, int(obsolete, 16)))
+        except OSError as error:
+            _log.warning("%s: removing an old entry failed: %s", self.label, error)
+        if transaction.given_up:
+            keys = {attempt_key(attempt) for attempt in transaction.given_up}
+            self._sweep(lambda owner: owner.attempt in keys)
 
     @property
     def durable(self) -> bool:
@@ -228,46 +232,21 @@ class DeltaStore(Store):
         """Forget the table's state; nothing is held open between calls, and the fence stays."""
         self.log.forget()
 
-    def _settle(
-        self, number: int, entry: LedgerEntry, previous: LedgerEntry | None, cause: StoreUnavailableError
-    ) -> None:
-        """Decide what became of a commit that was answered with an error: the table has its number, or never will.
-
-        "Never" because a later try builds on the same version or a later one, and only one of the two gets it.
-        """
-        try:
-            table, standing = self._resolved(entry.pipeline)
-            if self.log.durable:
-                self.log.sync(table.version() - 1)
-        except StoreError as error:
-            raise CommitUnknownError(
-                store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{cause.cause}; then {error}"
-            ) from error
-        if standing.number == number:
-            _log.info("batch %d: the commit failed, the table has it: %s", entry.batch_id, cause.cause)
-            return
-        check_stands(entry, previous, generation=standing.generation, found=standing.entry, store=self.label)
-        raise cause
-
-    def _resolved(self, pipeline: str) -> tuple[DeltaTable, _Standing]:
+    def _resolved(self, pipeline: str) -> tuple[DeltaTable, PipelineState]:
         """The table as of now, after something went wrong."""
-        for attempt in Retrying(
-            retry=retry_if_exception_type(StoreUnavailableError),
-            wait=wait_exponential(multiplier=0.1, max=2.0),
-            stop=stop_after_delay(self._resolve_timeout_s),
-            reraise=True,
-        ):
-            with attempt:
-                self.log.forget()
-                table = self.log.snapshot()
-                if table is None:
-                    raise StoreUnavailableError(store=self.label, cause="the table is gone")
-                return table, self._standing(table, pipeline)
-        raise AssertionError("tenacity returns or raises")
+
+        def look() -> tuple[DeltaTable, PipelineState]:
+            self.log.forget()
+            table = self.log.snapshot()
+            if table is None:
+                raise StoreUnavailableError(store=self.label, cause="the table is gone")
+            return table, self._standing(table, pipeline)
+
+        return when_available(look, timeout_s=self._resolve_timeout_s)
 
     # The ledger.
 
-    def _standing(self, table: DeltaTable, pipeline: str) -> _Standing:
+    def _standing(self, table: DeltaTable, pipeline: str) -> PipelineState:
         with translated(self.label), delta_errors(self.label):
             while True:
                 app = _app(pipeline)
@@ -284,10 +263,10 @@ class DeltaStore(Store):
                         sink=f"the ledger entry of pipeline {pipeline!r}",
                         detail=f"the table names {error.filename}, which is not there; restore it from a backup",
                     ) from error
-                return _Standing(
+                return PipelineState(
                     generation=table.transaction_version(f"{app}/generation") or 0,
-                    driver=table.transaction_version(f"{app}/driver") or 0,
-                    number=number,
+                    driver=str(table.transaction_version(f"{app}/driver") or ""),
+                    commit_id="" if number is None else f"{number:x}",
                     entry=entry,
                 )
 
@@ -312,24 +291,7 @@ class DeltaStore(Store):
             if self.log.durable:
                 sync_directory(target.parent)
 
-    def _apply(self, transaction: DeltaTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
-        rows = sink.apply(transaction, batch, reports)
-        check_count(store=self.label, sink=sink.name, reported=sum(report.rows for report in reports), found=rows)
-        return rows
-
     # What nobody needs.
-
-    def _tidy(self, pipeline: str, previous: int | None, given_up: set[str]) -> None:
-        """Remove the entry before the previous one, and files of tries given up."""
-        obsolete, self._previous[pipeline] = self._previous.get(pipeline), previous
-        try:
-            if obsolete is not None:
-                remove(self._entry_path(pipeline, obsolete))
-        except OSError as error:
-            _log.warning("%s: removing an old entry failed: %s", self.label, error)
-        if given_up:
-            keys = {attempt_key(attempt) for attempt in given_up}
-            self._sweep(lambda owner: owner.attempt in keys)
 
     def _sweep_older(self, pipeline: str, held: int, last: LedgerEntry | None) -> None:
         """Remove what older drivers wrote after the last batch that was committed.

@@ -42,7 +42,6 @@ class EmbeddedConfig(SinkConfig):
     inline_bytes_max: Annotated[
         int,
         Field(
-            ge=0,
             description="Up to about this many bytes of a batch go to the driver inside the tasks' reports; the tasks "
             "share it. A task with more than its share stages its rows in a file.",
         ),

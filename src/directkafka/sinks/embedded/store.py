@@ -27,47 +27,35 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
-from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
+from directkafka.errors import FencedError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.ledger import (
-    check_count,
+    PipelineState,
     check_format,
     check_stands,
-    check_successor,
     progress_from_json,
     progress_to_json,
-    with_counts,
 )
 from directkafka.sinks.sql_files import load_blocks
 
 __all__ = ["EmbeddedStore"]
 
 T = TypeVar("T")
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 SQL = load_blocks("directkafka.sinks.embedded", "store.sql")
 
 _log = logging.getLogger("directkafka.sinks.embedded.store")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _LedgerRow:
-    """A row of the ledger: who owns the pipeline, and what was committed last (None before the first commit)."""
-
-    generation: int
-    commit_id: str
-    entry: LedgerEntry | None
-
-
-class EmbeddedStore(Store):
+class EmbeddedStore(LedgerStore[FileTransaction]):
     """A file as the place where a pipeline commits; see the module's text for the protocol.
 
     Args:
@@ -76,10 +64,11 @@ class EmbeddedStore(Store):
     """
 
     def __init__(self, file: DatabaseFile, *, lock_timeout_s: float) -> None:
+        super().__init__()
         self.file = file
+        self.label = file.label
         self._lock_timeout_s = lock_timeout_s
         self._is_durable = False
-        self._held: dict[str, int] = {}
         # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
         self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
@@ -102,45 +91,12 @@ class EmbeddedStore(Store):
         self._held[pipeline] = self.patiently(lambda: self._take_over(pipeline, generation))
         return self._held[pipeline]
 
-    def read(self, pipeline: str) -> LedgerEntry | None:
-        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
-
-        Raises:
-            FencedError: this store fenced the pipeline, and a newer driver has done so since.
-            SchemaMismatchError: the entry is of a format newer than this program.
-        """
-        row = self._row_of(pipeline)
-        held = self._held.get(pipeline)
-        if row is not None and held is not None and row.generation > held:
-            raise self._fenced(pipeline, held, row)
-        return row.entry if row is not None else None
-
-    def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Write] = ()) -> LedgerEntry:
-        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`."""
-        check_successor(entry, previous, store=self.file.label)
-        commit_id = uuid.uuid4().hex
+    def state(self, pipeline: str) -> PipelineState:
+        """The pipeline's row; of a file that is not there, nothing, and it is not made."""
+        if not self.file.path.exists():
+            return PipelineState()
         with self.opened() as connection:
-            transaction = FileTransaction(connection)
-            connection.begin()
-            reach("commit.begun")
-            try:
-                committed = self._write(transaction, entry, previous, commit_id, writes)
-            except BaseException:
-                _undo(connection)
-                raise
-            try:
-                connection.commit()
-            except Exception as error:  # noqa: BLE001 - whatever it is, only the file knows what became of it
-                _undo(connection)
-                connection.close()
-                self._settle(entry, commit_id, error)
-        reach("commit.answered")
-        for tidy in transaction.after_commit:
-            try:
-                tidy()
-            except OSError as error:
-                _log.warning("batch %d is committed; tidying up after it failed: %s", entry.batch_id, error)
-        return committed
+            return self._read_row(connection, pipeline)
 
     def force_durable(self) -> None:
         """Commit with ``synchronous = FULL`` from now on; DuckDB never does anything else."""
@@ -193,87 +149,86 @@ class EmbeddedStore(Store):
             now_ms = time.time_ns() // 1_000_000
             found = connection.rows(SQL["fence"], (pipeline, FORMAT_VERSION, generation, self._driver, now_ms))
             if not found:
-                raise self._fenced(pipeline, generation or 0, self._read_row(connection, pipeline))
+                row = self._read_row(connection, pipeline)
+                raise FencedError(store=self.label, pipeline=pipeline, held=generation or 0, found=row.generation)
             return int(found[0][0])
 
     # The committing transaction.
 
-    def _write(
-        self,
-        transaction: FileTransaction,
-        entry: LedgerEntry,
-        previous: LedgerEntry | None,
-        commit_id: str,
-        writes: Sequence[Write],
-    ) -> LedgerEntry:
-        connection = transaction.connection
-        self._lock(connection, entry, previous)
-        reach("commit.ledger_updated")
-        counts: dict[str, int] = {}
-        for sink, batch, reports in writes:
-            counts[sink.name] = counts.get(sink.name, 0) + self._apply(transaction, sink, batch, reports)
-        committed = with_counts(entry, previous, counts)
-        connection.rows(
-            SQL["advance"],
-            (
-                committed.format_version, committed.lineage, committed.batch_id, committed.generation, commit_id,
-                json.dumps(progress_to_json(committed.progress)), json.dumps(dict(committed.row_counts)),
-                json.dumps(dict(committed.total_rows)), committed.committed_at_ms, committed.pipeline,
-            ),
-        )  # fmt: skip
-        reach("commit.rows_moved")
-        return committed
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[FileTransaction]:
+        """Begin in a connection of its own; an error rolls back, and lets other writers in at once."""
+        with self.opened() as connection:
+            connection.begin()
+            try:
+                yield FileTransaction(connection, commit_id)
+            except BaseException:
+                # Closing undoes it as well.
+                with suppress(Exception):
+                    connection.rollback()
+                raise
 
-    def _lock(self, connection: FileConnection, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+    def advance(self, transaction: FileTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Take the row's lock, and look at it."""
+        connection = transaction.connection
         connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
         row = self._read_row(connection, entry.pipeline)
-        generation, found = (row.generation, row.entry) if row is not None else (0, None)
-        check_stands(entry, previous, generation=generation, found=found, store=self.file.label)
+        check_stands(entry, previous, generation=row.generation, found=row.entry, store=self.label)
+        reach("commit.ledger_updated")
 
-    def _apply(self, transaction: FileTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: FileTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move one sink's rows; its errors are about its table."""
         try:
-            rows = sink.apply(transaction, batch, reports)
+            return sink.apply(transaction, batch, reports)
         except Exception as error:
             translated = self.file.translate(error, sink=sink.name)
             if translated is None:
                 raise
             raise translated from error
-        check_count(store=self.file.label, sink=sink.name, reported=sum(report.rows for report in reports), found=rows)
-        return rows
 
-    def _settle(self, entry: LedgerEntry, commit_id: str, cause: Exception) -> None:
-        """Decide what became of a COMMIT that failed; returns when it was applied."""
-        said = " ".join(str(cause).split())
-        try:
-            row = self._row_of(entry.pipeline)
-        except StoreError as error:
-            raise CommitUnknownError(
-                store=self.file.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{said}; then {error}"
-            ) from error
-        if row is not None and row.commit_id == commit_id:
-            _log.info("batch %d: COMMIT reported %s, and the ledger has it", entry.batch_id, said)
-            return
-        raise self.file.translate(cause) or StoreUnavailableError(store=self.file.label, cause=said) from cause
+    def write_entry(self, transaction: FileTransaction, committed: LedgerEntry) -> None:
+        """Put the entry into the row."""
+        transaction.connection.rows(
+            SQL["advance"],
+            (
+                committed.format_version, committed.lineage, committed.batch_id, committed.generation,
+                transaction.commit_id, json.dumps(progress_to_json(committed.progress)),
+                json.dumps(dict(committed.row_counts)), json.dumps(dict(committed.total_rows)),
+                committed.committed_at_ms, committed.pipeline,
+            ),
+        )  # fmt: skip
 
-    def _row_of(self, pipeline: str) -> _LedgerRow | None:
-        if not self.file.path.exists():
-            return None
-        with self.opened() as connection:
-            return self._read_row(connection, pipeline)
+    def end(self, transaction: FileTransaction, committed: LedgerEntry) -> None:
+        """COMMIT."""
+        transaction.connection.commit()
 
-    def _read_row(self, connection: FileConnection, pipeline: str) -> _LedgerRow | None:
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Whether COMMIT was sent: whatever it has ended with, only the file knows what became of it."""
+        return was_asked and isinstance(error, Exception)
+
+    def tidy(self, transaction: FileTransaction, committed: LedgerEntry) -> None:
+        """Remove what was staged."""
+        for tidy in transaction.after_commit:
+            try:
+                tidy()
+            except OSError as error:
+                _log.warning("batch %d is committed; tidying up after it failed: %s", committed.batch_id, error)
+
+    def _read_row(self, connection: FileConnection, pipeline: str) -> PipelineState:
         if not connection.rows(SQL["ledger_exists"]):
-            return None
+            return PipelineState()
         found = connection.rows(SQL["read_entry"], (pipeline,))
-        return self._parsed(*found[0]) if found else None
+        return self._parsed(*found[0]) if found else PipelineState()
 
-    def _parsed(self, *row: Any) -> _LedgerRow:
+    def _parsed(self, *row: Any) -> PipelineState:
         (
             pipeline, format_version, generation, lineage, batch_id, batch_generation, commit_id,
             progress, row_counts, total_rows, committed_at_ms,
         ) = row  # fmt: skip
         if batch_id < 0:
-            return _LedgerRow(generation=generation, commit_id=commit_id, entry=None)
+            return PipelineState(generation=generation)
         entry = LedgerEntry(
             pipeline=pipeline,
             generation=batch_generation,
@@ -285,15 +240,5 @@ class EmbeddedStore(Store):
             committed_at_ms=committed_at_ms,
             format_version=format_version,
         )
-        check_format(entry, store=self.file.label)
-        return _LedgerRow(generation=generation, commit_id=commit_id, entry=entry)
-
-    def _fenced(self, pipeline: str, held: int, row: _LedgerRow | None) -> FencedError:
-        found = row.generation if row is not None else 0
-        return FencedError(store=self.file.label, pipeline=pipeline, held=held, found=found)
-
-
-def _undo(connection: FileConnection) -> None:
-    """Closing undoes it as well; this lets other writers in at once."""
-    with suppress(Exception):
-        connection.rollback()
+        check_format(entry, store=self.label)
+        return PipelineState(generation=generation, commit_id=commit_id, entry=entry)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import check_fields, check_format, entry_from_json, entry_to_json
+from directkafka.sinks.ledger import PipelineState, check_fields, check_format, entry_from_json, entry_to_json
 
 __all__ = [
     "LOG_FORMAT_VERSION",
@@ -29,7 +29,6 @@ __all__ = [
     "Entry",
     "Fence",
     "LogState",
-    "PipelineState",
     "TableColumns",
     "TableState",
     "applied",
@@ -68,23 +67,6 @@ class TableState:
 
     format: str
     schema: pa.Schema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PipelineState:
-    """Who owns a pipeline, and its last batch.
-
-    Attributes:
-        generation: the newest fence's.
-        driver: an id of the driver that put it.
-        entry: of the last committed batch; None before batch 0.
-        commit_id: of that batch's log entry; empty before batch 0.
-    """
-
-    generation: int
-    driver: str
-    entry: LedgerEntry | None = None
-    commit_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +112,7 @@ def applied(state: LogState, entry: Entry) -> LogState:
     pipelines, tables = dict(state.pipelines), dict(state.tables)
     match entry:
         case Fence():
-            before = pipelines.get(entry.pipeline) or PipelineState(generation=0, driver="")
+            before = pipelines.get(entry.pipeline) or PipelineState()
             pipelines[entry.pipeline] = replace(before, generation=entry.generation, driver=entry.driver)
         case TableColumns():
             tables[entry.table] = entry.columns

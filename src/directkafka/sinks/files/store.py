@@ -20,20 +20,16 @@ import logging
 import os
 import socket
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
-
 from directkafka.errors import (
-    CommitUnknownError,
     FencedError,
     OptionError,
-    StoreError,
-    StoreUnavailableError,
 )
-from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.log import FilesLog
 from directkafka.sinks.files.log_state import (
@@ -41,20 +37,15 @@ from directkafka.sinks.files.log_state import (
     DataFile,
     Fence,
     LogState,
-    PipelineState,
     TableColumns,
     TableState,
 )
 from directkafka.sinks.files.posix import remove, resolve_folder, translated
-from directkafka.sinks.ledger import check_count, check_stands, check_successor, with_counts
+from directkafka.sinks.ledger import PipelineState, check_stands
 
 __all__ = ["FilesStore", "FilesTransaction"]
 
 _log = logging.getLogger("directkafka.sinks.files.store")
-
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
-
-_NOBODY = PipelineState(generation=0, driver="")
 
 
 @dataclass(slots=True)
@@ -63,9 +54,13 @@ class FilesTransaction:
 
     Attributes:
         is_durable: whether the commit is to survive a power cut.
+        commit_id: of the commit that it is for.
+        previous: the entry that it continues.
     """
 
     is_durable: bool
+    commit_id: str = ""
+    previous: LedgerEntry | None = None
     added: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
     given_up: set[str] = field(default_factory=set)
 
@@ -78,7 +73,7 @@ class FilesTransaction:
         self.given_up.update(attempts)
 
 
-class FilesStore(Store):
+class FilesStore(LedgerStore[FilesTransaction]):
     """A directory as the place where pipelines commit; see the module's text for the protocol.
 
     Args:
@@ -92,6 +87,7 @@ class FilesStore(Store):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, durable: bool = True, resolve_timeout_s: float = 30.0) -> None:
+        super().__init__()
         try:
             self.folder = resolve_folder(path)
         except ValueError as error:
@@ -101,7 +97,6 @@ class FilesStore(Store):
         self._log = FilesLog(self.folder, label=self.label, durable=durable)
         # Tells this driver's fence from another's when it is asked for again.
         self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
-        self._held: dict[str, int] = {}
 
     def __repr__(self) -> str:
         return f"FilesStore({str(self.folder)!r})"
@@ -125,11 +120,11 @@ class FilesStore(Store):
         """
         with translated(self.label):
             self._log.make()
-            current = self._log.refresh().pipelines.get(pipeline, _NOBODY)
+            current = self._log.refresh().pipelines.get(pipeline, PipelineState())
             held = current.generation + 1 if generation is None else generation
             fence = Fence(pipeline=pipeline, generation=held, driver=self._driver)
             while current.generation < held:
-                current = self._log.put(fence).pipelines.get(pipeline, _NOBODY)
+                current = self._log.put(fence).pipelines.get(pipeline, PipelineState())
         # Not asked for a higher one when another driver was faster: it, or one after it, is the newer one.
         if (current.generation, current.driver) != (held, self._driver):
             raise FencedError(store=self.label, pipeline=pipeline, held=held, found=current.generation)
@@ -139,51 +134,10 @@ class FilesStore(Store):
         self._sweep(lambda owner: owner.pipeline == key and owner.generation < held)
         return held
 
-    def read(self, pipeline: str) -> LedgerEntry | None:
-        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
-
-        Raises:
-            FencedError: this store fenced the pipeline, and a newer driver has done so since.
-            SchemaMismatchError: the log is of a format newer than this program.
-        """
+    def state(self, pipeline: str) -> PipelineState:
+        """What the log says by now."""
         with translated(self.label):
-            current = self._log.refresh().pipelines.get(pipeline, _NOBODY)
-        held = self._held.get(pipeline)
-        if held is not None and current.generation > held:
-            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=current.generation)
-        return current.entry
-
-    def commit(
-        self,
-        entry: LedgerEntry,
-        *,
-        previous: LedgerEntry | None,
-        writes: Sequence[Write] = (),
-    ) -> LedgerEntry:
-        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`.
-
-        An error before the entry was linked is a definite failure; after it, the log is read.
-        """
-        check_successor(entry, previous, store=self.label)
-        with translated(self.label):
-            state = self._log.refresh()
-            self._check_continues(state, entry, previous)
-            reach("commit.begun")
-            transaction = FilesTransaction(self.durable)
-            counts: dict[str, int] = {}
-            for sink, batch, reports in writes:
-                counts[sink.name] = counts.get(sink.name, 0) + self._apply(transaction, sink, batch, reports)
-            reach("commit.rows_moved")
-        committed = with_counts(entry, previous, counts)
-        added = BatchAdded(commit_id=uuid.uuid4().hex, entry=committed, files=transaction.added)
-        self._put_batch(added, previous)
-        reach("commit.answered")
-        if self._log.is_full:
-            self._log.tidy()
-        if transaction.given_up:
-            given_up = {attempt_key(attempt) for attempt in transaction.given_up}
-            self._sweep(lambda owner: owner.attempt in given_up)
-        return committed
+            return self._log.refresh().pipelines.get(pipeline, PipelineState())
 
     def force_durable(self) -> None:
         """Sync from now on: several stores need it.
@@ -219,54 +173,58 @@ class FilesStore(Store):
 
     # The committing entry.
 
-    def _check_continues(self, state: LogState, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
-        current = state.pipelines.get(entry.pipeline, _NOBODY)
-        check_stands(entry, previous, generation=current.generation, found=current.entry, store=self.label)
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[FilesTransaction]:
+        """Begin: nothing is there until the entry has its slot."""
+        yield FilesTransaction(self.durable, commit_id)
 
-    def _apply(self, transaction: FilesTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
-        rows = sink.apply(transaction, batch, reports)
-        check_count(store=self.label, sink=sink.name, reported=sum(report.rows for report in reports), found=rows)
-        return rows
+    def advance(self, transaction: FilesTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Look where the log stands; :meth:`end` looks again, at the slot before its own."""
+        found = self.state(entry.pipeline)
+        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        transaction.previous = previous
 
-    def _put_batch(self, batch: BatchAdded, previous: LedgerEntry | None) -> None:
+    def apply(self, transaction: FilesTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Name one sink's files."""
+        with translated(self.label):
+            return sink.apply(transaction, batch, reports)
+
+    def end(self, transaction: FilesTransaction, committed: LedgerEntry) -> None:
         """Put the entry into the first slot before which its checks hold."""
-        try:
-            while not self._has(batch, state := self._log.put(batch)):
-                self._check_continues(state, batch.entry, previous)
-        except OSError as error:
-            self._settle(batch, previous, error)
+        batch = BatchAdded(commit_id=transaction.commit_id, entry=committed, files=transaction.added)
+        while (found := self._found(self._log.put(batch), committed)).commit_id != batch.commit_id:
+            check_stands(
+                committed, transaction.previous, generation=found.generation, found=found.entry, store=self.label
+            )
 
-    def _has(self, batch: BatchAdded, state: LogState) -> bool:
-        return state.pipelines.get(batch.entry.pipeline, _NOBODY).commit_id == batch.commit_id
+    def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
+        """What the log says after the file system failed.
 
-    # The third outcome.
-
-    def _settle(self, batch: BatchAdded, previous: LedgerEntry | None, cause: OSError) -> None:
-        """Decide what became of an entry after the file system failed: it is in the log, or it never will be.
-
-        "Never" because a later try puts another entry into the same slot, and only one of the two gets it.
+        An entry that is not there never will be: a later try puts another one into the same slot, and only one of the
+        two gets it.
         """
-        entry, said = batch.entry, f"{cause.strerror or cause}"
-        try:
-            for attempt in Retrying(
-                retry=retry_if_exception_type(StoreUnavailableError),
-                wait=wait_exponential(multiplier=0.1, max=2.0),
-                stop=stop_after_delay(self._resolve_timeout_s),
-                reraise=True,
-            ):
-                with attempt, translated(self.label):
-                    state = self._log.refresh()
-                    # Its name may have been made and not been synced: then it is there, and not yet for good.
-                    self._log.sync()
-        except StoreError as error:
-            raise CommitUnknownError(
-                store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{said}; then {error}"
-            ) from error
-        if self._has(batch, state):
-            _log.info("batch %d: the file system failed, the log has the entry: %s", entry.batch_id, said)
-            return
-        self._check_continues(state, entry, previous)
-        raise StoreUnavailableError(store=self.label, cause=said) from cause
+
+        def look() -> PipelineState:
+            with translated(self.label):
+                state = self._log.refresh()
+                # Its name may have been made and not been synced: then it is there, and not yet for good.
+                self._log.sync()
+                return self._found(state, entry)
+
+        return when_available(look, timeout_s=self._resolve_timeout_s)
+
+    def tidy(self, transaction: FilesTransaction, committed: LedgerEntry) -> None:
+        """Fold the log, and remove files of tries that were given up."""
+        if self._log.is_full:
+            self._log.tidy()
+        if transaction.given_up:
+            given_up = {attempt_key(attempt) for attempt in transaction.given_up}
+            self._sweep(lambda owner: owner.attempt in given_up)
+
+    def _found(self, state: LogState, entry: LedgerEntry) -> PipelineState:
+        return state.pipelines.get(entry.pipeline, PipelineState())
 
     # Files that belong to nothing.
 

@@ -43,7 +43,6 @@ class KafkaConfig(SinkConfig):
     inline_bytes_max: Annotated[
         int,
         Field(
-            ge=0,
             description="Up to about this many bytes of Arrow data of a batch are written by the driver, in one Spark "
             "job; the tasks share it. A larger batch is written by the executors, in a second job.",
         ),

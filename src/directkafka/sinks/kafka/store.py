@@ -19,11 +19,12 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Protocol, cast
 
 from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
-from directkafka.faults import reach
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
 from directkafka.kafka.network.client import KafkaClient
@@ -33,17 +34,20 @@ from directkafka.options.ledger_topics import NAME_PREFIX, is_ledger_topic, ledg
 from directkafka.options.texts import fault_of_topic
 from directkafka.options.transaction import TransactionOptions
 from directkafka.sinks.api import BatchName, EarlyStore, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.kafka.batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
 from directkafka.sinks.kafka.errors import translate
 from directkafka.sinks.kafka.ledger_topic import LedgerRecord
 from directkafka.sinks.kafka.requirements import ASKED, check_brokers
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.kafka.transaction_manager import PipelineOwner
-from directkafka.sinks.ledger import check_count, check_successor, describe_entry, progress_to_json, with_counts
+from directkafka.sinks.ledger import (
+    PipelineState,
+    describe_entry,
+    progress_to_json,
+)
 
 __all__ = ["KafkaStore"]
-
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 
 class TopicSink(Protocol):
@@ -61,7 +65,18 @@ class TopicSink(Protocol):
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
 
-class KafkaStore(EarlyStore):
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Commit:
+    """A transaction on its way to its end, for whom, and what the ledger will have of it."""
+
+    transaction: KafkaTransaction
+    owner: PipelineOwner
+    commit_id: str
+    #: What a consumer group is told.
+    ends: Mapping[TopicPartition, int]
+
+
+class KafkaStore(LedgerStore[_Commit], EarlyStore):
     """A Kafka cluster as the place where a pipeline commits; see the module's text.
 
     Args:
@@ -87,6 +102,7 @@ class KafkaStore(EarlyStore):
         fence_timeout_s: float = 30.0,
         resolve_timeout_s: float = 30.0,
     ) -> None:
+        super().__init__()
         self.options = TransactionOptions.from_kafka_params(kafka_params, where="a Kafka sink")
         if ledger_replicas is not None and ledger_replicas < 1:
             reason = f"a topic has 1 replica or more, not {ledger_replicas}"
@@ -169,15 +185,13 @@ class KafkaStore(EarlyStore):
         with translate(self.label):
             return self._owner(pipeline).fence(generation)
 
-    def read(self, pipeline: str) -> LedgerEntry | None:
-        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
-
-        Raises:
-            FencedError: this store fenced the pipeline, and a newer driver has done so since.
-            SchemaMismatchError: the entry is of a format newer than this program.
-        """
+    def state(self, pipeline: str) -> PipelineState:
+        """What the ledger says by now; once fenced, with nothing left undecided."""
         with translate(self.label):
-            return self._owner(pipeline).read().entry
+            record = self._owner(pipeline).read()
+        return PipelineState(
+            generation=record.generation, driver=record.driver, entry=record.entry, commit_id=record.commit_id
+        )
 
     def begin(self, batch: BatchName, sink: Sink) -> KafkaTransaction:
         """Open the batch's transaction before its tasks write; see :class:`directkafka.sinks.api.EarlyStore`.
@@ -211,42 +225,56 @@ class KafkaStore(EarlyStore):
         if batch.pipeline in self._owners:
             self._owners[batch.pipeline].abandon(batch.attempt)
 
-    def commit(
-        self,
-        entry: LedgerEntry,
-        *,
-        previous: LedgerEntry | None,
-        writes: Sequence[Write] = (),
-    ) -> LedgerEntry:
-        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`.
-
-        An error before EndTxn was sent is a definite failure; one after it is settled by reading the ledger.
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[_Commit]:
+        """Begin, or join the transaction that the batch's tasks have written in; an error aborts it.
 
         Raises:
             TransactionTooSlowError: the rows took longer than the transaction may; rolled back.
         """
-        check_successor(entry, previous, store=self.label)
         owner = self._owner(entry.pipeline)
         with translate(self.label):
             try:
                 transaction = owner.begin(writes[0][1].attempt if writes else "")
-                reach("commit.begun")
-                self._check_previous(entry, previous, owner)
-                committed = self._write(transaction, entry, previous, writes)
-                record = LedgerRecord(
-                    pipeline=entry.pipeline,
-                    generation=entry.generation,
-                    driver=self._driver,
-                    commit_id=uuid.uuid4().hex,
-                    entry=committed,
-                )
-                owner.commit(transaction, record)
+                for sink, _, _ in writes:
+                    # Before any row is looked at: what is refused does not depend on which sinks have rows.
+                    transaction.reserve(cast("TopicSink", sink).topics, sink=sink.name)
+                yield _Commit(transaction=transaction, owner=owner, commit_id=commit_id, ends=entry.ends())
             except BaseException as error:
                 owner.give_up(error)
                 self._learn(owner, error)
                 raise
-        reach("commit.answered")
-        return committed
+
+    def advance(self, transaction: _Commit, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Look at the record that the transaction was begun behind."""
+        self._check_previous(entry, previous, transaction.owner)
+
+    def apply(self, transaction: _Commit, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Write what the tasks have not, and tell the sink's consumer group."""
+        with translate(self.label, sink=sink.name):
+            rows = sink.apply(transaction.transaction, batch, reports)
+        # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
+        group = cast("TopicSink", sink).offsets_group
+        if group and transaction.ends:
+            self._tell_group(transaction.transaction, group, transaction.ends)
+        return rows
+
+    def end(self, transaction: _Commit, committed: LedgerEntry) -> None:
+        """The ledger's record, and EndTxn; an answer that did not come is settled there."""
+        record = LedgerRecord(
+            pipeline=committed.pipeline,
+            generation=committed.generation,
+            driver=self._driver,
+            commit_id=transaction.commit_id,
+            entry=committed,
+        )
+        transaction.owner.commit(transaction.transaction, record)
+
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Never: :meth:`PipelineOwner.commit` settles."""
+        return False
 
     def force_durable(self) -> None:
         """Nothing to do: every write waits for all in-sync replicas. How many there must be is the topics' setting."""
@@ -275,26 +303,6 @@ class KafkaStore(EarlyStore):
                 accepted_ledger=self._accepted_ledger,
             )
         return self._owners[pipeline]
-
-    def _write(
-        self, transaction: KafkaTransaction, entry: LedgerEntry, previous: LedgerEntry | None, writes: Sequence[Write]
-    ) -> LedgerEntry:
-        for sink, _, _ in writes:
-            # Before any row is looked at: what is refused does not depend on which sinks have rows in this batch.
-            transaction.reserve(cast("TopicSink", sink).topics, sink=sink.name)
-        counts: dict[str, int] = {}
-        for sink, batch, reports in writes:
-            with translate(self.label, sink=sink.name):
-                rows = sink.apply(transaction, batch, reports)
-            reported = sum(report.rows for report in reports)
-            check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
-            counts[sink.name] = counts.get(sink.name, 0) + rows
-            # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
-            group = cast("TopicSink", sink).offsets_group
-            if group and entry.progress:
-                self._tell_group(transaction, group, entry.ends())
-        reach("commit.rows_moved")
-        return with_counts(entry, previous, counts)
 
     def _tell_group(self, transaction: KafkaTransaction, group: str, ends: Mapping[TopicPartition, int]) -> None:
         """Commit the source's offsets for lag tools; what is refused is said once, and stops nothing.

@@ -23,8 +23,9 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from threading import Event
 from typing import Any, Final
 
@@ -34,28 +35,24 @@ from psycopg.rows import DictRow, dict_row
 from psycopg.types.json import Jsonb
 
 from directkafka.errors import (
-    CommitUnknownError,
     StoreError,
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import (
-    check_count,
+    PipelineState,
     check_format,
-    check_successor,
     mismatch,
     progress_from_json,
     progress_to_json,
-    with_counts,
 )
 from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
 
 __all__ = ["PostgresStore"]
-
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
 
 #: A wait that a limit or a stop has ended; the watch knows who was in the way.
 _WAIT_ENDED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
@@ -70,7 +67,29 @@ _STOPPED_PAUSE_S_MAX: Final = 0.5
 _log = logging.getLogger("directkafka.sinks.postgres.store")
 
 
-class PostgresStore(Store):
+class _SessionLostError(Exception):
+    """The session in which a transaction was open is lost: only the ledger knows what became of it.
+
+    Args:
+        error: what was met.
+        watch: what was seen from beside.
+    """
+
+    def __init__(self, error: BaseException, watch: SessionWatch) -> None:
+        super().__init__("; ".join(filter(None, (" ".join(str(error).split()), watch.note))))
+        self.was_given_up = watch.gave_up
+
+
+@dataclass(slots=True, kw_only=True)
+class _Transaction:
+    """An open transaction: its cursor, who watches it, and the commit's id."""
+
+    cursor: Cursor
+    watch: SessionWatch
+    commit_id: uuid.UUID
+
+
+class PostgresStore(LedgerStore[_Transaction]):
     """A Postgres database as the place where a pipeline commits; see the module's text for the protocol.
 
     Args:
@@ -92,14 +111,15 @@ class PostgresStore(Store):
         fence_timeout_s: float = 10.0,
         resolve_timeout_s: float = 30.0,
     ) -> None:
+        super().__init__()
         self.address = PostgresAddress.parse(dsn)
+        self.label = self.address.label
         self._resolve_timeout_s = resolve_timeout_s
         self._session = LedgerSession(self.address, durable=durable, lock_timeout_s=fence_timeout_s)
         self._identity: str | None = None
-        self._held: dict[str, int] = {}
 
     def __repr__(self) -> str:
-        return f"PostgresStore({self.address.label!r})"
+        return f"PostgresStore({self.label!r})"
 
     @property
     def identity(self) -> str:
@@ -118,7 +138,7 @@ class PostgresStore(Store):
         return self._identity
 
     def heed(self, stop: Event) -> None:
-        """See :meth:`directkafka.sinks.api.Stoppable.heed`."""
+        """See :meth:`directkafka.sinks.api.Store.heed`."""
         self._session.stop = stop
 
     @property
@@ -141,56 +161,10 @@ class PostgresStore(Store):
             self._session.drop_stale_staging(pipeline, held)
         return held
 
-    def read(self, pipeline: str) -> LedgerEntry | None:
-        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
-
-        Raises:
-            FencedError: this store fenced the pipeline, and a newer driver has done so since.
-            SchemaMismatchError: the entry is of a format newer than this program.
-        """
+    def state(self, pipeline: str) -> PipelineState:
+        """The pipeline's row as last committed."""
         with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
-            row = self._session.read_row(pipeline)
-        held = self._held.get(pipeline)
-        if row is not None and held is not None and row["generation"] > held:
-            raise self._session.fenced(pipeline, held, row)
-        return self._entry(row)
-
-    def commit(
-        self,
-        entry: LedgerEntry,
-        *,
-        previous: LedgerEntry | None,
-        writes: Sequence[Write] = (),
-    ) -> LedgerEntry:
-        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`.
-
-        An error before COMMIT was sent is a definite failure; one after it is settled by reading the row.
-        """
-        check_successor(entry, previous, store=self.address.label)
-        doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
-        connection = self._recorded_connection(entry, previous, doing)
-        commit_id = uuid.uuid4()
-        committed: LedgerEntry | None = None
-        watch = self._session.watch(doing)
-        try:
-            with watch, connection.cursor(row_factory=dict_row) as cursor:
-                cursor.execute("BEGIN")
-                reach("commit.begun")
-                # `committed` is set just before COMMIT is sent, and so says whether it was.
-                committed = self._write(cursor, entry, previous, commit_id, writes)
-                watch.refuse_cancels()
-                self._end(cursor)
-        except BaseException as error:
-            lost = connection_is_lost(error, connection)
-            self._session.abandon()
-            if lost:
-                committed = self._settle(entry, commit_id, committed, error, watch)
-            elif isinstance(error, psycopg.Error):
-                raise self.address.translate(error, note=watch.note) from error
-            else:
-                raise
-        reach("commit.answered")
-        return committed
+            return self._state(self._session.read_row(pipeline))
 
     def force_durable(self) -> None:
         """Commit with ``synchronous_commit = on`` from the next statement on: several stores need it.
@@ -205,6 +179,27 @@ class PostgresStore(Store):
         self._session.close()
 
     # The committing transaction.
+
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[_Transaction]:
+        """Begin in the session that the row names; an error before COMMIT is sent rolls back."""
+        doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
+        connection = self._recorded_connection(entry, previous, doing)
+        watch = self._session.watch(doing)
+        try:
+            with watch, connection.cursor(row_factory=dict_row) as cursor:
+                cursor.execute("BEGIN")
+                yield _Transaction(cursor=cursor, watch=watch, commit_id=uuid.UUID(commit_id))
+        except BaseException as error:
+            lost = connection_is_lost(error, connection)
+            self._session.abandon()
+            if lost:
+                raise _SessionLostError(error, watch) from error
+            if isinstance(error, psycopg.Error):
+                raise self.address.translate(error, note=watch.note) from error
+            raise
 
     def _recorded_connection(
         self, entry: LedgerEntry, previous: LedgerEntry | None, doing: str
@@ -223,40 +218,9 @@ class PostgresStore(Store):
             raise self._refused(entry, previous, row)
         return connection
 
-    def _write(
-        self,
-        cursor: Cursor,
-        entry: LedgerEntry,
-        previous: LedgerEntry | None,
-        commit_id: uuid.UUID,
-        writes: Sequence[Write],
-    ) -> LedgerEntry:
-        self._advance(cursor, entry, previous, commit_id)
-        reach("commit.ledger_updated")
-        counts: dict[str, int] = {}
-        for sink, batch, reports in writes:
-            counts[sink.name] = counts.get(sink.name, 0) + self._apply(cursor, sink, batch, reports)
-        committed = with_counts(entry, previous, counts)
-        cursor.execute(
-            SQL["count_rows"],
-            {
-                "pipeline": entry.pipeline,
-                "row_counts": Jsonb(dict(committed.row_counts)),
-                "total_rows": Jsonb(dict(committed.total_rows)),
-            },
-        )
-        # What deferred constraints wait for, they wait for here: COMMIT is not cancelled.
-        cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
-        reach("commit.rows_moved")
-        return committed
-
-    def _advance(
-        self,
-        cursor: Cursor,
-        entry: LedgerEntry,
-        previous: LedgerEntry | None,
-        commit_id: uuid.UUID,
-    ) -> None:
+    def advance(self, transaction: _Transaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Change the row on the condition that it stands at the previous entry; its lock keeps others away."""
+        cursor = transaction.cursor
         cursor.execute(
             SQL["advance"],
             {
@@ -265,7 +229,7 @@ class PostgresStore(Store):
                 "format_version": entry.format_version,
                 "lineage": entry.lineage,
                 "batch_id": entry.batch_id,
-                "commit_id": commit_id,
+                "commit_id": transaction.commit_id,
                 "progress": Jsonb(progress_to_json(entry.progress)),
                 "committed_at_ms": entry.committed_at_ms,
                 "previous_batch_id": previous.batch_id if previous else -1,
@@ -276,66 +240,57 @@ class PostgresStore(Store):
         if cursor.rowcount != 1:
             row = cursor.execute(SQL["read_entry"], {"pipeline": entry.pipeline}).fetchone()
             raise self._refused(entry, previous, row)
+        reach("commit.ledger_updated")
 
-    def _apply(self, cursor: Cursor, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: _Transaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""
+        cursor = transaction.cursor
         try:
-            rows = sink.apply(cursor, batch, reports)
+            return sink.apply(cursor, batch, reports)
         except psycopg.Error as error:
             if connection_is_lost(error, cursor.connection) or isinstance(error, _WAIT_ENDED):
                 raise
             raise self.address.translate(error, sink=sink.name) from error
-        reported = sum(report.rows for report in reports)
-        check_count(store=self.address.label, sink=sink.name, reported=reported, found=rows)
-        return rows
 
-    def _end(self, cursor: Cursor) -> None:
-        cursor.execute("COMMIT")
+    def write_entry(self, transaction: _Transaction, committed: LedgerEntry) -> None:
+        """Put the counts into the row, and let deferred constraints speak: COMMIT is not cancelled."""
+        counts = {
+            "pipeline": committed.pipeline,
+            "row_counts": Jsonb(dict(committed.row_counts)),
+            "total_rows": Jsonb(dict(committed.total_rows)),
+        }
+        transaction.cursor.execute(SQL["count_rows"], counts)
+        transaction.cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")
+
+    def end(self, transaction: _Transaction, committed: LedgerEntry) -> None:
+        """COMMIT."""
+        transaction.watch.refuse_cancels()
+        transaction.cursor.execute("COMMIT")
         # A server answers COMMIT of a transaction that had failed with ROLLBACK, and with no error.
-        if cursor.statusmessage != "COMMIT":
-            raise StoreUnavailableError(
-                store=self.address.label, cause=f"COMMIT was answered with {cursor.statusmessage}"
-            )
+        if (answer := transaction.cursor.statusmessage) != "COMMIT":
+            raise StoreUnavailableError(store=self.label, cause=f"COMMIT was answered with {answer}")
 
     def _refused(self, entry: LedgerEntry, previous: LedgerEntry | None, row: DictRow | None) -> StoreError:
         if row is not None and row["generation"] > entry.generation:
             return self._session.fenced(entry.pipeline, entry.generation, row)
-        generation = row["generation"] if row is not None else 0
-        return mismatch(entry, previous, generation=generation, found=self._entry(row), store=self.address.label)
+        found = self._state(row)
+        return mismatch(entry, previous, generation=found.generation, found=found.entry, store=self.label)
 
     # The third outcome.
 
-    def _settle(
-        self,
-        entry: LedgerEntry,
-        commit_id: uuid.UUID,
-        committed: LedgerEntry | None,
-        cause: BaseException,
-        watch: SessionWatch,
-    ) -> LedgerEntry:
-        """Decide what became of a transaction whose session was lost.
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Whether the session is lost: then the server may have ended the transaction, or a newer driver."""
+        return isinstance(error, _SessionLostError)
 
-        Whoever took the row's lock after it has either waited for its end or brought it about, so the row
-        is final: it has this commit's id, then COMMIT was applied (a newer driver's fence keeps the id); or it
-        has not, then it never will be.
+    def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
+        """The row, once this driver's old session is over.
+
+        Whoever took the row's lock after it has either waited for its end or brought it about, so the row is final.
+        (A newer driver's fence keeps the id of the last commit.)
         """
-        said = "; ".join(filter(None, (" ".join(str(cause).split()), watch.note)))
-        try:
-            if watch.gave_up and self._is_stopping():
-                raise StoreUnavailableError(store=self.address.label, cause="a stop was asked for")
-            row = self._read_settled(entry.pipeline, entry.generation)
-        except StoreError as error:
-            if committed is None:
-                raise StoreUnavailableError(store=self.address.label, cause=said) from error
-            raise CommitUnknownError(
-                store=self.address.label, pipeline=entry.pipeline, batch_id=entry.batch_id,
-                cause=f"{said}; then {error}",
-            ) from error  # fmt: skip
-        if row is not None and committed is not None and row["commit_id"] == commit_id:
-            _log.info("batch %d: the answer to COMMIT was lost, the ledger has it", entry.batch_id)
-            return committed
-        if row is not None and row["generation"] > entry.generation:
-            raise self._session.fenced(entry.pipeline, entry.generation, row)
-        raise StoreUnavailableError(store=self.address.label, cause=said)
+        if isinstance(cause, _SessionLostError) and cause.was_given_up and self._is_stopping():
+            raise StoreUnavailableError(store=self.label, cause="a stop was asked for")
+        return self._state(self._read_settled(entry.pipeline, entry.generation))
 
     def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
         """The row as it stays; tried again for so long, and once a stop is asked for only a few seconds more."""
@@ -364,9 +319,11 @@ class PostgresStore(Store):
     def _is_stopping(self) -> bool:
         return self.stop is not None and self.stop.is_set()
 
-    def _entry(self, row: DictRow | None) -> LedgerEntry | None:
-        if row is None or row["batch_id"] < 0:
-            return None
+    def _state(self, row: DictRow | None) -> PipelineState:
+        if row is None:
+            return PipelineState()
+        if row["batch_id"] < 0:
+            return PipelineState(generation=row["generation"])
         entry = LedgerEntry(
             pipeline=row["pipeline"],
             generation=row["batch_generation"],
@@ -378,7 +335,8 @@ class PostgresStore(Store):
             committed_at_ms=row["committed_at_ms"],
             format_version=row["format_version"],
         )
-        return check_format(entry, store=self.address.label)
+        check_format(entry, store=self.label)
+        return PipelineState(generation=row["generation"], entry=entry, commit_id=row["commit_id"].hex)
 
 
 def _identify(connection: psycopg.Connection[Any]) -> str:

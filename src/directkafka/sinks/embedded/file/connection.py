@@ -118,10 +118,12 @@ class FileTransaction:
 
     Attributes:
         connection: inside the transaction.
+        commit_id: of the commit that it is for.
         after_commit: called once the commit is certain, for what must not go before; errors are logged, no more.
     """
 
     connection: FileConnection
+    commit_id: str = ""
     after_commit: list[Callable[[], None]] = field(default_factory=list)
 
 

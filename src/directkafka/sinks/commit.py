@@ -1,0 +1,209 @@
+"""Step 4 of the commit protocol, once for all stores: begin, advance, apply and count, end, settle.
+
+What a store gives of its own is said beside each part:
+
+- **begin** (``transaction``): a transaction is open. Whatever ends it early undoes it.
+- **advance**: the ledger stands where the driver left it, under the driver's generation; from here to the end nobody
+  else can move it, or the end fails.
+- **apply**: each sink's rows are moved into place, and counted against what its tasks reported.
+- **end**: all of it is there at once. Its answer can be lost.
+- **settle**: then the ledger is read as it will stay. It has this commit's id, and the commit is done; or it has not,
+  and never will. Only when it cannot be read the commit's outcome is unknown.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Generic, TypeVar
+
+from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
+
+from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
+from directkafka.faults import reach
+from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
+
+__all__ = ["LedgerStore", "Write", "when_available"]
+
+Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+
+Transaction = TypeVar("Transaction")
+Found = TypeVar("Found")
+
+_log = logging.getLogger("directkafka.sinks.commit")
+
+
+class LedgerStore(Store, Generic[Transaction]):
+    """A store that commits by this template.
+
+    Attributes:
+        label: what messages call it.
+    """
+
+    label: str
+
+    def __init__(self) -> None:
+        #: The generation that this driver holds, by pipeline.
+        self._held: dict[str, int] = {}
+
+    @abstractmethod
+    def state(self, pipeline: str) -> PipelineState:
+        """What the ledger says of a pipeline now."""
+
+    def read(self, pipeline: str) -> LedgerEntry | None:
+        """Step 2; see :meth:`directkafka.sinks.api.Store.read`.
+
+        Raises:
+            FencedError: this store fenced the pipeline, and a newer driver has done so since.
+            SchemaMismatchError: the entry cannot be read: it is of a format newer than this program, for example.
+            StoreUnavailableError, StoreAccessError: the ledger cannot be read now.
+        """
+        found = self.state(pipeline)
+        held = self._held.get(pipeline, found.generation)
+        if found.generation > held:
+            raise FencedError(store=self.label, pipeline=pipeline, held=held, found=found.generation)
+        return found.entry
+
+    def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Sequence[Write] = ()) -> LedgerEntry:
+        """Step 4; see :meth:`directkafka.sinks.api.Store.commit`."""
+        check_successor(entry, previous, store=self.label)
+        commit_id = self.new_commit_id()
+        # Set just before the end is asked for, and so says whether it was.
+        committed: LedgerEntry | None = None
+        try:
+            with self.transaction(entry, previous, commit_id, writes) as transaction:
+                reach("commit.begun")
+                self.advance(transaction, entry, previous)
+                counts = Counter[str]()
+                for sink, batch, reports in writes:
+                    rows = self.apply(transaction, sink, batch, reports)
+                    reported = sum(report.rows for report in reports)
+                    check_count(store=self.label, sink=sink.name, reported=reported, found=rows)
+                    counts[sink.name] += rows
+                counted = with_counts(entry, previous, counts)
+                self.write_entry(transaction, counted)
+                reach("commit.rows_moved")
+                committed = counted
+                self.end(transaction, counted)
+        except BaseException as error:
+            if not self.is_undecided(error, was_asked=committed is not None):
+                raise
+            self._settle(entry, previous, commit_id, error, was_asked=committed is not None)
+        assert committed is not None, "what is settled without an error was asked for"
+        reach("commit.answered")
+        self.tidy(transaction, committed)
+        return committed
+
+    def new_commit_id(self) -> str:
+        """What tells a commit from every other one."""
+        return uuid.uuid4().hex
+
+    @abstractmethod
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> AbstractContextManager[Transaction]:
+        """Begin: a transaction, which is undone when an error leaves it.
+
+        Args:
+            entry: what is to be committed; its counts are not known yet.
+            previous: the entry that it continues.
+            commit_id: tells this commit from every other one; the ledger keeps that of the last one.
+            writes: what the transaction will be given.
+        """
+
+    @abstractmethod
+    def advance(self, transaction: Transaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """See that the ledger stands at the previous entry under this generation, and keep others from moving it.
+
+        Raises:
+            FencedError, OffsetMismatchError: it does not.
+        """
+
+    def apply(self, transaction: Transaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+        """Move one sink's rows into place; the number of rows that the store has seen."""
+        return sink.apply(transaction, batch, reports)
+
+    def write_entry(self, transaction: Transaction, committed: LedgerEntry) -> None:
+        """Put the entry with its counts into the transaction, where :meth:`end` does not do that."""
+
+    @abstractmethod
+    def end(self, transaction: Transaction, committed: LedgerEntry) -> None:
+        """Make all of it count, at once."""
+
+    def tidy(self, transaction: Transaction, committed: LedgerEntry) -> None:
+        """Remove what the commit has left over. It is done: nothing is raised."""
+
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Whether only the ledger knows what became of a commit that has ended so.
+
+        Args:
+            error: what ended it.
+            was_asked: whether the transaction was to be ended by then; if not, it will never be.
+        """
+        return was_asked and isinstance(error, OSError)
+
+    def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
+        """What the ledger says once nothing of this commit can change it any more.
+
+        Args:
+            entry: what was to be committed.
+            cause: what ended the commit.
+        """
+        return self.state(entry.pipeline)
+
+    def _settle(
+        self,
+        entry: LedgerEntry,
+        previous: LedgerEntry | None,
+        commit_id: str,
+        cause: BaseException,
+        *,
+        was_asked: bool,
+    ) -> None:
+        """Decide what became of a commit; returns when it was applied."""
+        said = _said(cause)
+        try:
+            found = self.settled_state(entry, cause)
+        except StoreError as error:
+            if not was_asked:
+                raise StoreUnavailableError(store=self.label, cause=said) from error
+            raise CommitUnknownError(
+                store=self.label, pipeline=entry.pipeline, batch_id=entry.batch_id, cause=f"{said}; then {error}"
+            ) from error
+        if was_asked and found.commit_id == commit_id:
+            _log.info(
+                "%s: batch %d: the answer to COMMIT was lost, the ledger has it (%s)", self.label, entry.batch_id, said
+            )
+            return
+        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        if isinstance(cause, StoreError):
+            raise cause
+        raise StoreUnavailableError(store=self.label, cause=said) from cause
+
+
+def when_available(work: Callable[[], Found], *, timeout_s: float) -> Found:
+    """Do what may pass again and again until it does.
+
+    Raises:
+        StoreUnavailableError: it has not for so long.
+    """
+    for attempt in Retrying(
+        retry=retry_if_exception_type(StoreUnavailableError),
+        wait=wait_exponential(multiplier=0.1, max=2.0),
+        stop=stop_after_delay(timeout_s),
+        reraise=True,
+    ):
+        with attempt:
+            return work()
+    raise AssertionError("tenacity returns or raises")
+
+
+def _said(cause: BaseException) -> str:
+    """What an error says of itself, in one line."""
+    told = getattr(cause, "cause", "") or (cause.strerror if isinstance(cause, OSError) else "") or cause
+    return " ".join(str(told).split())
