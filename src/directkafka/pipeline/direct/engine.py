@@ -30,16 +30,16 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from threading import Event
 
-from directkafka.errors import RowCountError, WorkerLostError
+from directkafka.errors import WorkerLostError
 from directkafka.faults import reach
-from directkafka.offsets import PartitionProgress, Positions, to_nested
+from directkafka.offsets import Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner
 from directkafka.pipeline.direct.losses import log_losses
 from directkafka.pipeline.direct.prefetch import BatchAhead, BegunBatch
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.pipeline.execution.ports import Cluster, Writer
-from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
+from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.retry import Patience, StopAsked
@@ -47,7 +47,7 @@ from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.second_look import believed
 
 __all__ = ["DirectEngine"]
@@ -100,6 +100,7 @@ class DirectEngine:
         self._cluster = cluster
         self._writer = writer
         self._ledgers = ledgers
+        self._session = CommitSession(name, ledgers)
         self._starting = starting
         self._policy = policy
         self._planner = Planner(
@@ -116,8 +117,6 @@ class DirectEngine:
         self._ahead: BatchAhead | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
-        #: A batch that is written and not yet committed everywhere.
-        self._pending: tuple[LedgerEntry, Written] | None = None
 
     def run(self) -> None:
         """Steps 0 to 2, then batches until the trigger or the stop ends them.
@@ -180,7 +179,7 @@ class DirectEngine:
         if recovery.behind:
             self._catch_up(recovery.ahead, recovery.behind)
         if recovery.new:
-            self._join(recovery.ahead, recovery.new)
+            self._session.join(recovery.ahead, recovery.new)
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
@@ -192,30 +191,22 @@ class DirectEngine:
         )
         log_losses(origin, self._ledgers.sinks)
         reach("origin.planned")
-        entry = self._entry(batch_id=0, lineage=uuid.uuid4().hex, progress=origin.progress)
-        self._ledgers.commit(entry)
+        entry = self._session.entry(0, uuid.uuid4().hex, origin.progress)
+        self._session.commit(entry)
         reach("origin.committed")
         log.info("%s starts at %s", self._name, to_nested(entry.ends()))
 
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
         """The newest batch for the stores that lack it, from the ranges that the others committed."""
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
-        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=ahead.progress)
+        entry = self._session.entry(ahead.batch_id, ahead.lineage, ahead.progress)
         stores = self._ledgers.identities_of(behind)
         try:
-            with self._kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
-                self._commit(entry, written, only=behind)
+            with self._session.kept(ahead, stores) or self._write_pinned(ahead, stores) as written:
+                self._session.commit(entry, written, only=behind)
         except TransactionTooSlowError as error:
             fixed = "cannot be made smaller, since another store has it as it is."
             raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
-
-    def _kept(self, ahead: LedgerEntry, stores: Collection[str]) -> Written | None:
-        """The batch's rows as this driver wrote them, so that all stores get the same."""
-        if self._pending is None:
-            return None
-        entry, written = self._pending
-        is_the_same = (entry.lineage, entry.batch_id, entry.ends()) == (ahead.lineage, ahead.batch_id, ahead.ends())
-        return written if is_the_same and written.is_kept_for(stores) else None
 
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
         known = ahead.by_place()
@@ -227,17 +218,7 @@ class DirectEngine:
         )
         log_losses(pinned, self._ledgers.sinks)
         tasks = self._cluster.tasks(pinned.ranges, view.planned_under(ahead.progress))
-        return self._writer.write(self._batch_name(ahead.batch_id), tasks, stores=stores)
-
-    def _join(self, ahead: LedgerEntry, new: Sequence[int]) -> None:
-        progress = progress_of_newcomer(ahead)
-        entry = self._entry(batch_id=ahead.batch_id, lineage=ahead.lineage, progress=progress)
-        self._ledgers.commit(entry, only=new)
-        if ahead.batch_id > 0:
-            log.warning(
-                "%s: %d store(s) have no entry of it and join at batch %d; nothing before %s will be in them",
-                self._name, len(new), ahead.batch_id, to_nested(entry.ends()),
-            )  # fmt: skip
+        return self._writer.write(self._session.attempt(ahead.batch_id), tasks, stores=stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
@@ -269,15 +250,12 @@ class DirectEngine:
             self._ahead = None
             reach("batch.written")
             write_ms = watch.lap_ms()
-            entry = self._entry(
-                batch_id=begun.name.batch_id, lineage=self._ledgers.entry.lineage, progress=begun.batch.progress
-            )
+            entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
             self._begin_ahead(begun, entry)
-            self._commit(entry, written)
+            self._session.commit(entry, written)
         commit_ms = watch.lap_ms()
         self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
         self._tell(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
-        reach("batch.reported")
         return True
 
     def _begin(self) -> BegunBatch | None:
@@ -324,17 +302,7 @@ class DirectEngine:
         batch, view = planned
         log_losses(batch, self._ledgers.sinks)
         tasks = self._cluster.tasks(batch.ranges, view)
-        return BegunBatch(name=self._batch_name(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
-
-    def _commit(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
-        """Step 4; the next batch waits for all stores."""
-        self._pending = (entry, written)
-        try:
-            self._ledgers.commit(entry, written, only=only)
-        except RowCountError:  # what is staged is gone: the rows must be written again
-            self._pending = None
-            raise
-        self._pending = None
+        return BegunBatch(name=self._session.attempt(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
 
     def _tell(self, batch: BatchPlan, written: Written, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
         report = BatchReport(
@@ -350,31 +318,9 @@ class DirectEngine:
             commit_ms=commit_ms,
         )
         self._cluster.tell(batch.ends())
-        try:
-            self._report(report)
-        except Exception:
-            # The batch is committed; who listens is not what the pipeline depends on.
-            log.warning("%s: the report callback failed on batch %d", self._name, report.batch_id, exc_info=True)
+        self._session.tell(self._report, report)
 
     # helpers ------------------------------------------------------------------------------------------------
-
-    def _entry(self, *, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...]) -> LedgerEntry:
-        return LedgerEntry(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            lineage=lineage,
-            batch_id=batch_id,
-            progress=progress,
-            committed_at_ms=int(time.time() * 1000),
-        )
-
-    def _batch_name(self, batch_id: int) -> BatchName:
-        return BatchName(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            batch_id=batch_id,
-            attempt=uuid.uuid4().hex,
-        )
 
     def _backlog(self) -> int | None:
         """Offsets that are waiting, for triggers that ask."""

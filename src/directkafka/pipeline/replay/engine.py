@@ -33,11 +33,12 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from directkafka.errors import LineageError, RowCountError
+from directkafka.errors import LineageError
 from directkafka.faults import reach
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
 from directkafka.pipeline.retry import Patience, StopAsked
@@ -99,6 +100,7 @@ class ReplayEngine:
         self._name = name
         self._writer = writer
         self._ledgers = ledgers
+        self._session = CommitSession(name, ledgers)
         self._letters = letters
         self._planned = planned
         self._settled = writer.settled
@@ -110,8 +112,6 @@ class ReplayEngine:
         self._rejected: Counter[str] = Counter()
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
-        #: A batch that is written and not yet committed everywhere.
-        self._pending: Written | None = None
 
     def run(self) -> ReplaySummary:
         """All steps; what became of the letters.
@@ -151,7 +151,7 @@ class ReplayEngine:
         recovery = self._ledgers.read()
         if recovery.ahead is None:
             reach("origin.planned")
-            self._ledgers.commit(self._entry(0, uuid.uuid4().hex))
+            self._session.commit(self._session.entry(0, uuid.uuid4().hex))
             reach("origin.committed")
             return
         if self._last in recovery.new:
@@ -159,7 +159,8 @@ class ReplayEngine:
         if recovery.behind:
             self._catch_up(recovery.ahead, recovery.behind)
         if recovery.new:
-            self._ledgers.commit(self._entry(recovery.ahead.batch_id, recovery.ahead.lineage), only=recovery.new)
+            entry = self._session.entry(recovery.ahead.batch_id, recovery.ahead.lineage)
+            self._session.commit(entry, only=recovery.new)
 
     def _check_no_claims(self, ahead: LedgerEntry) -> None:
         """Letters that wait for a batch, and no entry that says whether it was committed here: nobody can tell."""
@@ -174,15 +175,14 @@ class ReplayEngine:
             )
 
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
-        entry = self._entry(ahead.batch_id, ahead.lineage)
+        entry = self._session.entry(ahead.batch_id, ahead.lineage)
         if self._last not in behind:
-            self._ledgers.commit(entry, only=behind)
+            self._session.commit(entry, only=behind)
             return
         log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(behind), ahead.batch_id)
-        is_kept = self._pending is not None and self._pending.name.batch_id == ahead.batch_id
-        if not is_kept:
-            self._pending = self._write(ahead.batch_id)
-        self._settle(entry, only=behind)
+        stores = self._ledgers.identities_of(behind)
+        with self._session.kept(entry, stores) or self._write(ahead.batch_id) as written:
+            self._settle(entry, written, only=behind)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
@@ -197,8 +197,8 @@ class ReplayEngine:
 
     def _plan(self) -> bool:
         previous = self._ledgers.entry
-        entry = self._entry(previous.batch_id + 1, previous.lineage)
-        written = Written(name=self._batch_name(entry.batch_id), reports=((self._planned, ()),), record_count=0)
+        entry = self._session.entry(previous.batch_id + 1, previous.lineage)
+        written = Written(name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), record_count=0)
         self._ledgers.commit(entry, written, only=[self._last])
         self._ledgers.commit(entry, only=range(self._last))
         planned = self._letters.planned()
@@ -211,26 +211,20 @@ class ReplayEngine:
         previous = self._ledgers.entry
         if not any(batch_id > previous.batch_id for batch_id in self._letters.planned()):
             return False
-        entry = self._entry(previous.batch_id + 1, previous.lineage)
+        entry = self._session.entry(previous.batch_id + 1, previous.lineage)
         reach("batch.planned")
-        self._pending = self._write(entry.batch_id)
-        reach("batch.written")
-        self._settle(entry)
+        with self._write(entry.batch_id) as written:
+            reach("batch.written")
+            self._settle(entry, written)
         self._tell(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
-        reach("batch.reported")
         return True
 
     def _write(self, batch_id: int) -> Written:
-        return self._writer.write_letters(self._batch_name(batch_id), self._letters.read(batch_id))
+        return self._writer.write_letters(self._session.attempt(batch_id), self._letters.read(batch_id))
 
-    def _settle(self, entry: LedgerEntry, *, only: Sequence[int] | None = None) -> None:
-        """Step 4's commits; the rows are kept until all stores have them."""
-        try:
-            self._ledgers.commit(entry, self._pending, only=only)
-        except RowCountError:  # letters that were read are gone, or what is staged: the batch must be done again
-            self._pending = None
-            raise
-        self._pending = None
+    def _settle(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
+        """Step 4, and what became of the letters."""
+        self._session.commit(entry, written, only=only)
         self._taken.update(self._settled.outcome.taken)
         self._rejected.update(self._settled.outcome.rejected)
 
@@ -246,25 +240,4 @@ class ReplayEngine:
             left=sum(self._letters.planned().values()),
             total_ms=total_ms,
         )
-        try:
-            self._report(report)
-        except Exception:
-            # The batch is committed; who listens is not what the replay depends on.
-            log.warning("%s: the report callback failed on batch %d", self._name, batch_id, exc_info=True)
-
-    # helpers ------------------------------------------------------------------------------------------------
-
-    def _entry(self, batch_id: int, lineage: str) -> LedgerEntry:
-        return LedgerEntry(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            lineage=lineage,
-            batch_id=batch_id,
-            progress=(),
-            committed_at_ms=int(time.time() * 1000),
-        )
-
-    def _batch_name(self, batch_id: int) -> BatchName:
-        return BatchName(
-            pipeline=self._name, generation=self._ledgers.generation, batch_id=batch_id, attempt=uuid.uuid4().hex
-        )
+        self._session.tell(self._report, report)

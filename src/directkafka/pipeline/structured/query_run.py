@@ -19,19 +19,15 @@ done (:mod:`directkafka.pipeline.structured.lineage`).
 from __future__ import annotations
 
 import logging
-import time
-import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import DataFrame
 
-from directkafka.errors import RowCountError
 from directkafka.faults import reach
-from directkafka.offsets import PartitionProgress
-from directkafka.pipeline.execution.batch_writer import Written
-from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_newcomer
+from directkafka.pipeline.ledger.commit_session import CommitSession
+from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.pipeline.retry import Patience
@@ -40,7 +36,7 @@ from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import PlannedBatch, decide, progress_of
 from directkafka.pipeline.structured.writer import MicroBatchWriter
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 __all__ = ["QueryRun"]
 
@@ -87,12 +83,11 @@ class QueryRun:
         self._checkpoint = checkpoint
         self._writer = writer
         self._ledgers = ledgers
+        self._session = CommitSession(name, ledgers)
         self._report = report
         self._patience = patience
         #: What the ledgers say; None before they are read, and after any failure.
         self._recovery: Recovery | None = None
-        #: A batch that is written and not yet committed everywhere.
-        self._pending: tuple[LedgerEntry, Written] | None = None
 
     def take_over(self) -> None:
         """Steps 0 to 2.
@@ -142,7 +137,7 @@ class QueryRun:
         self._recovery = None
         decision = decide(recovery, batch, pipeline=self._name, stores=self._ledgers.identities)
         if recovery.ahead is not None and decision.join:
-            self._join(recovery.ahead, decision.join)
+            self._session.join(recovery.ahead, decision.join)
         reach("batch.planned")
         watch.plan_ms = watch.lap_ms()
         if decision.write:
@@ -155,14 +150,6 @@ class QueryRun:
             self._writer.run_into_nothing(frame)
         self._recovery = Recovery(ahead=self._ledgers.entry)
 
-    def _join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
-        progress = progress_of_newcomer(ahead)
-        self._ledgers.commit(self._entry(ahead.lineage, ahead.batch_id, progress, ahead.committed_at_ms), only=stores)
-        log.warning(
-            "%s: %d store(s) have no entry of it and join at batch %d; nothing before will be in them",
-            self._name, len(stores), ahead.batch_id,
-        )  # fmt: skip
-
     def _write_and_commit(
         self, frame: DataFrame, batch: PlannedBatch, ahead: LedgerEntry | None, stores: Sequence[int], watch: _Watch
     ) -> None:
@@ -170,35 +157,17 @@ class QueryRun:
         if is_ahead:
             log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(stores), batch.batch_id)
         progress = ahead.progress if ahead is not None and is_ahead else progress_of(batch, ahead)
-        entry = self._entry(batch.lineage, batch.batch_id, progress, batch.planned_at_ms)
+        # A plan that is younger than the entry of its number is another plan.
+        entry = self._session.entry(batch.batch_id, batch.lineage, progress, not_before_ms=batch.planned_at_ms)
         lacking = self._ledgers.identities_of(stores)
-        kept = self._kept(entry, lacking) if is_ahead else None
-        name = self._batch_name(batch.batch_id)
+        kept = self._session.kept(entry, lacking) if is_ahead else None
+        name = self._session.attempt(batch.batch_id)
         with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
             reach("batch.written")
             watch.write_ms = watch.lap_ms()
-            self._commit(entry, written, stores)
+            self._session.commit(entry, written, only=stores)
         watch.commit_ms = watch.lap_ms()
         self._tell(entry, watch)
-        reach("batch.reported")
-
-    def _kept(self, entry: LedgerEntry, stores: Collection[str]) -> Written | None:
-        """The batch's rows as they were written before a store failed, so that all stores get the same."""
-        if self._pending is None:
-            return None
-        pending, written = self._pending
-        is_the_same = (pending.lineage, pending.batch_id) == (entry.lineage, entry.batch_id)
-        return written if is_the_same and written.is_kept_for(stores) else None
-
-    def _commit(self, entry: LedgerEntry, written: Written, stores: Sequence[int]) -> None:
-        """Step 4; Spark's next batch waits for all stores."""
-        self._pending = (entry, written)
-        try:
-            self._ledgers.commit(entry, written, only=stores)
-        except RowCountError:  # what is staged is gone: the rows must be written again
-            self._pending = None
-            raise
-        self._pending = None
 
     def _tell(self, entry: LedgerEntry, watch: _Watch) -> None:
         report = BatchReport(
@@ -213,30 +182,4 @@ class QueryRun:
             write_ms=watch.write_ms,
             commit_ms=watch.commit_ms,
         )
-        try:
-            self._report(report)
-        except Exception:
-            # The batch is committed; who listens is not what the pipeline depends on.
-            log.warning("%s: the report callback failed on batch %d", self._name, report.batch_id, exc_info=True)
-
-    def _entry(
-        self, lineage: str, batch_id: int, progress: tuple[PartitionProgress, ...], planned_at_ms: int
-    ) -> LedgerEntry:
-        return LedgerEntry(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            lineage=lineage,
-            batch_id=batch_id,
-            progress=progress,
-            # Never before the plan, whatever this machine's clock says: a plan that is younger than the entry of
-            # its number is another plan.
-            committed_at_ms=max(int(time.time() * 1000), planned_at_ms),
-        )
-
-    def _batch_name(self, batch_id: int) -> BatchName:
-        return BatchName(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            batch_id=batch_id,
-            attempt=uuid.uuid4().hex,
-        )
+        self._session.tell(self._report, report)

@@ -1,0 +1,122 @@
+"""Steps 4 and 5 as every engine does them: an entry and its rows into all stores, and the outside told of it.
+
+What is written and not yet committed everywhere is kept. When a store fails behind another one that has the batch, it
+is given the same rows: a transform need not give the same twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import TypeVar
+
+from directkafka.errors import RowCountError
+from directkafka.faults import reach
+from directkafka.offsets import PartitionProgress, to_nested
+from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.sinks.api import BatchName, LedgerEntry
+
+__all__ = ["CommitSession"]
+
+log = logging.getLogger("directkafka.pipeline")
+
+Report = TypeVar("Report")
+
+
+class CommitSession:
+    """Commits the batches of one run.
+
+    Args:
+        pipeline: its name in the ledgers.
+        ledgers: its stores.
+    """
+
+    def __init__(self, pipeline: str, ledgers: Ledgers) -> None:
+        self._pipeline = pipeline
+        self._ledgers = ledgers
+        #: A batch that is written and not yet committed everywhere.
+        self._pending: tuple[LedgerEntry, Written] | None = None
+
+    def entry(
+        self, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...] = (), *, not_before_ms: int = 0
+    ) -> LedgerEntry:
+        """A batch's entry, under the generation that is held.
+
+        Args:
+            batch_id, lineage, progress: the batch's.
+            not_before_ms: what its time must not lie before, whatever this machine's clock says.
+        """
+        return LedgerEntry(
+            pipeline=self._pipeline,
+            generation=self._ledgers.generation,
+            lineage=lineage,
+            batch_id=batch_id,
+            progress=progress,
+            committed_at_ms=max(int(time.time() * 1000), not_before_ms),
+        )
+
+    def attempt(self, batch_id: int) -> BatchName:
+        """A new try of a batch."""
+        return BatchName(
+            pipeline=self._pipeline,
+            generation=self._ledgers.generation,
+            batch_id=batch_id,
+            attempt=uuid.uuid4().hex,
+        )
+
+    def kept(self, entry: LedgerEntry, stores: Collection[str]) -> Written | None:
+        """A batch's rows as this driver wrote them before a store failed; None where they are gone.
+
+        Args:
+            entry: the batch's.
+            stores: identities of those that lack it.
+        """
+        if self._pending is None or _identity(self._pending[0]) != _identity(entry):
+            return None
+        written = self._pending[1]
+        return written if written.is_kept_for(stores) else None
+
+    def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
+        """Step 4, store by store; see :meth:`Ledgers.commit`. The next batch waits for all of them.
+
+        An entry without rows leaves what is kept as it is: it may be one by which a store joins.
+        """
+        if written is None:
+            self._ledgers.commit(entry, only=only)
+            return
+        self._pending = (entry, written)
+        try:
+            self._ledgers.commit(entry, written, only=only)
+        except RowCountError:  # what is staged is gone: the rows must be written again
+            self._pending = None
+            raise
+        self._pending = None
+
+    def join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
+        """Let stores that have no entry begin where the others stand; they have nothing of what lies before."""
+        progress = progress_of_newcomer(ahead)
+        self.commit(
+            self.entry(ahead.batch_id, ahead.lineage, progress, not_before_ms=ahead.committed_at_ms), only=stores
+        )
+        if ahead.batch_id > 0:
+            log.warning(
+                "%s: %d store(s) have no entry of it and join at batch %d; nothing before %s will be in them",
+                self._pipeline, len(stores), ahead.batch_id, to_nested(ahead.ends()),
+            )  # fmt: skip
+
+    def tell(self, report: Callable[[Report], None], told: Report) -> None:
+        """Step 5. The batch is committed; who listens is not what the pipeline depends on."""
+        try:
+            report(told)
+        except Exception:
+            batch_id = self._ledgers.entry.batch_id
+            log.warning("%s: the report callback failed on batch %d", self._pipeline, batch_id, exc_info=True)
+        reach("batch.reported")
+
+
+def _identity(entry: LedgerEntry) -> tuple[object, ...]:
+    return entry.lineage, entry.batch_id, entry.ends()
