@@ -133,7 +133,7 @@ def java_key_store(certified: Certified, path: Path, store_type: str, password: 
 
 
 def _jks(entries: Sequence[bytes], password: str) -> bytes:
-    """See :mod:`directkafka.kafka.network.jks` for the layout; ``tests/vectors/stores`` has stores that Java made."""
+    """For the layout see :mod:`directkafka.kafka.network.keystores`; ``tests/vectors/stores`` has Java's own."""
     store = struct.pack(">Iii", 0xFEEDFEED, 2, len(entries)) + b"".join(entries)
     return store + hashlib.sha1(password.encode("utf-16-be") + b"Mighty Aphrodite" + store).digest()
 

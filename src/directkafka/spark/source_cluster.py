@@ -10,7 +10,7 @@ from typing import Any, Final, assert_never
 
 from directkafka.errors import DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
-from directkafka.kafka.admin.deleted_topics import deleted_topics
+from directkafka.kafka.admin.topics import deleted_topics
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition

@@ -19,8 +19,7 @@ from typing import Any, Final, TypeVar
 import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.admin.epochs import ended_epochs, epochs_risen
-from directkafka.kafka.admin.groups import commit_offsets
+from directkafka.kafka.admin.groups import commit_offsets, ended_epochs, epochs_risen
 from directkafka.kafka.admin.topics import (
     Leader,
     TopicDescription,
@@ -203,7 +202,7 @@ class Metadata:
     def ended_epochs(
         self, epochs: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None = None
     ) -> dict[TopicPartition, EndedEpoch | None]:
-        """Where leader epochs have ended in the leaders' logs, see :mod:`directkafka.kafka.admin.epochs`.
+        """Where leader epochs have ended in the leaders' logs, see :mod:`directkafka.kafka.admin.groups`.
 
         Args:
             epochs: the leader epoch to ask about, by partition.

@@ -8,14 +8,16 @@ before, and no member can join in between.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from directkafka.errors import BrokerResponseError
-from directkafka.kafka.admin.topics import by_topic, check_answered
+from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, check_answered
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.view import EndedEpoch, PartitionView
 
-__all__ = ["commit_offsets"]
+__all__ = ["commit_offsets", "ended_epochs", "epochs_risen"]
 
 
 def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -60,3 +62,73 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
             raise_for("OffsetCommit", one.error_code, subject, client.options)
             answered.append(TopicPartition(topic.name, one.partition_index))
     check_answered("OffsetCommit", offsets, answered)
+
+
+_UNDEFINED: Final = -1
+
+
+def ended_epochs(
+    client: KafkaClient, epochs: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]
+) -> dict[TopicPartition, EndedEpoch | None]:
+    """Where leader epochs, and all earlier ones, have ended in the leaders' logs.
+
+    Args:
+        client: the connections to use.
+        epochs: the leader epoch to ask about, by partition.
+        topics: a description of the partitions' topics. A leader that is in another epoch by now refuses (an error
+            that is retriable), so that no deposed leader is believed.
+
+    Returns:
+        None where the leader knows neither this epoch nor a later one, or is too old to be asked.
+
+    Raises:
+        BrokerResponseError: a leader has moved, for example.
+    """
+    found: dict[TopicPartition, EndedEpoch | None] = {}
+    for node_id, partitions in by_leader(epochs, topics).items():
+        found |= _ask(client, node_id, {one: epochs[one] for one in partitions}, topics)
+    return found
+
+
+def epochs_risen(
+    known: Mapping[TopicPartition, PartitionProgress], seen: Mapping[TopicPartition, PartitionView]
+) -> dict[TopicPartition, int]:
+    """The leader epochs to ask about: of the partitions that have had an election since they were read last."""
+    return {
+        one: here.leader_epoch
+        for one, here in known.items()
+        if one in seen
+        and 0 <= here.leader_epoch < seen[one].leader_epoch
+        and (not here.topic_id or not seen[one].topic_id or here.topic_id == seen[one].topic_id)
+    }
+
+
+def _ask(
+    client: KafkaClient,
+    node_id: int,
+    epochs: Mapping[TopicPartition, int],
+    topics: Mapping[str, TopicDescription],
+) -> dict[TopicPartition, EndedEpoch | None]:
+    def item(one: TopicPartition) -> dict[str, int]:
+        current = topics[one.topic].leaders[one.partition].epoch
+        return {"partition": one.partition, "current_leader_epoch": current, "leader_epoch": epochs[one]}
+
+    try:
+        response = client.call(
+            "OffsetForLeaderEpoch",
+            node_id,
+            replica_id=-1,
+            topics=by_topic(epochs, "partitions", item, name="topic"),
+        )
+    except BrokerResponseError as error:
+        if error.code != ErrorCode.UNSUPPORTED_VERSION:
+            raise
+        return dict.fromkeys(epochs)
+    ends: dict[TopicPartition, int] = {}
+    for topic in response.topics:
+        for one in topic.partitions:
+            place = TopicPartition(topic.topic, one.partition)
+            raise_for("OffsetForLeaderEpoch", one.error_code, str(place), client.options)
+            ends[place] = int(one.end_offset)
+    check_answered("OffsetForLeaderEpoch", epochs, ends)
+    return {one: EndedEpoch(epochs[one], end) if end > _UNDEFINED else None for one, end in ends.items()}

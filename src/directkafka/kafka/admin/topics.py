@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
+import logging
+import uuid
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from directkafka.errors import BrokerResponseError
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.protocol.api_versions import TOPIC_ID_ONLY_VERSION
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.offsets import TopicPartition
 
-__all__ = [
-    "Leader",
-    "TopicDescription",
-    "by_leader",
-    "by_topic",
-    "check_answered",
-    "leader_of",
-]
+__all__ = ["Leader", "TopicDescription", "by_leader", "by_topic", "check_answered", "deleted_topics", "leader_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,3 +91,43 @@ def check_answered(api: str, asked: Collection[TopicPartition], answered: Collec
             retriable=False,
             subject=", ".join(map(str, wrong[:3])) + " and more" * (len(wrong) > 3),
         )
+
+
+log = logging.getLogger(__name__)
+
+
+def deleted_topics(client: KafkaClient, topic_ids: Collection[str]) -> frozenset[str]:
+    """Those of the topic ids that no broker knows any more.
+
+    Args:
+        client: the connections to use.
+        topic_ids: UUIDs as text.
+
+    Returns:
+        None of them where no broker can say (older than 2.8, or none answers).
+    """
+    deleted = frozenset(topic_ids)
+    answers = 0
+    try:
+        brokers = client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
+        for broker in brokers:
+            try:
+                deleted &= _unknown_to(client, int(broker.node_id), topic_ids)
+                answers += 1
+            except BrokerUnreachableError as error:
+                log.info("broker %s is not asked for deleted topics: %s", broker.node_id, error)
+    except (BrokerUnreachableError, BrokerResponseError) as error:
+        log.info("whether topics are deleted cannot be said: %s", error)
+        return frozenset()
+    return deleted if answers else frozenset()
+
+
+def _unknown_to(client: KafkaClient, node_id: int, topic_ids: Collection[str]) -> frozenset[str]:
+    response = client.call(
+        "Metadata",
+        node_id,
+        version_min=TOPIC_ID_ONLY_VERSION,
+        topics=[{"topic_id": uuid.UUID(one), "name": None} for one in sorted(topic_ids)],
+        allow_auto_topic_creation=False,
+    )
+    return frozenset(str(one.topic_id) for one in response.topics if one.error_code == ErrorCode.UNKNOWN_TOPIC_ID)

@@ -11,7 +11,7 @@ numba's own cache, with five differences, each because of how executors are inst
   in another one. Files of two versions never have the same name, so processes of both may come and go at once.
 - An entry that cannot be read or written, whatever the reason, is as if there were none.
 - What is read is executed: a folder in which another user may have put it is left alone, with a warning
-  (:mod:`directkafka.kafka.kernels.own_folders`). The package's own folder is not asked: Python executes what lies there
+  (:mod:`directkafka.kafka.kernels.cache`). The package's own folder is not asked: Python executes what lies there
   anyway.
 
 Several processes may start at once: entries are written under a temporary name and renamed.
@@ -21,21 +21,65 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import os
+import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numba.core.config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.misc.appdirs import AppDirs
 
-from directkafka.kafka.kernels.own_folders import USER_ID, refuse_foreign
+__all__ = ["COMPILED", "PRIVATE_NAME", "USER_ID", "KernelCache", "refuse_foreign"]
 
-__all__ = ["COMPILED", "PRIVATE_NAME", "KernelCache"]
+#: Windows has no user ids; its folders have access lists, which are not looked at.
+USER_ID: Final = os.getuid() if hasattr(os, "getuid") else 0
+_IS_POSIX: Final = hasattr(os, "getuid")
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse a folder into which another user may put files, or has.
+
+    Args:
+        folder: an absolute path without links (:meth:`pathlib.Path.resolve`): a link that another user may turn
+            elsewhere would be looked at here, and followed later.
+
+    Raises:
+        PermissionError: it is such a folder, or is below one.
+        FileNotFoundError: there is none.
+    """
+    if not _IS_POSIX:
+        return
+    for one in (folder, *folder.parents):
+        found = one.lstat()
+        is_shared = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid))
+        if not stat.S_ISDIR(found.st_mode):
+            raise PermissionError(f"{one} is no folder")
+        if found.st_uid not in (USER_ID, 0):
+            raise PermissionError(f"{one} belongs to user {found.st_uid}, not to {USER_ID} or root")
+        # The folder itself must take files of nobody else; above it, it is enough that none can be put in its place.
+        if is_shared and (one == folder or not found.st_mode & stat.S_ISVTX):
+            mode = stat.S_IMODE(found.st_mode)
+            raise PermissionError(f"other users may write to {one} (mode {mode:04o})")
+
+
+@cache
+def _is_private(group_id: int) -> bool:
+    """Whether a group is the one that has this user's name and no other member."""
+    import grp
+    import pwd
+
+    try:
+        user, group = pwd.getpwuid(USER_ID), grp.getgrgid(group_id)
+    except KeyError:
+        return False
+    return group.gr_gid == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
 
 log = logging.getLogger(__name__)
 

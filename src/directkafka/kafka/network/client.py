@@ -29,9 +29,9 @@ from kafka.protocol.producer import ProduceResponse
 
 from directkafka.errors import BrokerAccessError, BrokerResponseError
 from directkafka.kafka.network.auth_errors import address_text, connection_failure, rights_needed
-from directkafka.kafka.network.broker_socket import BrokerSocket
 from directkafka.kafka.network.connections import Connections
 from directkafka.kafka.network.logins import prepare_logins
+from directkafka.kafka.network.receive import BrokerSocket
 from directkafka.kafka.network.tls import tls_context
 from directkafka.kafka.protocol.api_versions import API_VERSIONS
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable

@@ -8,6 +8,8 @@ round, what a client sends is enough to try a dictionary against it at the full 
 
 from __future__ import annotations
 
+import logging
+import re
 from typing import Any, Final
 
 from kafka.errors import SaslAuthenticationFailedError
@@ -15,10 +17,32 @@ from kafka.net.sasl import register_sasl_mechanism
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.sasl.scram import SaslMechanismScram
 
-from directkafka.kafka.network.log_redaction import mask_logins
 from directkafka.kafka.network.oauth import TokenProvider
 
-__all__ = ["ITERATIONS_MIN", "prepare_logins"]
+__all__ = ["ITERATIONS_MIN", "mask_logins", "prepare_logins"]
+
+_LOGGERS = ("kafka.net.connection", "kafka.protocol.parser")
+_LOGIN_MESSAGE = re.compile(r"Sasl\w*(Request|Response)(_v\d+)?")
+
+
+def mask_logins() -> None:
+    """Mask bytes, and what belongs to a login, in kafka-python's log; calling it twice is harmless."""
+    for name in _LOGGERS:
+        logging.getLogger(name).addFilter(_mask)
+
+
+def _mask(record: logging.LogRecord) -> bool:
+    if isinstance(record.args, tuple):
+        record.args = tuple(_masked(argument) for argument in record.args)
+    return True
+
+
+def _masked(argument: object) -> object:
+    if isinstance(argument, bytes | bytearray | memoryview):
+        return f"<{len(argument)} bytes>"
+    name = type(argument).__name__
+    return f"<{name} ********>" if _LOGIN_MESSAGE.fullmatch(name) else argument
+
 
 ITERATIONS_MIN: Final = 4096
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")

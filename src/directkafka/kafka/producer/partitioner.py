@@ -8,6 +8,7 @@ Sources: Kafka's ``Utils.murmur2`` and ``toPositive``, ``BuiltInPartitioner.part
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -15,9 +16,12 @@ import pyarrow as pa
 from numba import types
 
 from directkafka.kafka.kernels.compile import BYTES_IN, INT32S, INT64S, helper, kernel, unwrapped, wide
-from directkafka.kafka.records.record_rows import spans_of
+from directkafka.kafka.records.record_columns import spans_of
+from directkafka.offsets import TopicPartition
+from directkafka.producer_errors import RecordRejectedError
+from directkafka.spark_conditions import KafkaNullTopicInDataError
 
-__all__ = ["key_hashes", "partitions_of_keys"]
+__all__ = ["CountPartitions", "Router", "key_hashes", "partitions_of_keys"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
@@ -97,3 +101,86 @@ def partitions_of_keys(keys: pa.Array, partition_counts: Int32s | int, own: Int3
     if keyless.size:
         partitions[keyless] = own[(first + np.arange(keyless.size)) % own.size]
     return partitions
+
+
+#: The number of partitions of each of these topics.
+CountPartitions = Callable[[Collection[str]], Mapping[str, int]]
+
+_HASH_MAX: Final = 0x7FFFFFFF
+
+
+class Router:
+    """Says where the rows of one task go.
+
+    Args:
+        topic: where all rows go; None for where their column says.
+        count_partitions: asked once for each topic.
+        first: how many rows without key were dealt before.
+    """
+
+    def __init__(self, topic: str | None, count_partitions: CountPartitions, first: int = 0) -> None:
+        self._topic = topic
+        self._count_partitions = count_partitions
+        self._dealt = first
+        self._counts: dict[str, int] = {}
+
+    def route(self, rows: pa.RecordBatch) -> tuple[list[TopicPartition], Int32s]:
+        """All partitions of the rows' topics, and for each row the number of its own among them.
+
+        Args:
+            rows: columns ``key`` (binary or string), ``topic`` (string) and ``partition`` (int32), as far as they
+                are there.
+
+        Raises:
+            KafkaNullTopicInDataError: a row without topic.
+            RecordRejectedError: a row whose partition its topic does not have.
+            OptionError: a column of another type.
+        """
+        topics, topic_of = self._topics(rows)
+        missing = [name for name in topics if name not in self._counts]
+        if missing:
+            self._counts.update(self._count_partitions(missing))
+        counts = np.array([self._counts[name] for name in topics], np.int32)
+        partitions = self._partitions(rows, counts[topic_of])
+        _refuse_unknown(partitions, counts[topic_of], topics, topic_of)
+        bases = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int32)
+        places = [TopicPartition(name, number) for name in topics for number in range(self._counts[name])]
+        return places, bases[topic_of] + partitions
+
+    def _topics(self, rows: pa.RecordBatch) -> tuple[list[str], Int32s]:
+        """The topics, and for each row the number of its own."""
+        if self._topic is not None:
+            return [self._topic], np.zeros(rows.num_rows, np.int32)
+        column = rows.column("topic")
+        if column.null_count:
+            row = column.is_null().index(True).as_py()
+            reason = f"row {row} of {rows.num_rows} has none; give every row a topic, or the option for all"
+            raise KafkaNullTopicInDataError(option="topic", reason=reason)
+        found = column.dictionary_encode()
+        return found.dictionary.to_pylist(), np.asarray(found.indices, np.int32)
+
+    def _partitions(self, rows: pa.RecordBatch, counts: Int32s) -> Int32s:
+        count, names = rows.num_rows, rows.schema.names
+        hashes = key_hashes(rows.column("key")) if "key" in names else np.full(count, -1, np.int32)
+        keyless = np.flatnonzero(hashes < 0)
+        hashes[keyless] = (self._dealt + np.arange(keyless.size)) & _HASH_MAX
+        self._dealt += keyless.size
+        partitions: Int32s = hashes % counts
+        if "partition" in names and rows.column("partition").null_count < count:
+            given = rows.column("partition")
+            partitions = np.where(np.asarray(given.is_valid()), np.asarray(given.fill_null(0), np.int32), partitions)
+        return partitions
+
+
+def _refuse_unknown(partitions: Int32s, counts: Int32s, topics: list[str], topic_of: Int32s) -> None:
+    wrong = (partitions < 0) | (partitions >= counts)
+    if not wrong.any():
+        return
+    row = int(wrong.argmax())
+    raise RecordRejectedError(
+        topic=topics[topic_of[row]],
+        partition=int(partitions[row]),
+        row=row,
+        rows=partitions.size,
+        reason=f"the topic has partitions 0 to {counts[row] - 1}",
+    )

@@ -4,8 +4,8 @@
 is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.records.batch_header` and
 :mod:`directkafka.kafka.records.record`, which read them. A batch's first record gives its base timestamp.
 
-No bound is checked here: the caller has made room (:func:`directkafka.kafka.records.record_rows.room_needed`), and its
-rows are of Arrow's making.
+No bound is checked here: the caller has made room (:func:`directkafka.kafka.records.record_columns.room_needed`), and
+its rows are of Arrow's making.
 
 Sources: Kafka's ``MemoryRecordsBuilder.java``, ``DefaultRecord.writeTo``, ``DefaultRecordBatch.writeHeader``.
 """

@@ -35,7 +35,7 @@ from directkafka.kafka.records.encode_kernel import (
     order_by_target,
     seal,
 )
-from directkafka.kafka.records.record_rows import read_rows, room_needed
+from directkafka.kafka.records.record_columns import read_rows, room_needed
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import RecordRejectedError, RecordTooLargeError

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.kafka.kernels.own_folders import refuse_foreign
+from directkafka.kafka.kernels.cache import refuse_foreign
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options import SourceOptions
 from directkafka.options.consumer import ConsumerOptions

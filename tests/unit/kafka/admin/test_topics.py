@@ -10,8 +10,7 @@ import pytest
 
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.admin.admin_client import Metadata
-from directkafka.kafka.admin.epochs import ended_epochs
-from directkafka.kafka.admin.groups import commit_offsets
+from directkafka.kafka.admin.groups import commit_offsets, ended_epochs
 from directkafka.kafka.admin.topics import Leader, TopicDescription, check_answered
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from tests.record_encoder import CODECS, LZ4_FRAME, XERIAL_HEADER, compress, lz4_frame, xerial
 
-from directkafka.kafka.compression.frame_sizes import declared_bytes
+from directkafka.kafka.compression.decompress import declared_bytes
 
 
 def declared(codec: str, data: bytes) -> int:

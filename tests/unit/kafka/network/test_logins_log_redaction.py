@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.metadata import MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslBytesRequest
 
-from directkafka.kafka.network.log_redaction import mask_logins
+from directkafka.kafka.network.logins import mask_logins
 
 
 @pytest.mark.parametrize("name", ["kafka.net.connection", "kafka.protocol.parser"])

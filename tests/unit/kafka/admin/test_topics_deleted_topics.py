@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.admin.deleted_topics import deleted_topics
+from directkafka.kafka.admin.topics import deleted_topics
 
 GONE, KEPT = str(uuid.uuid4()), str(uuid.uuid4())
 AWAY = BrokerUnreachableError(addresses=("two:9092",), timeout_ms=1, cause="refused")

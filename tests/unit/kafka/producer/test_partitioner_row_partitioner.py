@@ -5,8 +5,7 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 import pytest
 
-from directkafka.kafka.producer.partitioner import key_hashes
-from directkafka.kafka.producer.row_partitioner import Router
+from directkafka.kafka.producer.partitioner import Router, key_hashes
 from directkafka.producer_errors import RecordRejectedError
 from directkafka.spark_conditions import KafkaNullTopicInDataError
 
