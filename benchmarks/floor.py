@@ -14,7 +14,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
 from directkafka.kafka.records.arrow import schema as arrow_schema
 from directkafka.kafka.records.decoder import BATCH_BYTES_MAX, BATCH_ROWS_MAX
-from directkafka.options.columns import RECORD_COLUMNS
+from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.spark.schema import record_schema
 
 __all__ = ["ReadyBatches"]

@@ -128,7 +128,7 @@ def options() -> Iterator[str]:
 def stream_settings() -> Iterator[str]:
     """What a direct stream and an RDD read beside the client's settings."""
     from directkafka.options.consumer import consumer_specs
-    from directkafka.options.rates import rate_specs
+    from directkafka.options.limits import rate_specs
     from directkafka.options.read_policy import read_specs
 
     yield "# Settings of direct streams and RDDs"
@@ -146,7 +146,7 @@ def stream_settings() -> Iterator[str]:
 def sink_options() -> Iterator[str]:
     """The options of the plain writer, and what a pipeline's Kafka sink has beside them."""
     from directkafka.options.names import IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
-    from directkafka.options.sink import producer_specs, sink_specs
+    from directkafka.options.producer import producer_specs, sink_specs
     from directkafka.options.spec import specs_of
     from directkafka.options.transaction import FIXED_SETTINGS, TransactionOptions
 

@@ -28,9 +28,9 @@ from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions, SinkOptions, SourceOptions, option_table
 from directkafka.options.client import client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
+from directkafka.options.limits import RatePolicy, rate_specs
 from directkafka.options.positions import read_position
-from directkafka.options.rates import RatePolicy, rate_specs
-from directkafka.options.sink import producer_specs, sink_specs
+from directkafka.options.producer import producer_specs, sink_specs
 from directkafka.options.transaction import TransactionOptions
 from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline

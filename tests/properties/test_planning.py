@@ -22,9 +22,9 @@ from directkafka.offsets import (
     total_count,
 )
 from directkafka.options import OffsetLimits
-from directkafka.planning.limits import limited_ends
+from directkafka.planning.placement import split
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
-from directkafka.planning.splits import split
+from directkafka.planning.rates import limited_ends
 from directkafka.planning.starts import resolve_ranges
 from directkafka.view import ClusterView, PartitionView
 

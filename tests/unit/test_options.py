@@ -21,9 +21,9 @@ from directkafka.options import (
     option_table,
 )
 from directkafka.options.consumer import consumer_specs
-from directkafka.options.rates import rate_specs
+from directkafka.options.limits import rate_specs
+from directkafka.options.producer import producer_specs, sink_specs
 from directkafka.options.read_policy import read_specs
-from directkafka.options.sink import producer_specs, sink_specs
 from directkafka.options.spec import Given, OptionSpec, specs_of
 from directkafka.options.transaction import TransactionOptions
 

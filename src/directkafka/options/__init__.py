@@ -4,8 +4,7 @@ place."""
 from directkafka.options.client import ClientOptions
 from directkafka.options.client import client_specs as _client_specs
 from directkafka.options.limits import NO_LIMITS, NO_WAIT, MinOffsets, OffsetLimits
-from directkafka.options.producer import ProducerOptions
-from directkafka.options.sink import SinkOptions
+from directkafka.options.producer import ProducerOptions, SinkOptions
 from directkafka.options.source import (
     AssignedPartitions,
     ChosenPartitions,

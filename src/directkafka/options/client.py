@@ -8,10 +8,9 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from directkafka.options.mistakes import Mistakes
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
 from directkafka.options.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, Secret, option, shown, specs_of
+from directkafka.options.spec import INT_MAX, Given, Mistakes, OptionSpec, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.told_once import warn_once
 

@@ -27,9 +27,8 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.options.durations import duration_ms
 from directkafka.options.spec import INT_MAX, LONG_MAX, Given, OptionSpec, read_json, shown
-from directkafka.options.texts import fault_of_topic, whole_number
+from directkafka.options.texts import duration_ms, fault_of_topic, whole_number
 from directkafka.spark_conditions import (
     MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
     UnresolvedStartOffsetGreaterThanEndOffsetError,

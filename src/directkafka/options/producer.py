@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
-from directkafka.options.spec import INT_MAX, option
+from directkafka.options.client import ClientOptions, client_specs
+from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES, hint
+from directkafka.options.source import CLIENT_PREFIX
+from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, specs_of
 
-__all__ = ["Codec", "ProducerOptions"]
+__all__ = ["Codec", "ProducerOptions", "SinkOptions", "producer_specs", "read_connection", "sink_specs"]
 
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
@@ -95,3 +99,99 @@ class ProducerOptions:
         kind="integer",
         doc="How long a topic that is written to may be missing.",
     )
+
+
+TOPIC: Final = OptionSpec(
+    name="topic",
+    kind="text",
+    doc="The topic that all rows go to, whatever a column topic says. Without it, there must be that column.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions:
+    """What a write is asked for. Travels to executors.
+
+    Attributes:
+        topic: where all rows go; None where their column says it.
+        client: the connection.
+        producer: how records are written.
+
+    The other fields are named, bounded and explained by their :class:`~directkafka.options.OptionSpec`.
+    """
+
+    topic: str | None
+    client: ClientOptions
+    producer: ProducerOptions
+    include_headers: bool = option(
+        True,
+        name="includeHeaders",
+        kind="boolean",
+        doc="Whether a column headers is written, where there is one.",
+    )
+    # Off as in Spark's sink, where a copied topic gets new timestamps.
+    include_timestamp: bool = option(
+        False,
+        name="includeTimestamp",
+        kind="boolean",
+        doc="Whether a column timestamp becomes the records' timestamp; else it is the time of writing.",
+    )
+
+    @classmethod
+    def parse(cls, options: Mapping[str, str], *, where: str = "") -> SinkOptions:
+        """Parse the options of a write.
+
+        Args:
+            options: texts by name; the names' case does not matter.
+            where: the file or call the options stand in, for messages.
+
+        Raises:
+            OptionError: a name that nobody knows or that is not supported, or a value out of bounds.
+        """
+        given = Given.read(options, where=where)
+        _check_names(given)
+        client, producer = read_connection(given)
+        return cls(topic=given.text(TOPIC) or None, client=client, producer=producer, **given.values(specs_of(cls)))
+
+
+def read_connection(given: Given) -> tuple[ClientOptions, ProducerOptions]:
+    """The connection, and how records are written, from the options whose names begin with ``kafka.``.
+
+    Raises:
+        OptionError: as :meth:`SinkOptions.parse` does.
+    """
+    params = {
+        name.removeprefix(CLIENT_PREFIX): text for name, text in given.texts.items() if name.startswith(CLIENT_PREFIX)
+    }
+    for name, reason in REFUSED_SINK_CLIENT_NAMES.items():
+        if name in params:
+            raise given.error(CLIENT_PREFIX + name, reason)
+    client = ClientOptions.from_kafka_params(
+        params,
+        where=given.where,
+        prefix=CLIENT_PREFIX,
+        used_elsewhere=[spec.name for spec in producer_specs()],
+        ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
+    )
+    named = Given(texts=params, where=given.where, prefix=CLIENT_PREFIX)
+    return client, ProducerOptions(**named.values(specs_of(ProducerOptions)))
+
+
+def sink_specs() -> tuple[OptionSpec, ...]:
+    """Every option of the writer but the producer's and the client's, in the order of the reference page."""
+    return (TOPIC, *specs_of(SinkOptions).values())
+
+
+def producer_specs() -> tuple[OptionSpec, ...]:
+    """Every producer setting that has an effect, in the order of the reference page."""
+    return tuple(specs_of(ProducerOptions).values())
+
+
+def _check_names(given: Given) -> None:
+    known = [spec.name for spec in sink_specs()]
+    lower_known = {name.lower() for name in known}
+    for name in sorted(given.texts):
+        if name not in lower_known and not name.startswith(CLIENT_PREFIX):
+            settings = [CLIENT_PREFIX + spec.name for spec in (*producer_specs(), *client_specs())]
+            reason = "is not an option of this sink" + hint(name, [*known, *settings])
+            raise given.error(name, reason)

@@ -11,12 +11,11 @@ from typing import Any, Final
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Positions, TopicPartition
 from directkafka.options.client import ClientOptions, client_specs
-from directkafka.options.columns import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
 from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
-from directkafka.options.mistakes import Mistakes
 from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
 from directkafka.options.positions import POSITION_SPECS, read_positions
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, read_json, shown, specs_of
+from directkafka.options.read_policy import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
+from directkafka.options.spec import INT_MAX, Given, Mistakes, OptionSpec, option, read_json, shown, specs_of
 from directkafka.options.texts import fault_of_pattern, fault_of_topic
 from directkafka.told_once import warn_once
 

@@ -11,7 +11,17 @@ import re
 import warnings
 from typing import Final
 
-__all__ = ["TEXT_BYTES_MAX", "decimal_number", "fault_of_pattern", "fault_of_text", "fault_of_topic", "whole_number"]
+__all__ = [
+    "DURATION_MS_MAX",
+    "TEXT_BYTES_MAX",
+    "decimal_number",
+    "duration_ms",
+    "fault_of_pattern",
+    "fault_of_text",
+    "fault_of_topic",
+    "iso_duration_ms",
+    "whole_number",
+]
 
 #: Java's Short.MAX_VALUE: longest text of Kafka's protocol.
 TEXT_BYTES_MAX: Final = 2**15 - 1
@@ -79,3 +89,43 @@ def fault_of_pattern(pattern: str) -> str:
     except (RecursionError, OverflowError):
         return "is a regular expression that Python cannot take: nested too deep, or with a number of too many digits"
     return ""
+
+
+_DURATION: Final = re.compile(r"\s*([0-9.]+)\s*([a-z]+)\s*")
+_UNITS_MS: Final = {
+    **dict.fromkeys(("ms", "millisecond", "milliseconds"), 1),
+    **dict.fromkeys(("s", "sec", "second", "seconds"), 1_000),
+    **dict.fromkeys(("m", "min", "minute", "minutes"), 60_000),
+    **dict.fromkeys(("h", "hour", "hours"), 3_600_000),
+    **dict.fromkeys(("d", "day", "days"), 86_400_000),
+}
+
+#: A hundred years. Python waits for no more than 292, and says so in its own words.
+DURATION_MS_MAX: Final = 100 * 365 * 86_400_000
+
+
+def duration_ms(text: str) -> int | None:
+    """A duration in milliseconds; None when the text is none, or one of more than a hundred years."""
+    found = _DURATION.fullmatch(text)
+    number = None if found is None else decimal_number(found[1])
+    if found is None or number is None or found[2] not in _UNITS_MS:
+        return None
+    value = number * _UNITS_MS[found[2]]
+    return round(value) if value <= DURATION_MS_MAX else None
+
+
+#: A number has 9 digits at most: a duration of 30,000 years is a mistake.
+_FORM: Final = re.compile(
+    r"P(?:(\d{1,9})D)?(?:T(?=\d)(?:(\d{1,9})H)?(?:(\d{1,9})M)?(?:(\d{1,9}(?:[.,]\d{1,9})?)S)?)?",
+    re.IGNORECASE | re.ASCII,
+)
+_ISO_UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1_000)
+
+
+def iso_duration_ms(text: str) -> int | None:
+    """A duration that is not negative, in milliseconds; None when the text is none."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None or not any(found.groups()):
+        return None
+    numbers = (float((one or "0").replace(",", ".")) for one in found.groups())
+    return round(sum(number * unit_ms for number, unit_ms in zip(numbers, _ISO_UNITS_MS, strict=True)))

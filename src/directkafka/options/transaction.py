@@ -11,7 +11,7 @@ from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_
 from directkafka.options.producer import ProducerOptions
 from directkafka.options.spec import INT_MAX, Given, option, specs_of
 
-__all__ = ["FIXED_SETTINGS", "TransactionOptions"]
+__all__ = ["FIXED_SETTINGS", "NAME_PREFIX", "TransactionOptions", "is_ledger_topic", "ledger_topic"]
 
 #: What a Java producer may set, and what it must be here.
 FIXED_SETTINGS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -78,3 +78,17 @@ class TransactionOptions:
             producer=ProducerOptions(**given.values(producer_specs)),
             **given.values(own_specs),
         )
+
+
+#: What the names of ledgers and of transactional ids begin with, where a sink's option does not say otherwise.
+NAME_PREFIX: Final = "directkafka"
+
+
+def ledger_topic(pipeline: str, name_prefix: str = NAME_PREFIX) -> str:
+    """The topic of a pipeline's ledger."""
+    return f"{name_prefix}.ledger.{pipeline}"
+
+
+def is_ledger_topic(topic: str, name_prefix: str = NAME_PREFIX) -> bool:
+    """Whether a topic is some pipeline's ledger, by its name."""
+    return topic.startswith(ledger_topic("", name_prefix))

@@ -16,13 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 
 from directkafka.errors import OptionError
 from directkafka.options import SourceOptions
-from directkafka.options.mistakes import Mistakes
-from directkafka.options.spec import shown
+from directkafka.options.spec import Mistakes, shown
 from directkafka.pipeline.file_mistakes import option_errors, sink_errors
 from directkafka.pipeline.sink_sections import SinkSection
 from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
-from directkafka.planning.trigger import Trigger
-from directkafka.planning.trigger_forms import parse_duration_ms, parse_trigger
+from directkafka.planning.trigger import Trigger, parse_duration_ms, parse_trigger
 from directkafka.sinks.api import Sink
 
 __all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]

@@ -28,7 +28,7 @@ from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.structured.api import BatchFunction, trigger_arguments
 from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
-from directkafka.planning.trigger_forms import GivenTrigger
+from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
 

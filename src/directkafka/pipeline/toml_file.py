@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from directkafka.errors import OptionError
-from directkafka.options.mistakes import Mistakes
+from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 
 __all__ = ["TomlFile", "read_file", "substituted"]

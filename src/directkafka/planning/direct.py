@@ -13,7 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Exact, OffsetRange, PartitionProgress, Position, Positions, TopicPartition
 from directkafka.options import OffsetLimits
 from directkafka.options.consumer import ConsumerOptions
-from directkafka.options.rates import RatePolicy
+from directkafka.options.limits import RatePolicy
 from directkafka.planning.plan import PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import PartitionRates, rated_ends
 from directkafka.planning.starts import Found

@@ -20,7 +20,6 @@ from directkafka.offsets import (
     total_count,
 )
 from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
-from directkafka.planning.limits import limited_ends
 from directkafka.planning.loss import (
     Loss,
     classify,
@@ -31,7 +30,8 @@ from directkafka.planning.loss import (
     raise_for,
     resume_at,
 )
-from directkafka.planning.splits import split
+from directkafka.planning.placement import split
+from directkafka.planning.rates import limited_ends
 from directkafka.planning.starts import Found, resolve_ranges, resolve_starts
 from directkafka.view import ClusterView, PartitionView
 
@@ -55,7 +55,7 @@ class PlanPolicy:
         limits: most offsets of a batch.
         min_offsets: fewer new offsets than this are left for a later batch.
         fail_on_data_loss: whether a loss is an error; else the plan goes on without what is lost.
-        min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.splits.split`.
+        min_partitions, max_records_per_partition: as for :func:`~directkafka.planning.placement.split`.
         group_id_given: whether ``kafka.group.id`` was given, for a message of Spark's.
     """
 

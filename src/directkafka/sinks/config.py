@@ -22,7 +22,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import ArgsKwargs, ErrorDetails
 
 from directkafka.errors import OptionError
-from directkafka.options.mistakes import Mistakes
+from directkafka.options.spec import Mistakes
 from directkafka.sinks.write_modes import Mode
 
 __all__ = [

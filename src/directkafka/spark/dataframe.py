@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options.columns import HEADERS, RECORD_COLUMNS
-from directkafka.planning.explicit import checked_ranges, losses_of_ranges
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 from directkafka.planning.loss import raise_for
+from directkafka.planning.starts import checked_ranges, losses_of_ranges
 from directkafka.spark.arrow_map import map_in_arrow
 from directkafka.spark.cluster import Cluster
 from directkafka.spark.read_task import Proof, ReadRanges

@@ -22,7 +22,7 @@ from directkafka.options import (
     TopicNames,
     TopicPattern,
 )
-from directkafka.planning.retention import near_losses
+from directkafka.planning.loss import near_losses
 from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.view import ClusterView

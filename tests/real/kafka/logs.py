@@ -27,7 +27,7 @@ from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.options.columns import HEADERS, RECORD_COLUMNS
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
 WAIT_S = 120.0
 

@@ -12,7 +12,7 @@ from tests.real.spark.dstreams import Collected
 import directkafka as dk
 from directkafka import TopicPartition
 from directkafka.errors import OptionError
-from directkafka.options.rates import RatePolicy
+from directkafka.options.limits import RatePolicy
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 

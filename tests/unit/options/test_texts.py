@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from directkafka.options.durations import DURATION_MS_MAX, duration_ms
 from directkafka.options.texts import (
+    DURATION_MS_MAX,
     decimal_number,
+    duration_ms,
     fault_of_pattern,
     fault_of_text,
     fault_of_topic,

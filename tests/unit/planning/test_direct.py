@@ -10,7 +10,7 @@ from tests.unit.planning.views import T0, T1, U0, at, known, seen, view
 from directkafka.errors import DataLossError, OptionError
 from directkafka.offsets import Committed, Earliest, Exact, Latest, OffsetRange, Positions, TopicPartition
 from directkafka.options.consumer import ConsumerOptions, Subscribe
-from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.planning.direct import (
     DirectBatch,
     Progress,

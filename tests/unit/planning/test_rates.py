@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from directkafka.offsets import TopicPartition
-from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.planning.rates import BatchTimes, Feedback, PartitionRates, observe, rated_ends
 
 PARTITIONS = [TopicPartition("backpressure", number) for number in range(4)]

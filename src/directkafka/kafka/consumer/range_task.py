@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
-from directkafka.options.columns import HEADERS, RECORD_COLUMNS
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
 __all__ = ["RangeTask"]
 

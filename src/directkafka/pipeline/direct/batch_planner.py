@@ -17,7 +17,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
 from directkafka.pipeline.retry import StopAsked
-from directkafka.planning.ceiling import NO_CEILING
+from directkafka.planning.adaptive_limit import NO_LIMIT
 from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
@@ -79,7 +79,7 @@ class Planner:
         self._viewed_ms = 0
         #: The newest plan; when it proves too large for a transaction, the next one is held below it.
         self._planned: BatchPlan | None = None
-        self._ceiling = NO_CEILING
+        self._adaptive_limit = NO_LIMIT
 
     def next(self, previous: LedgerEntry) -> Planned | None:
         """The batch behind the ledger's entry, from a fresh view; None when there is nothing to read.
@@ -122,12 +122,12 @@ class Planner:
         """
         assert self._planned is not None, "a batch was planned before it was slow"
         count = self._planned.offset_count
-        lowered = self._ceiling.lowered(self._planned, budget_ms=error.budget_ms)
+        lowered = self._adaptive_limit.lowered(self._planned, budget_ms=error.budget_ms)
         if lowered is None:
             raise replace(error, remedy=f"{RAISE_TIMEOUT}of {count} offsets cannot be halved.") from error
         if self._stop.is_set():
             raise StopAsked(str(error)) from error
-        self._ceiling = lowered
+        self._adaptive_limit = lowered
         log.warning(
             "%s: a batch of %d offsets took %d ms, and a transaction has %d ms (four fifths of "
             "kafka.transaction.timeout.ms); it was rolled back, and is done again with %d offsets at most",
@@ -136,7 +136,7 @@ class Planner:
 
     def learn(self, batch: BatchPlan, *, took_ms: int) -> None:
         """How long a committed batch took: after batches that were fast, larger ones are tried again."""
-        self._ceiling = self._ceiling.after(batch, took_ms=took_ms)
+        self._adaptive_limit = self._adaptive_limit.after(batch, took_ms=took_ms)
 
     def _noted(self, batch: BatchPlan | None, view: ClusterView) -> Planned | None:
         if batch is None:
@@ -145,7 +145,7 @@ class Planner:
         return batch, view
 
     def _policy_now(self) -> PlanPolicy:
-        policy = self._ceiling.over(self._policy)
+        policy = self._adaptive_limit.over(self._policy)
         if self._ends:
             return policy
         waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms

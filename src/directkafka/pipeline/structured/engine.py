@@ -29,7 +29,7 @@ from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_q
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import PlannedBatch, decide
 from directkafka.pipeline.structured.writer import AS_IT_IS, MicroBatchWriter
-from directkafka.planning.trigger_forms import GivenTrigger
+from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.datasource.register import register
 from directkafka.spark.source_cluster import SourceCluster

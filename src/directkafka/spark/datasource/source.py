@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 from directkafka.error_notes import Notes
 from directkafka.errors import OptionError
 from directkafka.options import SinkOptions, SourceOptions
-from directkafka.options.columns import read_columns
+from directkafka.options.read_policy import read_columns
 from directkafka.options.spec import Given
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema

@@ -24,7 +24,7 @@ from directkafka.kafka.producer.produce_response import unknown_topic
 from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.offsets import TopicPartition
 from directkafka.options import SinkOptions
-from directkafka.options.columns import HEADERS
+from directkafka.options.read_policy import HEADERS
 from directkafka.python_worker import freeze_imports
 
 __all__ = ["write_rows"]

@@ -18,7 +18,7 @@ from directkafka.kafka.kernels.cache import refuse_foreign
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options import SourceOptions
 from directkafka.options.consumer import ConsumerOptions
-from directkafka.options.rates import RatePolicy
+from directkafka.options.limits import RatePolicy
 from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates

@@ -25,10 +25,9 @@ from directkafka.options.consumer import (
     Subscribe,
     SubscribePattern,
 )
-from directkafka.options.rates import RatePolicy
+from directkafka.options.limits import RatePolicy
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
-from directkafka.planning.trigger import AvailableNow, Trigger
-from directkafka.planning.trigger_forms import GivenTrigger, parse_trigger
+from directkafka.planning.trigger import AvailableNow, GivenTrigger, Trigger, parse_trigger
 from directkafka.spark.dstream.fail_stop import GuardedStream
 from directkafka.spark.dstream.offset_commits import CommitCallback, Queued
 from directkafka.spark.dstream.planner import DirectPlanner, PlannerHandle

@@ -20,12 +20,11 @@ from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.options.arguments import check_type
-from directkafka.options.columns import HEADERS, RECORD_COLUMNS
-from directkafka.options.read_policy import ReadPolicy
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
-from directkafka.planning.explicit import checked_ranges, losses_of_ranges
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
+from directkafka.planning.starts import checked_ranges, losses_of_ranges
 from directkafka.spark.cluster import Cluster
 from directkafka.spark.rdd.executors import executors, placed_rdd
 from directkafka.spark.rdd.tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords

@@ -13,7 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
-from directkafka.options.columns import RECORD_COLUMNS
+from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
 from directkafka.spark import second_look
 from directkafka.spark.datasource import readers, source

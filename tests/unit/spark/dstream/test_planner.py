@@ -16,7 +16,7 @@ from tests.unit.spark.dstream.scheduler import KEPT_MS, Scheduler, at
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options.consumer import ConsumerOptions, Subscribe
-from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
 from directkafka.planning.trigger import Backlog, Custom, Delay, Interval, Moment, Trigger

@@ -8,71 +8,71 @@ from tests.unit.planning.views import T0, T1, at, known, seen, view
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import OffsetLimits
-from directkafka.planning.ceiling import NO_CEILING, Ceiling
+from directkafka.planning.adaptive_limit import NO_LIMIT, AdaptiveLimit
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 
 BUDGET_MS = 1_000
 
 
-def planned(ceiling: Ceiling, *backlogs: int, policy: PlanPolicy | None = None) -> BatchPlan:
+def planned(limit: AdaptiveLimit, *backlogs: int, policy: PlanPolicy | None = None) -> BatchPlan:
     places = [TopicPartition("t", number) for number in range(len(backlogs))]
     partitions = {place: seen(0, backlog) for place, backlog in zip(places, backlogs, strict=True)}
-    batch = plan(known(*(at(place, 0) for place in places)), view(partitions), ceiling.over(policy or PlanPolicy()))
+    batch = plan(known(*(at(place, 0) for place in places)), view(partitions), limit.over(policy or PlanPolicy()))
     assert batch is not None
     return batch
 
 
 def test_without_a_ceiling_the_users_policy_stands_as_it_is() -> None:
     policy = PlanPolicy(limits=OffsetLimits(total=7))
-    assert NO_CEILING.over(policy) is policy
-    assert NO_CEILING.after(planned(NO_CEILING, 10), took_ms=1) is NO_CEILING
+    assert NO_LIMIT.over(policy) is policy
+    assert NO_LIMIT.after(planned(NO_LIMIT, 10), took_ms=1) is NO_LIMIT
 
 
 def test_a_batch_that_was_too_slow_is_planned_half_as_large() -> None:
-    batch = planned(NO_CEILING, 60, 40)
-    lowered = NO_CEILING.lowered(batch, budget_ms=BUDGET_MS)
+    batch = planned(NO_LIMIT, 60, 40)
+    lowered = NO_LIMIT.lowered(batch, budget_ms=BUDGET_MS)
     assert lowered is not None
     assert {one.topic_partition: one.count() for one in planned(lowered, 60, 40).ranges} == {T0: 30, T1: 20}
 
 
 def test_the_users_limit_counts_where_it_is_the_lower_one() -> None:
     policy = PlanPolicy(limits=OffsetLimits(total=7))
-    assert Ceiling(offsets=50).over(policy).limits.total == 7
-    assert Ceiling(offsets=5).over(policy).limits.total == 5
+    assert AdaptiveLimit(offsets=50).over(policy).limits.total == 7
+    assert AdaptiveLimit(offsets=5).over(policy).limits.total == 5
 
 
 def test_a_batch_of_one_offset_in_each_partition_cannot_be_halved() -> None:
-    assert NO_CEILING.lowered(planned(NO_CEILING, 1), budget_ms=BUDGET_MS) is None
-    assert NO_CEILING.lowered(planned(NO_CEILING, 1, 1, 1), budget_ms=BUDGET_MS) is None
+    assert NO_LIMIT.lowered(planned(NO_LIMIT, 1), budget_ms=BUDGET_MS) is None
+    assert NO_LIMIT.lowered(planned(NO_LIMIT, 1, 1, 1), budget_ms=BUDGET_MS) is None
 
 
 @given(st.lists(st.lists(st.integers(1, 100_000), min_size=3, max_size=3), min_size=40, max_size=40))
 def test_halving_comes_to_an_end_whatever_comes_in_meanwhile(backlogs: list[list[int]]) -> None:
     """40 tries are more than the halvings of any batch here."""
-    ceiling: Ceiling | None = NO_CEILING
+    limit: AdaptiveLimit | None = NO_LIMIT
     for some in backlogs:
-        assert ceiling is not None
-        ceiling = ceiling.lowered(planned(ceiling, *some), budget_ms=BUDGET_MS)
-        if ceiling is None:
+        assert limit is not None
+        limit = limit.lowered(planned(limit, *some), budget_ms=BUDGET_MS)
+        if limit is None:
             return
-    raise AssertionError(f"it is still halved: {ceiling}")
+    raise AssertionError(f"it is still halved: {limit}")
 
 
 def test_a_batch_that_stays_larger_than_its_limit_is_not_halved_for_ever() -> None:
     """Each of 100 partitions gets one offset at least, so that a limit of 50 gives 148 offsets."""
-    ceiling = NO_CEILING.lowered(planned(NO_CEILING, 2, *[1] * 99), budget_ms=BUDGET_MS)
+    limit = NO_LIMIT.lowered(planned(NO_LIMIT, 2, *[1] * 99), budget_ms=BUDGET_MS)
     heights = []
-    while ceiling is not None:
-        heights.append(ceiling.offsets)
-        ceiling = ceiling.lowered(planned(ceiling, 1_000_000, *[1] * 99), budget_ms=BUDGET_MS)
+    while limit is not None:
+        heights.append(limit.offsets)
+        limit = limit.lowered(planned(limit, 1_000_000, *[1] * 99), budget_ms=BUDGET_MS)
         assert len(heights) < 10
     assert heights == [50, 25, 12, 6, 3, 1]
 
 
 def test_a_ceiling_rises_after_full_batches_that_were_easy_and_ends_where_it_began() -> None:
-    ceiling = Ceiling(offsets=25, too_slow=100, budget_ms=BUDGET_MS)
-    assert ceiling.after(planned(ceiling, 500), took_ms=251) is ceiling
-    assert ceiling.after(planned(ceiling, 5), took_ms=1) is ceiling, "a small batch shows nothing"
-    higher = ceiling.after(planned(ceiling, 500), took_ms=250)
-    assert higher == Ceiling(offsets=50, too_slow=100, budget_ms=BUDGET_MS)
-    assert higher.after(planned(higher, 500), took_ms=1) == NO_CEILING
+    limit = AdaptiveLimit(offsets=25, too_slow=100, budget_ms=BUDGET_MS)
+    assert limit.after(planned(limit, 500), took_ms=251) is limit
+    assert limit.after(planned(limit, 5), took_ms=1) is limit, "a small batch shows nothing"
+    higher = limit.after(planned(limit, 500), took_ms=250)
+    assert higher == AdaptiveLimit(offsets=50, too_slow=100, budget_ms=BUDGET_MS)
+    assert higher.after(planned(higher, 500), took_ms=1) == NO_LIMIT

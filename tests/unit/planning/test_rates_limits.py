@@ -4,7 +4,7 @@ import pytest
 from tests.unit.planning.views import T0, T1, U0
 
 from directkafka.options import NO_LIMITS, OffsetLimits
-from directkafka.planning.limits import limited_ends
+from directkafka.planning.rates import limited_ends
 
 
 def test_without_a_limit_a_batch_goes_to_the_latest_offsets() -> None:

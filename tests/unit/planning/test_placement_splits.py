@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from directkafka.offsets import OffsetRange
-from directkafka.planning.splits import split
+from directkafka.planning.placement import split
 
 Bounds = tuple[str, int, int]
 

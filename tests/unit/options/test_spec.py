@@ -8,7 +8,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.options import SourceOptions
-from directkafka.options.mistakes import Mistakes
+from directkafka.options.spec import Mistakes
 
 
 def test_nothing_is_raised_where_nothing_is_wrong() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options.rates import FeedbackPolicy, RatePolicy
+from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.spark.dstream.state import PerPartitionConfig, rates_of
 
 PLACE = TopicPartition("flights", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.planning.views import T0, T1, seen, view
 
-from directkafka.planning.retention import NearLoss, near_losses
+from directkafka.planning.loss import NearLoss, near_losses
 
 BEFORE = view({T0: seen(0, 1000), T1: seen(0, 1000)})
 

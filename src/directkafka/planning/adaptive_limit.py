@@ -11,19 +11,19 @@ from typing import Final
 
 from directkafka.planning.plan import BatchPlan, PlanPolicy
 
-__all__ = ["NO_CEILING", "Ceiling"]
+__all__ = ["NO_LIMIT", "AdaptiveLimit"]
 
 #: A batch that took no longer than this share of its budget shows that one of twice its size will do.
 _EASY_SHARE: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ceiling:
+class AdaptiveLimit:
     """Most offsets of a batch, beside the limits that the user gave.
 
     Attributes:
         offsets: so many; None: any number.
-        too_slow: as many took too long; at this height the ceiling ends.
+        too_slow: as many took too long; at this height it ends.
         budget_ms: how long a batch may take, in milliseconds.
     """
 
@@ -31,7 +31,7 @@ class Ceiling:
     too_slow: int = 0
     budget_ms: int = 0
 
-    def lowered(self, batch: BatchPlan, *, budget_ms: int) -> Ceiling | None:
+    def lowered(self, batch: BatchPlan, *, budget_ms: int) -> AdaptiveLimit | None:
         """After a batch that took longer than its budget: half of it, or None where nothing is left to be halved.
 
         A limit leaves each partition that has records one offset at least. So a batch may be larger than its limit, and
@@ -41,17 +41,17 @@ class Ceiling:
         basis = count if self.offsets is None else min(count, self.offsets)
         if basis < 2 or count <= len({one.topic_partition for one in batch.ranges}):
             return None
-        return Ceiling(offsets=basis // 2, too_slow=max(count, self.too_slow), budget_ms=budget_ms)
+        return AdaptiveLimit(offsets=basis // 2, too_slow=max(count, self.too_slow), budget_ms=budget_ms)
 
-    def after(self, batch: BatchPlan, *, took_ms: int) -> Ceiling:
-        """After a batch that was committed: twice as high if a batch that large was easy."""
+    def after(self, batch: BatchPlan, *, took_ms: int) -> AdaptiveLimit:
+        """After a batch that was committed: twice as much if a batch that large was easy."""
         is_full = self.offsets is not None and batch.offset_count * 2 > self.offsets
         if self.offsets is None or not is_full or took_ms > self.budget_ms * _EASY_SHARE:
             return self
-        return replace(self, offsets=self.offsets * 2) if self.offsets * 2 < self.too_slow else NO_CEILING
+        return replace(self, offsets=self.offsets * 2) if self.offsets * 2 < self.too_slow else NO_LIMIT
 
     def over(self, policy: PlanPolicy) -> PlanPolicy:
-        """The policy under this ceiling."""
+        """The policy under this limit."""
         if self.offsets is None:
             return policy
         total = policy.limits.total
@@ -60,4 +60,4 @@ class Ceiling:
 
 
 #: Any size.
-NO_CEILING: Final = Ceiling()
+NO_LIMIT: Final = AdaptiveLimit()
