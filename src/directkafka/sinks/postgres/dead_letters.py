@@ -69,7 +69,7 @@ class PostgresLetters:
                 try:
                     yield connection
                 except psycopg.Error as error:
-                    raise self._address.translate(error, sink=self.sink, note=watch.note) from error
+                    raise self._address.translate(error, sink=self.sink, note=watch.note_on(error)) from error
 
 
 def _rows_of(connection: psycopg.Connection[Any]) -> Rows:

@@ -72,7 +72,7 @@ class LedgerSession:
             try:
                 yield
             except psycopg.Error as error:
-                raise self._address.translate(error, note=watch.note) from error
+                raise self._address.translate(error, note=watch.note_on(error)) from error
 
     def watch(self, doing: str, session: psycopg.Connection[Any] | None = None) -> SessionWatch:
         """A second look at what this session waits for, or another one."""

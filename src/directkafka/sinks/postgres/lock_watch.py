@@ -34,7 +34,10 @@ from psycopg.rows import dict_row
 
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, answered_within, shut_down
 
-__all__ = ["Blocker", "SessionWatch", "Wait", "statement_kind"]
+__all__ = ["WAIT_ENDED", "Blocker", "SessionWatch", "Wait", "statement_kind"]
+
+#: What ends a wait for a lock: a limit, or somebody's cancel.
+WAIT_ENDED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 
 _log = logging.getLogger("directkafka.sinks.postgres.store")
 
@@ -158,6 +161,7 @@ class SessionWatch:
         self._silent_since: float | None = None
         self._silent_looks = 0
         self.note = ""
+        self._last_wait = ""
         self.gave_up = False
 
     def __enter__(self) -> Self:
@@ -170,6 +174,13 @@ class SessionWatch:
     ) -> None:
         with self._lock:
             self._over.set()
+
+    def note_on(self, error: BaseException) -> str:
+        """What to say beside an error: what the session waits for; or waited for last, where the error ended a wait.
+
+        Sequence of events: the server ends the wait, a look finds a session that waits for nothing, the error arrives.
+        """
+        return self.note or (self._last_wait if isinstance(error, WAIT_ENDED) else "")
 
     def refuse_cancels(self) -> None:
         """From here on nothing is cancelled: COMMIT comes next."""
@@ -215,7 +226,7 @@ class SessionWatch:
         if wait is None:
             self.note = ""
             return
-        self.note = f"it waited for {wait}"
+        self.note = self._last_wait = f"it waited for {wait}"
         if is_time_to_tell:
             _log.warning("%s has taken %.0f s and waits for %s", self._doing, time.monotonic() - self._begun, wait)
         if is_stopping:
@@ -223,7 +234,7 @@ class SessionWatch:
 
     def _end(self, session: _Session, wait: Wait) -> None:
         """A stop was asked for: leave the lock's queue, or leave a COMMIT to the server."""
-        self.note = f"a stop was asked for while it waited for {wait}"
+        self.note = self._last_wait = f"a stop was asked for while it waited for {wait}"
         if not wait.is_lock:
             self._give_up(session)
             return

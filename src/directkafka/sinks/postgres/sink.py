@@ -205,7 +205,7 @@ class PostgresSink(PostgresConfig, Clonable):
                 try:
                     yield connection
                 except psycopg.Error as error:
-                    raise address.translate(error, sink=self.name, note=watch.note) from error
+                    raise address.translate(error, sink=self.name, note=watch.note_on(error)) from error
 
     def _examine(self, connection: psycopg.Connection[Any], schema: pa.Schema, table: Table) -> SinkPlan:
         self._check_rights(table, connection.info.user)

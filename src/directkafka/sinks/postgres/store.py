@@ -49,13 +49,10 @@ from directkafka.sinks.ledger import (
     progress_to_json,
 )
 from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
-from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, SessionWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
 
 __all__ = ["PostgresStore"]
-
-#: A wait that a limit or a stop has ended; the watch knows who was in the way.
-_WAIT_ENDED = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 
 #: Pauses between two looks for what became of a COMMIT, in seconds.
 _PAUSE_S_MIN: Final = 0.1
@@ -76,7 +73,7 @@ class _SessionLostError(Exception):
     """
 
     def __init__(self, error: BaseException, watch: SessionWatch) -> None:
-        super().__init__("; ".join(filter(None, (" ".join(str(error).split()), watch.note))))
+        super().__init__("; ".join(filter(None, (" ".join(str(error).split()), watch.note_on(error)))))
         self.was_given_up = watch.gave_up
 
 
@@ -198,7 +195,7 @@ class PostgresStore(LedgerStore[_Transaction]):
             if lost:
                 raise _SessionLostError(error, watch) from error
             if isinstance(error, psycopg.Error):
-                raise self.address.translate(error, note=watch.note) from error
+                raise self.address.translate(error, note=watch.note_on(error)) from error
             raise
 
     def _recorded_connection(
@@ -248,7 +245,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         try:
             return sink.apply(cursor, batch, reports)
         except psycopg.Error as error:
-            if connection_is_lost(error, cursor.connection) or isinstance(error, _WAIT_ENDED):
+            if connection_is_lost(error, cursor.connection) or isinstance(error, WAIT_ENDED):
                 raise
             raise self.address.translate(error, sink=sink.name) from error
 

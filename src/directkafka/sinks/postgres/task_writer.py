@@ -85,7 +85,7 @@ class PostgresTaskWriter:
                 statement = self.plan.copy_sql(staging, with_attempt=True)
                 stored = copy_chunks(connection.cursor(), statement, chunks())
         except psycopg.Error as error:
-            raise self.address.translate(error, sink=self.plan.sink, note=watch.note) from error
+            raise self.address.translate(error, sink=self.plan.sink, note=watch.note_on(error)) from error
         finally:
             connection.close()
         check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)

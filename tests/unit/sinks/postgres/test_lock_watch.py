@@ -82,6 +82,15 @@ def test_any_answer_ends_a_server_s_silence(looks: Looks, cut: list[object], ans
     assert cut == []
 
 
+def test_who_was_in_the_way_is_known_also_to_a_look_behind_the_end_of_the_wait(looks: Looks) -> None:
+    """The server has ended the wait, and the error is on its way, when the session is looked at once more."""
+    looks.see(Wait(event="relation", lock="a lock", blockers=(Blocker(pid=7),)))
+    looks.see(WAITS_FOR_NOBODY)
+    timeout, refused = psycopg.errors.LockNotAvailable("lock timeout"), psycopg.errors.UniqueViolation("twice")
+    assert "it waited for a lock behind process 7" in looks.watch.note_on(timeout)
+    assert looks.watch.note_on(refused) == "", "what it had to wait for before is not why"
+
+
 def test_a_server_must_be_silent_three_times_before_a_stop_cuts_its_session(looks: Looks, cut: list[object]) -> None:
     for _ in range(2):
         looks.see(SILENT, is_stopping=True)
