@@ -290,8 +290,6 @@ def _toml(value: Any) -> str:
 
 def command_line() -> Iterator[str]:
     """Every command with its arguments, from the annotations that make its ``--help``."""
-    import directkafka.cli.commands
-    import directkafka.cli.replay  # noqa: F401 - they register the commands with the app
     from directkafka.cli import app as module
 
     yield "# The command line"

@@ -12,7 +12,6 @@ import pytest
 
 import directkafka
 import directkafka.cli.commands
-import directkafka.cli.replay
 from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.cli import app as cli
 from directkafka.options import option_table

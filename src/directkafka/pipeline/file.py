@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,13 +18,51 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraint
 from directkafka.errors import OptionError
 from directkafka.options import SourceOptions
 from directkafka.options.spec import Mistakes, shown
-from directkafka.pipeline.file_mistakes import option_errors, sink_errors
-from directkafka.pipeline.sink_sections import SinkSection
-from directkafka.pipeline.toml_file import TomlFile, read_file, substituted
+from directkafka.pipeline.toml_file import OUTPUT, TYPE, TomlFile, option_errors, read_file, sink_errors, substituted
 from directkafka.planning.trigger import Trigger, parse_duration_ms, parse_trigger
 from directkafka.sinks.api import Sink
+from directkafka.sinks.registry import sink_type
 
-__all__ = ["PipelineSpec", "check_name", "load", "parse_duration_ms", "parse_trigger", "replay_name"]
+__all__ = [
+    "PipelineSpec",
+    "SinkSection",
+    "check_name",
+    "load",
+    "parse_duration_ms",
+    "parse_trigger",
+    "replay_name",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkSection:
+    """One output into one table, topic or folder.
+
+    Attributes:
+        type: the kind of sink.
+        source_output: which of the transform's named outputs it takes.
+        arguments: the sink's.
+    """
+
+    type: str
+    source_output: str
+    arguments: Mapping[str, Any] = field(repr=False)
+
+    @classmethod
+    def of(cls, section: Mapping[str, Any]) -> SinkSection:
+        """A section that is known to be right."""
+        rest = {name: value for name, value in section.items() if name not in (TYPE, OUTPUT)}
+        found: Any = sink_type(section[TYPE])
+        return cls(type=section[TYPE], source_output=section.get(OUTPUT, "default"), arguments=found.arguments(rest))
+
+    def build(self) -> Sink:
+        """The sink.
+
+        Raises:
+            OptionError: its arguments make no sense together.
+        """
+        return sink_type(self.type)(**self.arguments)
+
 
 #: What a pipeline's name may look like: it becomes part of names in the stores.
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"

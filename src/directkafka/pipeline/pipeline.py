@@ -15,12 +15,11 @@ from directkafka.options import SourceOptions
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.modules import FunctionReference, load_function
-from directkafka.pipeline.execution.routes import Binding, Sinks, bind, cloned
+from directkafka.pipeline.execution.routes import Binding, Sinks, bind, cloned, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
 from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.own_topics import tell_sinks_what_is_read
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.replay.selection import Choice, Chosen

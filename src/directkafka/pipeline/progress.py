@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["BatchReport", "Reporter", "log_report"]
+__all__ = ["BatchReport", "Reporter", "Stopwatch", "log_report"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -63,3 +64,20 @@ def log_report(report: BatchReport) -> None:
         report.commit_ms,
         waiting,
     )
+
+
+class Stopwatch:
+    """Begins when it is made.
+
+    Args:
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_s = clock()
+
+    def lap_ms(self) -> int:
+        """Milliseconds since the last call, or since it was made."""
+        before_s, self._last_s = self._last_s, self._clock()
+        return round((self._last_s - before_s) * 1000)

@@ -26,8 +26,7 @@ from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.execution.executor_errors import from_executor
-from directkafka.pipeline.execution.outputs import outputs_of
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from tests.hostile import HOSTILE, assert_harmless
 
 from directkafka.cli import app as cli
-from directkafka.cli import commands, replay
+from directkafka.cli import commands
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -86,8 +86,7 @@ def command(
 ) -> Iterator[Command]:
     """A command in this process, on the session's Spark: exit code, stdout, stderr with all log lines."""
     monkeypatch.chdir(tmp_path)
-    for module in (commands, replay):
-        monkeypatch.setattr(module, "claim_stdout", lambda: None)
+    monkeypatch.setattr(commands, "claim_stdout", lambda: None)
     loggers = [logging.getLogger(name) for name in ("directkafka", "kafka", None)]
     levels = [one.level for one in loggers]
 

@@ -15,8 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.json_columns import arrow_schema
-from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport
 from directkafka.sinks.inline_rows import hold, report_held

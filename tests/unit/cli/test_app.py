@@ -14,7 +14,6 @@ from tests.hostile import HOSTILE, assert_harmless
 from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.cli import app as module
 from directkafka.cli import commands as _commands  # noqa: F401 - they must meet the real app
-from directkafka.cli import replay as _replay  # noqa: F401
 from directkafka.errors import (
     AlreadyRunningError,
     CommitUnknownError,

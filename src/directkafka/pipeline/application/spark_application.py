@@ -32,8 +32,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.pipeline.application.private_folder import private_folder
-from directkafka.pipeline.application.spark_log import SparkLog
+from directkafka.pipeline.application.spark_log import SparkLog, private_folder
 from directkafka.spark import worker_daemon
 
 __all__ = ["is_gone", "send_output_to", "start_application"]

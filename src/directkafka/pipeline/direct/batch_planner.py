@@ -8,7 +8,7 @@ and how large a batch may be that must fit a transaction.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from threading import Event
 from typing import Final
@@ -18,15 +18,15 @@ from directkafka.options import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
-from directkafka.planning.loss import STANDING_STILL
+from directkafka.planning.loss import STANDING_STILL, Condition
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.spark.second_look import believed
 from directkafka.view import ClusterView
 
-__all__ = ["RAISE_TIMEOUT", "Planned", "Planner"]
+__all__ = ["RAISE_TIMEOUT", "Planned", "Planner", "log_losses"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -157,3 +157,24 @@ class Planner:
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)
+
+
+def log_losses(batch: BatchPlan, sinks: Iterable[Sink]) -> None:
+    """Say what a batch goes without, and where rows of a topic that was made again may meet those of the old one.
+
+    Args:
+        batch: the plan.
+        sinks: the pipeline's.
+    """
+    for loss in batch.losses:
+        log.warning("going on without what is lost: %s", loss)
+    again = sorted({one.topic_partition.topic for one in batch.losses if one.condition is Condition.TOPIC_RECREATED})
+    modes = {sink.name: sink.capabilities.write_mode for sink in sinks}
+    keyed = sorted(name for name, mode in modes.items() if mode is not None and mode.name == "ignore")
+    if again and keyed:
+        log.warning(
+            "the offsets of %s begin anew, and %s leaves out rows whose key is there already (mode ignore): if the key "
+            "is topic, partition and offset, records of the new topic are taken for those of the old one, and are in "
+            "no table. Move the old topic's rows away before the next batch, or write to another table",
+            ", ".join(again), ", ".join(keyed),
+        )  # fmt: skip

@@ -34,16 +34,14 @@ from directkafka.errors import WorkerLostError
 from directkafka.faults import reach
 from directkafka.offsets import Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
-from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner
-from directkafka.pipeline.direct.losses import log_losses
+from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import BatchAhead, BegunBatch
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.pipeline.execution.ports import Cluster, Writer
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.progress import BatchReport, Reporter
+from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.retry import Patience, StopAsked
-from directkafka.pipeline.stopwatch import Stopwatch
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError

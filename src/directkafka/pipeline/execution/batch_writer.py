@@ -31,11 +31,9 @@ from directkafka.offsets import total_count
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
 from directkafka.pipeline.execution.executor_errors import from_executor
-from directkafka.pipeline.execution.json_columns import wanted_schema
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.pipeline.execution.output_writer import OutputWriter
-from directkafka.pipeline.execution.outputs import outputs_of
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.output_writer import OutputWriter, wanted_schema
+from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.execution.write_task import ProofUnion
@@ -296,7 +294,7 @@ class BatchWriter:
         return outputs
 
     def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
-        """The outputs; see :func:`~directkafka.pipeline.execution.outputs.outputs_of`."""
+        """The outputs; see :func:`~directkafka.pipeline.execution.transform.outputs_of`."""
         return outputs_of(self._transform, source, self._session, self._bindings, work=work)
 
     def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:

@@ -2,19 +2,182 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkRuntimeError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError, WorkerLostError
 from directkafka.pipeline.application import spark_application
-from directkafka.pipeline.execution.spark_failure import faults_of, is_gone, lost_process, told
 
-__all__ = ["from_executor", "java_end_told", "spark_is_gone"]
+__all__ = [
+    "Fault",
+    "faults_of",
+    "from_executor",
+    "is_gone",
+    "java_end_told",
+    "lost_process",
+    "spark_is_gone",
+    "told",
+    "too_much_for_driver",
+]
+
+_SPARKS_OWN: Final = "org.apache.spark."
+_SPARK: Final = f"{_SPARKS_OWN}SparkException"
+_PYTHON: Final = f"{_SPARKS_OWN}api.python.PythonException"
+_CONDITION: Final = re.compile(r"\[([A-Z][A-Z0-9_.]*)\] ")
+
+#: A message tells the record's value, which may be of any size; more of it is of no use.
+_TOLD_MAX: Final = 2_000
+
+#: Longest chain that is followed.
+_LINKS_MAX: Final = 20
+
+_ABORTED: Final = r"(?:Job aborted due to stage failure: )"
+_BLOCK_LOST: Final = "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND"
+#: How the failure of one task is told: how it was lost, or the class of its exception and that one's message.
+_TASK_LOST: Final = (
+    r"(?:ExecutorLostFailure \(executor |FetchFailed\(|Resubmitted|"
+    rf"org\.apache\.spark\.SparkException: (?:Python worker exited unexpectedly|\[{_BLOCK_LOST}\]))"
+)
+#: A process that ran tasks is gone, or what it kept.
+_LOST: Final = re.compile(
+    rf"{_ABORTED}?Python worker exited unexpectedly"
+    rf"|{_ABORTED}Task \d+ in stage [\d.]+ failed \d+ times, most recent failure: "
+    rf"Lost task [\d.]+ in stage [\d.]+ \(TID \d+\) \([^()\n]*\): {_TASK_LOST}"
+    rf"|{_ABORTED}?(?:Could not recover from a failed barrier ResultStage\. Most recent failure reason: )?"
+    rf"Stage failed because barrier task (?:Result|ShuffleMap)Task\([\d, ]+\) finished unsuccessfully\.\s+{_TASK_LOST}"
+    rf"|{_ABORTED}(?:ShuffleMap|Result)Stage \d+ \([^\n]*\) has failed the maximum allowable number of times: "
+    # What was computed again, after a loss, was not the same: Spark's checksums of shuffles say so.
+    rf"|{_ABORTED}(?:A shuffle map stage with indeterminate output was failed and retried\.|"
+    r"rolling back due to indeterminate output of shuffle map stage |"
+    r"Task with indeterminate results from old attempt succeeded)"
+)
+_TOO_MUCH: Final = re.compile(
+    rf"{_ABORTED}?Total size of serialized results of \d+ tasks \([^()]*\) is bigger than spark\.driver\.maxResultSize"
+)
+_SHUT_DOWN: Final = re.compile(r"Job \d+ cancelled because SparkContext was shut down")
+_STOPPED: Final = (
+    "Cannot call methods on a stopped SparkContext",
+    "LiveListenerBus is stopped",
+    "SparkContext has been shutdown",
+)
+
+#: PySpark's own stumbling over a context that is gone.
+_STUMBLED: Final = "'NoneType' object has no attribute 'sc'"
+_NO_SESSION: Final = "SESSION_OR_CONTEXT_NOT_EXISTS"
+
+#: The last line of an exception in a traceback comes behind lines that are indented.
+_TRACEBACK: Final = "Traceback (most recent call last):"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One Java exception of a chain.
+
+    Attributes:
+        class_name: its Java class.
+        message: its message, of which only the beginning is sure to be Spark's.
+    """
+
+    class_name: str
+    message: str
+
+    @property
+    def condition(self) -> str | None:
+        """The error condition of one of Spark's exceptions, with which their messages begin."""
+        found = _CONDITION.match(self.message) if self.class_name.startswith(_SPARKS_OWN) else None
+        return None if found is None else found[1]
+
+
+def faults_of(error: BaseException) -> tuple[Fault, ...]:
+    """The chain behind what PySpark raised, from the outside in; empty for an exception of Python's own."""
+    return tuple(_faults(error))
+
+
+def is_gone(error: BaseException) -> bool:
+    """Whether the Spark application itself has ended, so that no task can say anything."""
+    if isinstance(error, Py4JNetworkError):
+        return True
+    if isinstance(error, AttributeError):
+        return str(error) == _STUMBLED
+    faults = faults_of(error)
+    if not faults and isinstance(error, PySparkException):
+        return error.getCondition() == _NO_SESSION
+    return any(_SHUT_DOWN.match(one.message) if one.class_name == _SPARK else _is_stopped(one) for one in faults)
+
+
+def lost_process(error: BaseException) -> str | None:
+    """What Spark says when tasks did not fail but lost the process that ran them or kept their input; else None."""
+    for one in faults_of(error):
+        if one.class_name == _SPARK and (one.condition == _BLOCK_LOST or _LOST.match(one.message)):
+            return _shortened(_first_line(one.message))
+    return None
+
+
+def too_much_for_driver(error: BaseException) -> bool:
+    """Whether Spark refused to bring a job's result to the driver for its size."""
+    return any(one.class_name == _SPARK and _TOO_MUCH.match(one.message) for one in faults_of(error))
+
+
+def told(error: BaseException) -> str:
+    """The line of a failure that says what it was, or its beginning, whatever a record holds."""
+    return _shortened(_line_of(error))
+
+
+def _line_of(error: BaseException) -> str:
+    faults = faults_of(error)
+    # The innermost exception with a condition is the nearest to what happened.
+    named = [one for one in faults if one.condition is not None] or list(faults[-1:])
+    if not named:
+        return _raised(str(error)) or type(error).__name__
+    fault = named[-1]
+    if (fault.condition or "").startswith("PYTHON") or fault.class_name == _PYTHON:
+        return _raised(fault.message)
+    return _first_line(fault.message) or fault.class_name
+
+
+def _faults(error: BaseException) -> Iterator[Fault]:
+    origin = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
+    for _ in range(_LINKS_MAX):
+        if origin is None:
+            break
+        yield Fault(str(origin.getClass().getName()), str(origin.getMessage() or ""))
+        origin = origin.getCause()
+    else:
+        return
+    # What ends a query is told with a message of its own, and its cause beside it.
+    cause = getattr(error, "_cause", None)
+    if isinstance(cause, BaseException) and getattr(error, "_origin", None) is None:
+        yield from _faults(cause)
+
+
+def _is_stopped(fault: Fault) -> bool:
+    return fault.class_name == "java.lang.IllegalStateException" and fault.message.startswith(_STOPPED)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _TOLD_MAX else text[:_TOLD_MAX] + "..."
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "")
+
+
+def _raised(text: str) -> str:
+    """The line with which Python tells an exception: the first one behind a traceback's frames, which are indented."""
+    lines = [line for line in text.partition("\n\nJVM stacktrace")[0].splitlines() if line.strip()]
+    starts = [number for number, line in enumerate(lines) if line.rstrip().endswith(_TRACEBACK)]
+    if not starts:
+        return _first_line(text)
+    behind = lines[starts[-1] + 1 :]
+    return next((line.strip() for line in behind if not line.startswith(" ")), behind[-1].strip() if behind else "")
+
 
 #: What Py4J and PySpark raise where a call into the JVM gets no answer.
 _UNANSWERED: Final = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)

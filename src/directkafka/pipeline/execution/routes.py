@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+
+from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
-from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT
+from directkafka.options import SourceOptions
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, LookOnly, Work, divert
+from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.planning.subscription import reads
 from directkafka.sinks.api import Sink
+from directkafka.spark.source_cluster import SourceCluster
 
-__all__ = ["Binding", "Sinks", "bind", "cloned"]
+__all__ = ["Binding", "ReadTopics", "Sinks", "bind", "cloned", "outputs_of", "tell_sinks_what_is_read"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
@@ -51,3 +57,80 @@ def cloned(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
     return sinks if isinstance(sinks, Sequence) else (sinks,)
+
+
+class ReadTopics:
+    """Says of a topic of a sink's cluster whether the pipeline reads it.
+
+    Args:
+        options: the source's.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def __call__(self, topic: str, cluster_id: Callable[[], str]) -> bool:
+        """Whether it is read.
+
+        Args:
+            topic: a topic's name.
+            cluster_id: finds Kafka's id of the topic's cluster; it is asked when the name is one of those read.
+
+        Raises:
+            DirectKafkaError: one of the two clusters does not answer.
+        """
+        return reads(self._options.strategy, topic) and cluster_id() == self._cluster_id
+
+    @cached_property
+    def _cluster_id(self) -> str:
+        cluster = SourceCluster(self._options)
+        try:
+            return cluster.cluster_id()
+        finally:
+            cluster.close()
+
+
+def tell_sinks_what_is_read(bindings: Sequence[Binding], options: SourceOptions, *, pipeline: str) -> None:
+    """Tell the sinks that write into topics what their pipeline reads.
+
+    Args:
+        bindings: the pipeline's sinks.
+        options: of its source.
+        pipeline: its name.
+    """
+    for binding in bindings:
+        binding.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
+
+
+def outputs_of(
+    transform: Transform,
+    source: DataFrame,
+    session: SparkSession,
+    bindings: Sequence[Binding],
+    *,
+    work: Work | None = None,
+    records: DataFrame | None = None,
+) -> dict[str, DataFrame]:
+    """Apply the transform, take out what it rejects, and see that every sink has its output.
+
+    Args:
+        transform, source, session: as for :func:`~directkafka.pipeline.execution.transform.apply_transform`.
+        bindings: which outputs are wanted.
+        work: what is done with frames that are used twice; by default, for a look at the plans, nothing.
+        records: where rejected records are looked up; the source by default.
+
+    Raises:
+        TransformError: see :func:`~directkafka.pipeline.execution.transform.apply_transform`; or rejected rows have no
+            place.
+        OptionError: a sink asks for an output that the transform does not give.
+    """
+    sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
+    applied = apply_transform(transform, source, session)
+    outputs = divert(applied, source if records is None else records, sink, work or LookOnly())
+    for output in sorted({one.output for one in bindings}):
+        if output not in outputs:
+            raise OptionError(
+                option="sink.from",
+                reason=f"the transform has no output {output!r}; it has {', '.join(sorted(outputs))}",
+            )
+    return outputs

@@ -13,8 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
-from directkafka.pipeline.execution.outputs import outputs_of
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchName
 from directkafka.sinks.dead_letters.replay import SettledLetters

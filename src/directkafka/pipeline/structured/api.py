@@ -21,8 +21,7 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured.checkpoint import Checkpoint
-from directkafka.pipeline.structured.query_run import QueryRun
-from directkafka.pipeline.structured.writer import AS_IT_IS, MicroBatchWriter
+from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
 
 __all__ = ["BatchFunction", "cause_of", "foreach_batch", "start_query", "trigger_arguments", "write_stream"]

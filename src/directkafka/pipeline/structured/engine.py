@@ -18,9 +18,8 @@ from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options import SourceOptions
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
-from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
+from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
 from directkafka.pipeline.execution.routes import Binding
-from directkafka.pipeline.execution.spark_failure import told
 from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -28,7 +27,7 @@ from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import PlannedBatch, decide
-from directkafka.pipeline.structured.writer import AS_IT_IS, MicroBatchWriter
+from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.datasource.register import register

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 from pyspark.accumulators import AccumulatorTCPServer
 
-from directkafka.pipeline.application.private_folder import private_folder
 from directkafka.pipeline.application.spark_application import (
     _escaped,
     _local,
@@ -25,6 +24,7 @@ from directkafka.pipeline.application.spark_application import (
     _worker_daemon,
     _worker_sockets,
 )
+from directkafka.pipeline.application.spark_log import private_folder
 from directkafka.spark.worker_daemon import MODULE
 
 SOCKET_NAME = ".00000000-0000-0000-0000-000000000000.sock"

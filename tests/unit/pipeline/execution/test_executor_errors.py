@@ -22,8 +22,7 @@ from directkafka.errors import (
     WorkerLostError,
 )
 from directkafka.pipeline.application import spark_application
-from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
-from directkafka.pipeline.execution.spark_failure import too_much_for_driver
+from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, too_much_for_driver
 from directkafka.pipeline.retry import may_pass
 
 Chain = Sequence[Sequence[str]]

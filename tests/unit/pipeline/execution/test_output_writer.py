@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql.types import DateType, LongType, MapType, StringType, StructType
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.pipeline.execution.json_columns import wanted_schema
+from directkafka.pipeline.execution.output_writer import wanted_schema
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 from directkafka.sinks.json_columns import is_json

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from directkafka.cli import replay as _replay  # noqa: F401 - it registers the command
+from directkafka.cli import commands as _commands  # noqa: F401 - it registers the command
 from directkafka.cli.app import app
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.replay.report import ReplaySummary
@@ -36,8 +36,8 @@ table = "rejected"
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # Tests of this process must keep its stdout.
-    monkeypatch.setattr("directkafka.cli.replay.claim_stdout", lambda: None)
-    monkeypatch.setattr("directkafka.cli.replay.set_up_logging", lambda **_: None)
+    monkeypatch.setattr("directkafka.cli.commands.claim_stdout", lambda: None)
+    monkeypatch.setattr("directkafka.cli.commands.set_up_logging", lambda **_: None)
     path = tmp_path / "flights.toml"
     path.write_text(FILE.format(folder=tmp_path))
     return path
