@@ -417,7 +417,7 @@ def faults() -> Iterator[str]:
 _IMPORTED = (
     "directkafka.sinks.config.sink_config",
     "directkafka.sinks.files.reader.committed_files",
-    "directkafka.sinks.clonable.Clonable",
+    "directkafka.sinks.wrapped_sink.Clonable",
     "directkafka.testing.java.use_java",
     "directkafka.testing.store_contract.StoreContract",
     "directkafka.testing.store_driver.StoreHarness",

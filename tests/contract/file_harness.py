@@ -12,11 +12,9 @@ from typing import Any
 import duckdb
 from tests.contract.postgres_harness import KEYS
 
-from directkafka.sinks.embedded.duckdb import DuckDBSink
-from directkafka.sinks.embedded.duckdb_store import DuckDBStore
+from directkafka.sinks.embedded.duckdb import DuckDBSink, DuckDBStore
 from directkafka.sinks.embedded.sink import EmbeddedSink
-from directkafka.sinks.embedded.sqlite import SQLiteSink
-from directkafka.sinks.embedded.sqlite_store import SQLiteStore
+from directkafka.sinks.embedded.sqlite import SQLiteSink, SQLiteStore
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.write_modes import Mode
 

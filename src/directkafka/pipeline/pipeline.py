@@ -147,7 +147,7 @@ class Pipeline:
 
         Raises:
             AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
-                user's own kind that is no :class:`directkafka.sinks.clonable.Clonable`.
+                user's own kind that is no :class:`directkafka.sinks.wrapped_sink.Clonable`.
         """
         bindings = cloned(self._bindings)
         if bindings is None and (self._run_lock.locked() or self._thread is not None):

@@ -281,7 +281,7 @@ class Sink(ABC):
     def clone(self) -> Self | None:
         """Another sink with the same settings and a store object of its own; None where that cannot be made.
 
-        See :class:`directkafka.sinks.clonable.Clonable`.
+        See :class:`directkafka.sinks.wrapped_sink.Clonable`.
         """
         return None
 

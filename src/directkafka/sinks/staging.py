@@ -9,11 +9,16 @@ is: one database may have two of a name, with ledgers in two schemas, and their 
 from __future__ import annotations
 
 import hashlib
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-from directkafka.sinks.api import BatchName
+import pyarrow as pa
 
-__all__ = ["ended_staging_pattern", "staging_name", "stale_staging_pattern"]
+from directkafka.sinks.api import BatchName, TaskReport
+
+__all__ = ["ended_staging_pattern", "hold", "report_held", "staging_name", "stale_staging_pattern"]
 
 _PREFIX: Final = "directkafka_stage"
 
@@ -47,3 +52,44 @@ def ended_staging_pattern(batch: BatchName, sink: str, ledger: str = "") -> str:
 
 def _pipeline(name: str, ledger: str) -> str:
     return _hash(f"{ledger}\0{name}" if ledger else name, 10)
+
+
+Few = tuple[pa.RecordBatch, ...]
+
+
+def hold(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> Few | Iterator[pa.RecordBatch]:
+    """All batches that have rows, if they are few; else an iterator over them, held and coming.
+
+    Args:
+        batches: of one task.
+        bytes_max: up to so many bytes of Arrow data are few.
+
+    Returns:
+        A tuple, or an iterator that lets go of each batch when the next one is asked for.
+    """
+    coming = (batch for batch in batches if batch.num_rows)
+    held: deque[pa.RecordBatch] = deque()
+    held_bytes = 0
+    for batch in coming:
+        held.append(batch)
+        held_bytes += batch.nbytes
+        if held_bytes > bytes_max:
+            return _drain(held, coming)
+    return tuple(held)
+
+
+def report_held(few: Few, *, rows: int | None = None) -> TaskReport:
+    """The report of a task that hands its rows over.
+
+    Args:
+        few: the rows.
+        rows: how many they were before they were folded, if they were.
+    """
+    count = sum(batch.num_rows for batch in few) if rows is None else rows
+    return TaskReport(rows=count, attempt=uuid.uuid4().hex, staged=False, held=few)
+
+
+def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while held:
+        yield held.popleft()
+    yield from coming

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 from directkafka.sinks.api import Sink
 
-__all__ = ["WrappedSink"]
+__all__ = ["Clonable", "WrappedSink"]
 
 
 class _Inner:
@@ -48,3 +49,20 @@ class WrappedSink(Sink):
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_inner"], name)
+
+
+class Clonable(Sink):
+    """Remembers what it was made from; a subclass with other arguments needs nothing for it."""
+
+    _made_from: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
+
+    def __new__(cls, *arguments: Any, **options: Any) -> Self:
+        """As always, and the arguments are kept."""
+        made = super().__new__(cls)
+        made._made_from = (arguments, options)
+        return made
+
+    def clone(self) -> Self:
+        """Another sink like this one, as it was when it was made, which has opened nothing yet."""
+        arguments, options = self._made_from
+        return type(self)(*arguments, **options)

@@ -18,7 +18,7 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport
-from directkafka.sinks.inline_rows import hold, report_held
+from directkafka.sinks.staging import hold, report_held
 
 pytestmark = pytest.mark.real
 

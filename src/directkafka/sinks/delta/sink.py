@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import BatchName, TaskReport
-from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.delta.config import DeltaConfig
 from directkafka.sinks.delta.store import DeltaStore, DeltaTransaction
 from directkafka.sinks.delta.table import delta_errors
@@ -21,6 +20,7 @@ from directkafka.sinks.files.posix import require_writable, sync_directory, tran
 from directkafka.sinks.files.schema import grown_columns, plain_schema, storage_problems
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
 from directkafka.sinks.recount import TableCount, doubled_records
+from directkafka.sinks.wrapped_sink import Clonable
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable

@@ -42,8 +42,8 @@ from directkafka.options.arguments import check_installed
 from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.delta.table import DeltaLog, delta_errors
-from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
+from directkafka.sinks.files.task_writer import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.ledger import (
     PipelineState,
     check_format,

@@ -2,14 +2,193 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
 
-from directkafka.sinks.embedded.duckdb_dialect import DuckDBDialect
-from directkafka.sinks.embedded.duckdb_store import DuckDBStore
+import pyarrow as pa
+
+from directkafka.options.arguments import check_installed
+from directkafka.sinks.embedded.file.connection import FileConnection, quoted
+from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink
-from directkafka.sinks.embedded.table_schema import Dialect
+from directkafka.sinks.embedded.store import EmbeddedStore
+from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
 
-__all__ = ["DuckDBSink"]
+__all__ = ["DuckDBDialect", "DuckDBSink", "DuckDBStore"]
+
+_SIGNED: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
+_UNSIGNED: Final = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64, "UHUGEINT": 128}
+#: Bits of an integer that a floating-point number holds.
+_FLOATING: Final = {"FLOAT": 24, "DOUBLE": 53}
+_DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+_SUMS: Final = {"FLOAT": "DOUBLE", "REAL": "DOUBLE"}
+
+
+class DuckDBDialect:
+    """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`."""
+
+    table_suffix: Final = ""
+    insert_sql: Final = "INSERT"
+    is_typed: Final = True
+    goes_row_by_row: Final = False
+
+    def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
+        """What DuckDB itself makes of the Arrow type."""
+        name = _name_of(kind)
+        if name is None or not is_sum:
+            return name
+        if name in _SIGNED or name in _UNSIGNED:
+            return "BIGINT" if _SIGNED.get(name, 0) <= 64 else name
+        if found := _DECIMAL.fullmatch(name):
+            return f"DECIMAL(38,{found[2]})"
+        return _SUMS.get(name, name)
+
+    def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
+        """The same type, or one that holds all of its values."""
+        name = _name_of(kind)
+        return name is not None and (name == column.type_sql or _widens(name, column.type_sql))
+
+    def compares(self, kind: pa.DataType) -> bool:
+        """DuckDB keeps every type as it is."""
+        return True
+
+    def is_number(self, column: FileColumn) -> bool:
+        """By the type's name."""
+        name = column.type_sql
+        return name in _SIGNED or name in _UNSIGNED or name in _FLOATING or _DECIMAL.fullmatch(name) is not None
+
+    def addition(self, column: str, kind: pa.DataType) -> str:
+        """DuckDB reports an overflow by itself."""
+        return f"coalesce(held.{column}, 0) + excluded.{column}"
+
+    def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
+        """From DuckDB's catalog functions."""
+        schema, table = name if len(name) == 2 else (None, name[0])
+        place = (table, schema)
+        found = connection.rows(
+            "SELECT table_type FROM information_schema.tables WHERE lower(table_name) = lower($1) "
+            "AND table_catalog = current_database() AND table_schema = coalesce(CAST($2 AS VARCHAR), current_schema())",
+            place,
+        )
+        if not found:
+            return None
+        definition = connection.rows(
+            "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = lower($1) "
+            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())",
+            place,
+        )
+        columns = connection.rows(
+            "SELECT column_name, data_type, NOT is_nullable, column_default IS NOT NULL FROM duckdb_columns() "
+            "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
+            "AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema()) ORDER BY column_index",
+            place,
+        )
+        constraints = connection.rows(
+            "SELECT constraint_column_names FROM duckdb_constraints() WHERE lower(table_name) = lower($1) "
+            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema()) "
+            "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')",
+            place,
+        )
+        indexes = connection.rows(
+            "SELECT expressions FROM duckdb_indexes() WHERE lower(table_name) = lower($1) AND is_unique "
+            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())",
+            place,
+        )
+        return FileTable(
+            columns=tuple(
+                FileColumn(
+                    name=name,
+                    type_sql=kind,
+                    not_null=not_null,
+                    has_default=has_default,
+                    collation=_collation_of(name, definition[0][0] if definition else ""),
+                )
+                for name, kind, not_null, has_default in columns
+            ),
+            unique=tuple(frozenset(row[0]) for row in constraints) + tuple(_columns_of(row[0]) for row in indexes),
+            is_table=found[0][0] == "BASE TABLE",
+        )
+
+    def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Unchanged:
+        """Nothing to convert."""
+        return Unchanged()
+
+
+@dataclass(frozen=True, slots=True)
+class Unchanged:
+    """DuckDB takes Arrow's columns as they are."""
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch."""
+        return batch
+
+
+@functools.cache
+def _name_of(kind: pa.DataType) -> str | None:
+    """DuckDB's name of an Arrow type, as DuckDB says."""
+    import duckdb
+
+    empty = pa.table({"value": pa.array([], kind)})
+    with duckdb.connect(":memory:") as connection:
+        try:
+            connection.register("empty", empty)
+            found = connection.execute("DESCRIBE SELECT value FROM empty").fetchone()
+        except duckdb.Error:
+            return None
+    return str(found[1]) if found is not None else None
+
+
+def _widens(name: str, target: str) -> bool:
+    bits, unsigned_bits = _SIGNED.get(name), _UNSIGNED.get(name)
+    decimal, target_decimal = _DECIMAL.fullmatch(name), _DECIMAL.fullmatch(target)
+    if bits is not None or unsigned_bits is not None:
+        needed = bits or (unsigned_bits or 0) + 1
+        digits = len(str(2 ** (needed - 1)))
+        return (
+            needed <= _SIGNED.get(target, 0)
+            or (unsigned_bits or 256) <= _UNSIGNED.get(target, 0)
+            or needed - 1 <= _FLOATING.get(target, 0)
+            or (target_decimal is not None and digits <= int(target_decimal[1]) - int(target_decimal[2]))
+        )
+    if decimal is not None and target_decimal is not None:
+        whole, places = int(decimal[1]) - int(decimal[2]), int(decimal[2])
+        return places <= int(target_decimal[2]) and whole <= int(target_decimal[1]) - int(target_decimal[2])
+    if name == "FLOAT":
+        return target == "DOUBLE"
+    return name == "VARCHAR" and (target in ("JSON", "UUID") or target.startswith("ENUM("))
+
+
+def _collation_of(column: str, table_sql: str) -> str:
+    """The collation of a column in the statement as DuckDB writes it, for no catalog has it."""
+    name = f"(?:{re.escape(column)}|{re.escape(quoted(column))})"
+    found = re.search(rf"[(,] ?{name} VARCHAR COLLATE ([\w.]+)", table_sql)
+    return found[1] if found else ""
+
+
+def _columns_of(expressions: str) -> frozenset[str]:
+    """The columns of an index as ``duckdb_indexes`` writes them: ``[id, '"day of week"']``."""
+    parts = re.findall(r"'?\"((?:[^\"]|\"\")+)\"'?|([^\s,\[\]'\"]+)", expressions)
+    return frozenset((quoted_name or plain).replace('""', '"') for quoted_name, plain in parts)
+
+
+class DuckDBStore(EmbeddedStore):
+    """A DuckDB file as the place where a pipeline commits; see :mod:`directkafka.sinks.embedded.store`.
+
+    Args:
+        path: the file; made when it does not exist.
+        lock_timeout_s: bound on waiting for another process that has the file open, in seconds.
+
+    Raises:
+        OptionError: the path names no file, or the package duckdb is missing.
+    """
+
+    def __init__(self, path: str | Path, *, lock_timeout_s: float = 10.0) -> None:
+        check_installed("duckdb", extra="duckdb")
+        super().__init__(DatabaseFile("duckdb", path, lock_timeout_s=lock_timeout_s), lock_timeout_s=lock_timeout_s)
 
 
 class DuckDBSink(EmbeddedSink):

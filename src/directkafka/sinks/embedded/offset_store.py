@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.options.arguments import check_installed
+from directkafka.sinks.embedded.file.client import describe_holders
 from directkafka.sinks.embedded.file.connection import resolved
-from directkafka.sinks.embedded.file.locks import describe_holders
+from directkafka.sinks.error_classes import Meaning, meant
 from directkafka.sinks.sql_files import load_blocks
 
-__all__ = ["FileOffsets"]
+if TYPE_CHECKING:
+    import duckdb
+
+__all__ = ["DuckDBOffsets", "FileOffsets", "SQLiteOffsets"]
 
 _SQL: Final = load_blocks("directkafka.sinks.embedded", "offset_store.sql")
 
 
 class FileOffsets(ABC):
-    """A file; see :class:`~directkafka.sinks.offset_database.OffsetDatabase`.
+    """A file; see :class:`~directkafka.sinks.offset_store.OffsetDatabase`.
 
     It is opened in the program's own process and by the library that the program uses itself, which then knows of both
     connections: another copy of it would drop the program's lock when it closes the file.
@@ -83,3 +90,137 @@ class FileOffsets(ABC):
     def _locked(self) -> str:
         holders = describe_holders(self._path) or "another connection"
         return f"the file has been kept for {self._lock_timeout_s:g} s by {holders}"
+
+
+_DUCKDB_REMEDY: Final = (
+    "Check that the file is a database of a DuckDB that this one reads, and that you may write to it."
+)
+
+
+class DuckDBOffsets(FileOffsets):
+    """A DuckDB file where a stream's offsets are kept; connections are duckdb's.
+
+    For programs that write on the driver: DuckDB lets one process at a time write to a file. The statements run on the
+    program's own connection, since a cursor of it has another transaction: fetch what you still want to fetch before.
+
+    Args:
+        path: the file; made by ``preload`` when it does not exist.
+        lock_timeout_s: how long to wait for another process that has the file open, in seconds.
+
+    Raises:
+        OptionError: the path names no file, or the package duckdb is missing.
+    """
+
+    name = "DuckDB"
+
+    def __init__(self, path: str | Path, *, lock_timeout_s: float = 10.0) -> None:
+        check_installed("duckdb", extra="duckdb")
+        super().__init__(path, lock_timeout_s=lock_timeout_s)
+
+    def is_in_transaction(self, connection: duckdb.DuckDBPyConnection) -> bool:
+        """DuckDB does not say; but without a transaction each statement is one, with a number of its own."""
+        first, second = (self._rows(connection, "SELECT txid_current()") for _ in range(2))
+        return first == second
+
+    def translate(self, error: Exception) -> DirectKafkaError | None:
+        """By the error's class, and for a file's own errors by its words."""
+        from directkafka.sinks.embedded.file.duckdb_connection import said
+
+        told = said(error)
+        if told is None:
+            return None
+        cause = self._locked() if told.is_locked else told.said
+        remedy = (
+            "Check that the file is a DuckDB database of a version that this one reads, and that you may write to it."
+        )
+        return meant(told.meaning, store=self.label, sink="", cause=cause, remedy=remedy, code=told.code)
+
+    @contextmanager
+    def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        from directkafka.sinks.embedded.file.duckdb_connection import connect
+
+        with connect(str(self._path), lock_timeout_s=self._lock_timeout_s, may_share=True) as connection:
+            connection.begin()
+            yield connection
+            connection.commit()
+
+    def _rows(self, connection: duckdb.DuckDBPyConnection, statement: str, *parameters: object) -> list[Any]:
+        return connection.execute(statement, list(parameters)).fetchall()
+
+    def _change(self, connection: duckdb.DuckDBPyConnection, statement: str, *parameters: object) -> int:
+        found = connection.execute(statement, list(parameters)).fetchall()
+        return int(found[0][0]) if found else 0
+
+
+_SQLITE_REMEDY: Final = (
+    "Check that the file is an SQLite database, and that this user may write to it and to its folder."
+)
+
+#: By the part of the code that says the kind of error. https://www.sqlite.org/rescode.html
+_MEANINGS: Final[dict[int, Meaning]] = {
+    sqlite3.SQLITE_BUSY: "unavailable",
+    sqlite3.SQLITE_LOCKED: "unavailable",
+    sqlite3.SQLITE_IOERR: "unavailable",
+    sqlite3.SQLITE_FULL: "unavailable",
+    sqlite3.SQLITE_PERM: "access",
+    sqlite3.SQLITE_READONLY: "access",
+    sqlite3.SQLITE_CANTOPEN: "access",
+    sqlite3.SQLITE_NOTADB: "access",
+    sqlite3.SQLITE_CORRUPT: "access",
+}
+
+
+class SQLiteOffsets(FileOffsets):
+    """An SQLite file where a stream's offsets are kept; connections are those of Python's ``sqlite3``.
+
+    For programs that write on the driver, or whose executors are on the driver's machine.
+
+    Args:
+        path: the file; made by ``preload`` when it does not exist.
+        lock_timeout_s: how long ``load`` and ``preload`` wait for another program's transaction, in seconds.
+
+    Raises:
+        OptionError: the path names no file.
+    """
+
+    name = "SQLite"
+
+    def is_in_transaction(self, connection: sqlite3.Connection) -> bool:
+        """A connection that begins transactions by itself does so at the first change."""
+        begins = getattr(connection, "autocommit", -1)  # since Python 3.12; -1: as isolation_level says
+        does_begin = connection.isolation_level is not None if begins == -1 else not begins
+        return does_begin or connection.in_transaction
+
+    def translate(self, error: Exception) -> DirectKafkaError | None:
+        """By SQLite's code."""
+        if not isinstance(error, sqlite3.Error):
+            return None
+        code = getattr(error, "sqlite_errorcode", None)
+        meaning = _MEANINGS.get(code & 0xFF, "request") if code is not None else "request"
+        is_locked = meaning == "unavailable" and "locked" in str(error)
+        return meant(
+            meaning,
+            store=self.label,
+            sink="",
+            cause=self._locked() if is_locked else str(error),
+            remedy=_SQLITE_REMEDY,
+            code=str(getattr(error, "sqlite_errorname", "none")),
+        )
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        with closing(sqlite3.connect(self._path, timeout=self._lock_timeout_s)) as connection, connection:
+            yield connection
+
+    def _rows(self, connection: sqlite3.Connection, statement: str, *parameters: object) -> list[tuple[Any, ...]]:
+        return _cursor(connection).execute(statement, parameters).fetchall()
+
+    def _change(self, connection: sqlite3.Connection, statement: str, *parameters: object) -> int:
+        return _cursor(connection).execute(statement, parameters).rowcount
+
+
+def _cursor(connection: sqlite3.Connection) -> sqlite3.Cursor:
+    # The program's connection may make something else of rows than tuples.
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    return cursor

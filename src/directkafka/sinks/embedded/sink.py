@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
-from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
@@ -19,9 +18,10 @@ from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, Sta
 from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
-from directkafka.sinks.identifiers import lower, parse_name
 from directkafka.sinks.recount import TableCount
+from directkafka.sinks.sql_files import lower, parse_name
 from directkafka.sinks.staging import staging_name
+from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import RowMode
 
 __all__ = ["EmbeddedSink"]

@@ -2,16 +2,246 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.embedded.file.connection import FileConnection
+from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink
-from directkafka.sinks.embedded.sqlite_dialect import SQLiteDialect
-from directkafka.sinks.embedded.sqlite_store import SQLiteStore
-from directkafka.sinks.embedded.table_schema import Dialect
+from directkafka.sinks.embedded.store import EmbeddedStore
+from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
 
-__all__ = ["SQLiteSink"]
+__all__ = ["SQLiteDialect", "SQLiteSink", "SQLiteStore"]
+
+#: Digits of a decimal that a double holds.
+_EXACT_DIGITS: Final = 15
+
+#: Bits of an integer that a double holds.
+_EXACT_BITS: Final = 32
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_time(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date32(kind) or pa.types.is_timestamp(kind))
+
+
+def _affinity(type_sql: str) -> str:
+    """By the rules of section 3.1 of "Datatypes In SQLite"; ``ANY`` is what a STRICT table says for none."""
+    declared = type_sql.upper()
+    if "INT" in declared:
+        return "INTEGER"
+    if any(part in declared for part in ("CHAR", "CLOB", "TEXT")):
+        return "TEXT"
+    if not declared or "BLOB" in declared or declared == "ANY":
+        return "BLOB"
+    if any(part in declared for part in ("REAL", "FLOA", "DOUB")):
+        return "REAL"
+    return "NUMERIC"
+
+
+def _affinities(kind: pa.DataType) -> Iterator[tuple[bool, tuple[str, ...]]]:
+    """Whether a type is of a kind, and the affinities that leave values of that kind as they are."""
+    yield _is_number(kind), ("INTEGER", "NUMERIC")
+    yield _is_number(kind) and kind.bit_width <= _EXACT_BITS, ("REAL",)
+    yield pa.types.is_floating(kind), ("REAL", "NUMERIC")
+    yield _is_text(kind), ("TEXT",)
+    yield _is_time(kind), ("TEXT", "NUMERIC")
+    yield pa.types.is_decimal(kind), ("TEXT",)
+    yield pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS, ("NUMERIC",)
+
+
+class SQLiteDialect:
+    """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`."""
+
+    table_suffix: Final = " STRICT"
+    insert_sql: Final = "INSERT OR ABORT"
+    is_typed: Final = False
+    goes_row_by_row: Final = True
+
+    def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
+        """A storage class; there is none for nested types, nor for sums of decimals."""
+        if pa.types.is_dictionary(kind):
+            return self.creation_type(kind.value_type, is_sum=is_sum)
+        classes = (
+            (_is_number(kind), "INTEGER"),
+            (pa.types.is_floating(kind), "REAL"),
+            (_is_bytes(kind), "BLOB"),
+            (not is_sum and (_is_text(kind) or _is_time(kind) or pa.types.is_decimal(kind)), "TEXT"),
+        )
+        return next((name for fits, name in classes if fits), None)
+
+    def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
+        """By the column's affinity: what it would convert with loss, or keep in another class, does not fit."""
+        if pa.types.is_dictionary(kind):
+            return self.takes(kind.value_type, column)
+        affinity = _affinity(column.type_sql)
+        if affinity == "BLOB":
+            return self.creation_type(kind) is not None and (column.type_sql.upper() != "BLOB" or _is_bytes(kind))
+        return any(fits and affinity in affinities for fits, affinities in _affinities(kind))
+
+    def compares(self, kind: pa.DataType) -> bool:
+        """Decimals are texts; dates and timestamps too, but in an order that is theirs."""
+        return not pa.types.is_decimal(kind)
+
+    def is_number(self, column: FileColumn) -> bool:
+        """A text or a blob would be added to as zero."""
+        return _affinity(column.type_sql) in ("INTEGER", "REAL", "NUMERIC")
+
+    def addition(self, column: str, kind: pa.DataType) -> str:
+        """An integer sum that leaves 64 bits becomes a floating-point number in silence; here it is an error.
+
+        ``abs`` of the smallest integer is the one expression by which SQLite reports an overflow.
+        """
+        total = f"coalesce(held.{column}, 0) + excluded.{column}"
+        if not pa.types.is_integer(kind):
+            return total
+        left = f"typeof({total}) = 'real' AND typeof(coalesce(held.{column}, 0)) = 'integer'"
+        return f"CASE WHEN {left} THEN abs(-9223372036854775807 - 1) ELSE {total} END"
+
+    def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
+        """From the pragmas, which are tables as well."""
+        (table,) = name
+        found = connection.rows(
+            "SELECT master.type, list.strict, list.type, master.sql "
+            "FROM sqlite_master AS master, pragma_table_list($1) AS list "
+            "WHERE lower(master.name) = lower($1) AND list.schema = 'main'",
+            (table,),
+        )
+        if not found:
+            return None
+        triggers = connection.rows(
+            "SELECT name FROM sqlite_master WHERE type = 'trigger' AND lower(tbl_name) = lower($1) ORDER BY name",
+            (table,),
+        )
+        columns = connection.rows(
+            'SELECT name, type, "notnull", dflt_value IS NOT NULL, pk, hidden FROM pragma_table_xinfo($1)', (table,)
+        )
+        key = frozenset(row[0] for row in columns if row[4])
+        # The one column of an INTEGER PRIMARY KEY is the row's number, which SQLite gives when nobody else does.
+        is_row_number = len(key) == 1 and any(row[4] and row[1].upper() == "INTEGER" for row in columns)
+        indexes = connection.rows(
+            "SELECT list.name, info.name FROM pragma_index_list($1) AS list, pragma_index_info(list.name) AS info "
+            'WHERE list."unique" AND NOT list.partial',
+            (table,),
+        )
+        return FileTable(
+            columns=tuple(
+                FileColumn(
+                    name=row[0],
+                    # Outside of STRICT tables ANY is a name like any other, and means a number.
+                    type_sql="NUMERIC" if row[1].upper() == "ANY" and not found[0][1] else row[1],
+                    not_null=bool(row[2]),
+                    has_default=bool(row[3]) or (is_row_number and bool(row[4])),
+                    is_generated=row[5] in (2, 3),
+                )
+                for row in columns
+            ),
+            unique=_unique(key, indexes),
+            is_table=found[0][0] == "table",
+            triggers=tuple(name for (name,) in triggers),
+            # No pragma tells of ON CONFLICT clauses. A column or a comment of this name costs a detour, no more.
+            is_plain=not triggers and found[0][2] == "table" and "CONFLICT" not in str(found[0][3]).upper(),
+        )
+
+    def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Converter:
+        """Texts of what SQLite has no class for."""
+        return Converter(schema=schema, store=store, sink=sink)
+
+
+def _unique(key: frozenset[str], indexes: Sequence[tuple[str, str | None]]) -> tuple[frozenset[str], ...]:
+    """Sets of columns by index; an index with an expression has a column without a name."""
+    found: dict[str, set[str | None]] = {}
+    for index, column in indexes:
+        found.setdefault(index, set()).add(column)
+    named = [
+        frozenset(name for name in columns if name is not None) for columns in found.values() if None not in columns
+    ]
+    return tuple([key] * bool(key) + named)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Converter:
+    """Makes the columns that SQLite takes of a DataFrame's; runs on executors.
+
+    Attributes:
+        schema: the DataFrame's.
+        store, sink: for messages.
+    """
+
+    schema: pa.Schema
+    store: str
+    sink: str
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch.
+
+        Raises:
+            RowRejectedError: a NaN, which SQLite would store as NULL.
+        """
+        columns = [self._column(field, batch.column(index)) for index, field in enumerate(self.schema)]
+        return pa.record_batch(columns, names=self.schema.names)
+
+    def _column(self, field: pa.Field, array: pa.Array) -> pa.Array:
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            return array.cast(kind.value_type)
+        if pa.types.is_floating(kind) and pc.any(pc.is_nan(array)).as_py():
+            raise RowRejectedError(
+                store=self.store,
+                sink=self.sink,
+                detail=f"column {field.name!r}: NaN, which SQLite would store as NULL: say in the transform what it is "
+                "to be, for example with nanvl",
+            )
+        if pa.types.is_timestamp(kind):
+            return _text_of_timestamps(array)
+        if pa.types.is_decimal(kind) or pa.types.is_date32(kind):
+            return array.cast(pa.string())
+        return array
+
+
+def _text_of_timestamps(array: pa.Array) -> pa.Array:
+    """``2013-01-01 05:00:00.000000``, and ``+00:00`` behind an instant, as SQLite and Python write and read them."""
+    zone = array.type.tz
+    plain = array.cast(pa.timestamp("us", "UTC" if zone else None))
+    text = pc.strftime(plain, format="%Y-%m-%d %H:%M:%S", locale="C")
+    return pc.binary_join_element_wise(text, pa.scalar("+00:00"), pa.scalar("")) if zone else text
+
+
+class SQLiteStore(EmbeddedStore):
+    """An SQLite file as the place where a pipeline commits; see :mod:`directkafka.sinks.embedded.store`.
+
+    Args:
+        path: the file; made when it does not exist.
+        lock_timeout_s: bound on waiting for another process that keeps the file locked, in seconds.
+
+    Raises:
+        OptionError: the path names no file.
+    """
+
+    def __init__(self, path: str | Path, *, lock_timeout_s: float = 10.0) -> None:
+        super().__init__(DatabaseFile("sqlite", path, lock_timeout_s=lock_timeout_s), lock_timeout_s=lock_timeout_s)
 
 
 class SQLiteSink(EmbeddedSink):

@@ -28,9 +28,8 @@ import pyarrow as pa
 from directkafka.errors import StoreAccessError, StoreUnavailableError
 from directkafka.faults import reach
 from directkafka.sinks.api import BatchName, TaskReport
-from directkafka.sinks.inline_rows import hold, report_held
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.staging import staging_name, stale_staging_pattern
+from directkafka.sinks.staging import hold, report_held, staging_name, stale_staging_pattern
 
 __all__ = ["Access", "FileTaskWriter", "StagedRows", "StagingFolder"]
 

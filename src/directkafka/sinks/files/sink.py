@@ -14,7 +14,6 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchName, TaskReport
-from directkafka.sinks.clonable import Clonable
 from directkafka.sinks.files.config import FilesConfig
 from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetCompression, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
@@ -24,6 +23,7 @@ from directkafka.sinks.files.schema import Format, grown_columns, storage_proble
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.recount import TableCount, doubled_records
+from directkafka.sinks.wrapped_sink import Clonable
 
 __all__ = ["FilesSink", "ParquetSink"]
 

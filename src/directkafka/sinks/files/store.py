@@ -30,7 +30,6 @@ from directkafka.errors import (
 )
 from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
-from directkafka.sinks.files.data_files import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.files.log import FilesLog
 from directkafka.sinks.files.log_state import (
     BatchAdded,
@@ -41,6 +40,7 @@ from directkafka.sinks.files.log_state import (
     TableState,
 )
 from directkafka.sinks.files.posix import remove, resolve_folder, translated
+from directkafka.sinks.files.task_writer import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.ledger import PipelineState, check_stands
 
 __all__ = ["FilesStore", "FilesTransaction"]

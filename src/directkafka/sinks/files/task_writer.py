@@ -1,29 +1,100 @@
 """What each task of a batch runs on an executor where rows are files: write one file, and tell its name.
 
 The file lies in a folder that driver and executors share, and counts for nothing until the driver commits its name. Its
-own name says whose it is (:mod:`directkafka.sinks.files.data_files`), so that a task which dies, a speculative twin, or
-a zombie leaves a file that can be told apart and removed.
+own name says whose it is (:class:`FileOwner`), so that a task which dies, a speculative twin, or a zombie leaves a file
+that can be told apart and removed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 
 from directkafka.faults import reach
 from directkafka.sinks.api import BatchName, TaskReport
-from directkafka.sinks.files.data_files import data_file_name, temporary_name
 from directkafka.sinks.files.formats import FileFormat
 from directkafka.sinks.files.log_state import DataFile
 from directkafka.sinks.files.posix import sync_file, translated
 
-__all__ = ["BatchTries", "DataFileWriter", "reported_files", "sync_files", "whole_rows"]
+__all__ = [
+    "BatchTries",
+    "DataFileWriter",
+    "FileOwner",
+    "attempt_key",
+    "data_file_name",
+    "owner_of",
+    "pipeline_key",
+    "reported_files",
+    "sync_files",
+    "temporary_name",
+    "whole_rows",
+]
+
+_NAME: Final = re.compile(r"\.?part-([0-9a-f]{10})-(\d+)-(\d+)-([0-9a-f]{12})-[0-9a-f]+\..+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileOwner:
+    """What a data file's name says.
+
+    Attributes:
+        pipeline, attempt: :func:`pipeline_key` and :func:`attempt_key` of the batch's name.
+        generation, batch_id: of the batch's name.
+    """
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    attempt: str
+
+
+def _hash(text: str, length: int) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:length]
+
+
+def pipeline_key(pipeline: str) -> str:
+    """What stands for a pipeline in file names."""
+    return _hash(pipeline, 10)
+
+
+def attempt_key(attempt: str) -> str:
+    """What stands for one try of a batch in file names."""
+    return _hash(attempt, 12)
+
+
+def data_file_name(batch: BatchName, task_attempt: str, suffix: str) -> str:
+    """The name of the file that one task attempt writes.
+
+    Args:
+        batch: which try of which batch.
+        task_attempt: a UUID of the task attempt, as hex.
+        suffix: what the format asks for, for example ``zstd.parquet``.
+    """
+    owner = f"{pipeline_key(batch.pipeline)}-{batch.generation}-{batch.batch_id}-{attempt_key(batch.attempt)}"
+    return f"part-{owner}-{task_attempt[:12]}.{suffix}"
+
+
+def temporary_name(name: str) -> str:
+    """The name that a file has until it is whole."""
+    return f".{name}"
+
+
+def owner_of(name: str) -> FileOwner | None:
+    """What a file's name says, temporary or not; None for a file of somebody else's."""
+    found = _NAME.fullmatch(name)
+    if found is None:
+        return None
+    pipeline, generation, batch_id, attempt = found.groups()
+    return FileOwner(pipeline=pipeline, generation=int(generation), batch_id=int(batch_id), attempt=attempt)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Final
 
 from directkafka.errors import (
@@ -26,6 +27,7 @@ from directkafka.errors import (
     TopicNotFoundError,
 )
 from directkafka.kafka.protocol.error_codes import ErrorCode
+from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import (
     BatchTooLargeError,
     DeliveryTimeoutError,
@@ -38,7 +40,7 @@ from directkafka.producer_errors import (
     TransactionStateError,
 )
 
-__all__ = ["meaning", "translate"]
+__all__ = ["SIZE_LIMIT", "meaning", "refused_batch", "translate", "with_batch_size", "with_smaller_batches"]
 
 _ACCESS_CODES: Final = frozenset(
     {
@@ -80,7 +82,7 @@ def meaning(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaErro
     cause = " ".join(str(error).split())
     if isinstance(error, BrokerAccessError):
         return StoreAccessError(store=store, cause=error.cause, remedy=f"{error.remedy}.")
-    # A batch of several records is written again as smaller ones: see directkafka.sinks.kafka.batch_size.
+    # A batch of several records is written again as smaller ones: see directkafka.sinks.kafka.errors.
     if isinstance(error, _PASSING) or (isinstance(error, BatchTooLargeError) and error.records > 1):
         return StoreUnavailableError(store=store, cause=cause.rstrip("."))
     if isinstance(error, RecordTooLargeError | RecordRejectedError | BatchTooLargeError):
@@ -102,3 +104,38 @@ def _answer(error: BrokerResponseError, store: str, cause: str) -> DirectKafkaEr
     if error.retriable:
         return StoreUnavailableError(store=store, cause=cause.rstrip("."))
     return StoreRequestError(store=store, code=f"{error.code} ({error.name})", cause=cause.rstrip("."))
+
+
+#: The topic's setting, in bytes of a batch as it is sent.
+SIZE_LIMIT = "max.message.bytes"
+
+
+def refused_batch(error: BaseException | None) -> BatchTooLargeError | None:
+    """The batch that a failure is about, if it is about one that can be made smaller."""
+    while error is not None:
+        if isinstance(error, BatchTooLargeError):
+            return error if error.records > 1 else None
+        error = error.__cause__
+    return None
+
+
+def with_smaller_batches(
+    options: TransactionOptions, refused: BatchTooLargeError, limit_bytes: int | None
+) -> TransactionOptions:
+    """Options under which batches are at most half as large, or as much less as the limit asks for.
+
+    Args:
+        options: those under which the batch was made.
+        refused: the batch.
+        limit_bytes: what the topic takes, if that may be seen.
+    """
+    half = refused.raw_bytes // 2
+    # Compressed batches shrink about as their content does.
+    wanted = half if limit_bytes is None else min(half, refused.raw_bytes * limit_bytes // refused.size_bytes)
+    return with_batch_size(options, max(1, wanted))
+
+
+def with_batch_size(options: TransactionOptions, size_bytes: int) -> TransactionOptions:
+    """Options under which batches have at most so many bytes before compression."""
+    size_bytes = min(size_bytes, options.producer.batch_size_bytes)
+    return replace(options, producer=replace(options.producer, batch_size_bytes=size_bytes))

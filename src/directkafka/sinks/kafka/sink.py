@@ -19,10 +19,8 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.sinks.api import BatchName, SecondPhase, SinkCapabilities, TaskReport
-from directkafka.sinks.clonable import Clonable
-from directkafka.sinks.kafka.batch_size import with_batch_size
 from directkafka.sinks.kafka.config import KafkaConfig
-from directkafka.sinks.kafka.errors import translate
+from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
     Router,
     aims_from_payload,
@@ -34,6 +32,7 @@ from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.recount import TableCount
+from directkafka.sinks.wrapped_sink import Clonable
 
 __all__ = ["KafkaSink"]
 

@@ -34,8 +34,7 @@ from directkafka.options.texts import fault_of_topic
 from directkafka.options.transaction import NAME_PREFIX, TransactionOptions, is_ledger_topic, ledger_topic
 from directkafka.sinks.api import BatchName, EarlyStore, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
-from directkafka.sinks.kafka.batch_size import SIZE_LIMIT, refused_batch, with_smaller_batches
-from directkafka.sinks.kafka.errors import translate
+from directkafka.sinks.kafka.errors import SIZE_LIMIT, refused_batch, translate, with_smaller_batches
 from directkafka.sinks.kafka.ledger_topic import LedgerRecord
 from directkafka.sinks.kafka.requirements import ASKED, check_brokers
 from directkafka.sinks.kafka.transaction import KafkaTransaction

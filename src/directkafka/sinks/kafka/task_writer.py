@@ -23,8 +23,8 @@ from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.transaction import TransactionOptions
 from directkafka.sinks.api import TARGET, TaskReport
-from directkafka.sinks.inline_rows import hold, report_held
 from directkafka.sinks.kafka.rows import Aims, aims_of, aims_to_payload, merge_aims
+from directkafka.sinks.staging import hold, report_held
 
 __all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
 

@@ -21,7 +21,7 @@ _SQL: Final = load_blocks("directkafka.sinks.postgres", "offset_store.sql")
 
 
 class PostgresOffsets:
-    """See :class:`~directkafka.sinks.offset_database.OffsetDatabase`; connections are psycopg's.
+    """See :class:`~directkafka.sinks.offset_store.OffsetDatabase`; connections are psycopg's.
 
     Args:
         dsn: libpq connection string or URI.

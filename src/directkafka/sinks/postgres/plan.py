@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from psycopg import sql
 
-from directkafka.sinks.identifiers import free_name
 from directkafka.sinks.postgres.copy_encoder import RowEncoder, WireColumn
 from directkafka.sinks.postgres.table_schema import SQL
+from directkafka.sinks.sql_files import free_name
 from directkafka.sinks.write_modes import RowMode
 
 __all__ = ["SinkPlan", "identifiers"]

@@ -19,8 +19,6 @@ from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
-from directkafka.sinks.clonable import Clonable
-from directkafka.sinks.identifiers import parse_name
 from directkafka.sinks.json_columns import is_json
 from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
@@ -43,7 +41,9 @@ from directkafka.sinks.postgres.table_schema import (
 )
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 from directkafka.sinks.recount import TableCount
+from directkafka.sinks.sql_files import parse_name
 from directkafka.sinks.staging import staging_name
+from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import RowMode
 
 __all__ = ["PostgresSink"]

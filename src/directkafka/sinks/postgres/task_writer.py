@@ -22,13 +22,13 @@ from psycopg import sql
 
 from directkafka.faults import reach
 from directkafka.sinks.api import TaskReport
-from directkafka.sinks.inline_rows import hold, report_held
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_encoder import copy_chunks
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.plan import SinkPlan
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
+from directkafka.sinks.staging import hold, report_held
 
 __all__ = ["PostgresTaskWriter", "fold"]
 

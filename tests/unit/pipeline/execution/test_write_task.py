@@ -12,7 +12,7 @@ from directkafka.error_notes import Notes
 from directkafka.errors import RowRejectedError
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import TaskReport
-from directkafka.sinks.inline_rows import report_held
+from directkafka.sinks.staging import report_held
 
 NUMBERS = pa.record_batch({"id": pa.array(range(1_000_000), pa.int64())})
 

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.embedded.duckdb_dialect import DuckDBDialect
-from directkafka.sinks.embedded.sqlite_dialect import SQLiteDialect
+from directkafka.sinks.embedded.duckdb import DuckDBDialect
+from directkafka.sinks.embedded.sqlite import SQLiteDialect
 from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable, column_problems, key_problems
 
 SQLITE, DUCKDB = SQLiteDialect(), DuckDBDialect()

@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import Final, Literal
 
 from directkafka.errors import DirectKafkaError
-from directkafka.sinks.embedded.file.client import connect
+from directkafka.sinks.embedded.file.client import connect, describe_holders
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, FileConnection, resolved
-from directkafka.sinks.embedded.file.locks import describe_holders
 from directkafka.sinks.embedded.file.process import Opening
 from directkafka.sinks.error_classes import Meaning, meant
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from directkafka.sinks.embedded.file import locks
-from directkafka.sinks.embedded.file.locks import describe_holders
+from directkafka.sinks.embedded.file import client as locks
+from directkafka.sinks.embedded.file.client import describe_holders
 
 pytestmark = pytest.mark.skipif(not Path("/proc/locks").exists(), reason="the system does not list its locks")
 

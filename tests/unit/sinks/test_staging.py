@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from directkafka.sinks.inline_rows import hold, report_held
+from directkafka.sinks.staging import hold, report_held
 
 
 def batches(*sizes: int) -> Iterator[pa.RecordBatch]:

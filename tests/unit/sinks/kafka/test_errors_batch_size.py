@@ -7,8 +7,7 @@ import pytest
 from directkafka.errors import StoreUnavailableError
 from directkafka.options.transaction import TransactionOptions
 from directkafka.producer_errors import BatchTooLargeError
-from directkafka.sinks.kafka.batch_size import refused_batch, with_batch_size, with_smaller_batches
-from directkafka.sinks.kafka.errors import meaning
+from directkafka.sinks.kafka.errors import meaning, refused_batch, with_batch_size, with_smaller_batches
 
 
 def options(batch_size: int = 1_000) -> TransactionOptions:
