@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     from directkafka.sinks.files.sink import FilesSink, ParquetSink
     from directkafka.sinks.kafka.sink import KafkaSink
     from directkafka.sinks.postgres.sink import PostgresSink
-    from directkafka.spark.cluster import Cluster
+    from directkafka.spark.cluster import Cluster, lag
     from directkafka.spark.dataframe import create_dataframe
-    from directkafka.spark.datasource.register import register
-    from directkafka.spark.lag import lag
+    from directkafka.spark.datasource.source import register
 
 #: Public name to the module that has it.
 _HOME = {
@@ -81,11 +80,11 @@ _HOME = {
     "create_direct_stream": "directkafka.spark.dstream.stream",
     "create_rdd": "directkafka.spark.rdd.rdd",
     "foreach_batch": "directkafka.pipeline.structured.api",
-    "lag": "directkafka.spark.lag",
+    "lag": "directkafka.spark.cluster",
     "offset_ranges": "directkafka.spark.rdd.rdd",
     "record_counts": "directkafka.spark.rdd.rdd",
     "read_parquet": "directkafka.sinks.files.reader",
-    "register": "directkafka.spark.datasource.register",
+    "register": "directkafka.spark.datasource.source",
     "restart": "directkafka.pipeline.structured.restart",
     "write_stream": "directkafka.pipeline.structured.api",
 }

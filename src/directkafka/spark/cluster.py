@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from directkafka.errors import OptionError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.offsets import OffsetRange, Positions, TopicPartition
+from directkafka.offsets import OffsetRange, Positions, TopicPartition, from_nested
 from directkafka.options import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.planning.starts import needed_lookups, resolve_ranges
 from directkafka.view import ClusterView
 
-__all__ = ["Cluster"]
+__all__ = ["Cluster", "lag"]
 
 Where = str | int | datetime
 
@@ -197,3 +198,38 @@ class Cluster:
 
 def _positions(where: Where, option: str) -> Positions:
     return Positions(default=read_position(where, option=option), latest_if_no_match=True, option=option)
+
+
+def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Offsets that a query has not read yet, by partition, as of one of its progress reports.
+
+    ::
+
+        behind = lag(query.lastProgress)
+        if sum(behind.values()) > 1_000_000: ...
+
+    Args:
+        progress: ``query.lastProgress``, one of ``query.recentProgress``, or the JSON of a listener's event as a
+            dict. Sources that are not Kafka's are passed over; the JVM connector's count too.
+
+    Returns:
+        For each partition that the cluster had: latest offset less the end of the batch. Two sources that read one
+        partition count for the one that is further behind.
+    """
+    behind: dict[TopicPartition, int] = {}
+    for source in progress["sources"]:
+        latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
+        for one, offset in latest.items():
+            # A partition that no batch has reached yet starts at an offset that the report does not tell.
+            if one in end:
+                behind[one] = max(behind.get(one, 0), offset - end[one], 0)
+    return behind
+
+
+def _offsets(told: Any) -> dict[TopicPartition, int]:
+    """Offsets as a report has them: an object, or its text; of another kind of source, anything."""
+    try:
+        nested = json.loads(told) if isinstance(told, str) else told
+        return from_nested(nested) if nested else {}
+    except (ValueError, TypeError, AttributeError):
+        return {}

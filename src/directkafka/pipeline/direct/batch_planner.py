@@ -23,7 +23,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry, Sink
-from directkafka.spark.second_look import believed
+from directkafka.spark.source_cluster import believed
 from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner", "log_losses"]

@@ -46,7 +46,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_p
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.second_look import believed
+from directkafka.spark.source_cluster import believed
 
 __all__ = ["DirectEngine"]
 

@@ -30,7 +30,7 @@ from directkafka.pipeline.structured.lineage import PlannedBatch, decide
 from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.datasource.register import register
+from directkafka.spark.datasource.source import register
 from directkafka.spark.source_cluster import SourceCluster
 
 __all__ = ["StructuredEngine"]

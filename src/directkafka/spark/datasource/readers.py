@@ -44,8 +44,7 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
-from directkafka.spark.second_look import believed
-from directkafka.spark.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster, believed
 from directkafka.spark_conditions import loss_of_available_now
 from directkafka.view import ClusterView
 

@@ -8,8 +8,9 @@ made: a driver that registers the format, and the process that asks for its sche
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -27,8 +28,7 @@ from directkafka.options.spec import Given
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
 
-__all__ = ["DirectKafkaDataSource", "ListenedDataSource"]
-
+__all__ = ["DirectKafkaDataSource", "ListenedDataSource", "register"]
 
 #: Options of a streaming write that are Spark's, and handed to the sink too.
 _SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}
@@ -122,3 +122,32 @@ def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
             reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
             f"a schema with {', '.join(' '.join(one) for one in given)}",
         )
+
+
+def register(spark: SparkSession) -> None:
+    """Make the format ``directkafka`` work: ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
+
+    Args:
+        spark: the session; others of the same application need a call of their own. It becomes the thread's active
+            session, in which Spark looks for the format of a write; a second call does no more.
+    """
+    from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
+
+    java_session: Any = getattr(spark, "_jsparkSession", None)
+    if java_session is not None:
+        # Spark asks the thread's active session: whether the name is taken, and what it stands for in a write.
+        jvm: Any = spark._jvm
+        jvm.SparkSession.setActiveSession(java_session)
+        if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
+            return
+        if _follow_queries(spark):
+            spark.dataSource.register(ListenedDataSource.of_this_driver())
+            return
+    spark.dataSource.register(DirectKafkaDataSource.of_this_driver())
+
+
+def _follow_queries(spark: SparkSession) -> bool:
+    # Not at the top: a program under Spark Connect has no JVM to ask.
+    from directkafka.spark.datasource.query_groups import follow_queries
+
+    return follow_queries(spark)

@@ -38,16 +38,13 @@ from directkafka.faults import reach
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.planning.direct import check_planned, reads_up_to, unread
 from directkafka.planning.rates import BatchTimes, observe
-from directkafka.spark.dstream.batch_tracker import batch_ms, shown_time
-from directkafka.spark.dstream.batches import EVENTS_S, Batches
+from directkafka.spark.dstream.batch_tracker import Pace, batch_ms, shown_time
+from directkafka.spark.dstream.batches import EVENTS_S, Batches, next_batch
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
-from directkafka.spark.dstream.next_batch import next_batch
 from directkafka.spark.dstream.offset_commits import GroupCommits
-from directkafka.spark.dstream.pace import Pace
 from directkafka.spark.dstream.state import StreamPlan, StreamState, tick_folder
 from directkafka.spark.rdd.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
-from directkafka.spark.second_look import believed
-from directkafka.spark.source_cluster import SourceCluster
+from directkafka.spark.source_cluster import SourceCluster, believed
 from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 

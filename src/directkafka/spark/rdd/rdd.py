@@ -28,8 +28,7 @@ from directkafka.planning.starts import checked_ranges, losses_of_ranges
 from directkafka.spark.cluster import Cluster
 from directkafka.spark.rdd.executors import executors, placed_rdd
 from directkafka.spark.rdd.tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
-from directkafka.spark.second_look import believed
-from directkafka.spark.source_cluster import task_of
+from directkafka.spark.source_cluster import believed, task_of
 from directkafka.view import ClusterView
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
-from directkafka.spark import second_look
+from directkafka.spark import source_cluster
 from directkafka.spark.datasource import readers, source
 from directkafka.spark.datasource.readers import StreamReader
 from directkafka.spark.schema import record_columns, record_schema
@@ -123,7 +123,7 @@ class Cluster:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(readers, "SourceCluster", Cluster)
-    monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(source_cluster, "SECOND_LOOK_S", 0.0)
 
 
 def made(**options: str) -> source.DirectKafkaDataSource:

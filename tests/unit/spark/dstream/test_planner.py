@@ -20,13 +20,12 @@ from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
 from directkafka.planning.trigger import Backlog, Custom, Delay, Interval, Moment, Trigger
-from directkafka.spark import second_look
+from directkafka.spark import source_cluster
 from directkafka.spark.dstream import batches
 from directkafka.spark.dstream import planner as planner_module
-from directkafka.spark.dstream.batch_tracker import batch_ms, shown_time
+from directkafka.spark.dstream.batch_tracker import Pace, batch_ms, shown_time
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.offset_commits import Queued
-from directkafka.spark.dstream.pace import Pace
 from directkafka.spark.dstream.planner import DirectPlanner, planner_of
 from directkafka.spark.dstream.state import Program, StreamPlan, StreamState
 from directkafka.spark.rdd.tasks import ReadRecords
@@ -103,7 +102,7 @@ def make(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     monkeypatch.setattr(batches, "EVENTS_S", 0.1)
     monkeypatch.setattr(planner_module, "EVENTS_S", 0.1)
     monkeypatch.setattr(planner_module, "remember_ranges", lambda rdd: ("app", 1))
-    monkeypatch.setattr(second_look, "SECOND_LOOK_S", 0.0)
+    monkeypatch.setattr(source_cluster, "SECOND_LOOK_S", 0.0)
     made: list[str] = []
 
     def plan(offsets: Mapping[TopicPartition, int] | None = None, **fields: Any) -> DirectPlanner:

@@ -10,7 +10,7 @@ from directkafka.errors import DataLossError, TopicNotFoundError
 from directkafka.offsets import TopicPartition
 from directkafka.planning.loss import STANDING_STILL, Condition, Loss
 from directkafka.planning.plan import BatchPlan
-from directkafka.spark.second_look import SECOND_LOOK_S, believed
+from directkafka.spark.source_cluster import SECOND_LOOK_S, believed
 
 FIRST: Any = "first view"
 SECOND: Any = "second view"
