@@ -34,7 +34,7 @@ _SPARK_HOME = _FOLDER / "spark"
 _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
 _KERNELS = (
     "directkafka.kafka.records.decoder",
-    "directkafka.spark.datasource.write_task",
+    "directkafka.spark.datasource.writers",
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180

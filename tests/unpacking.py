@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from directkafka.kafka.compression.decompress import CorruptDataError, RoomError, decompress_into
-from directkafka.kafka.compression.kernels import unpack
+from directkafka.kafka.compression.lz4 import unpack
 from directkafka.kafka.kernels.c_functions import Decompressors
 
 __all__ = ["BY", "by_library", "unpacked"]

@@ -27,7 +27,7 @@ from tests.chaos.local_cluster import local_cluster
 
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.spark.arrow_map import map_in_arrow
+from directkafka.spark.dataframe import map_in_arrow
 
 WAIT_S = 60
 READS = 10

@@ -114,7 +114,7 @@ def test_exported_names_exist_and_are_named_once(path: Path) -> None:
 def test_spark_gets_its_arrow_functions_from_one_place_that_works_without_pandas() -> None:
     """``DataFrame.mapInArrow`` asks for pandas, which a plain installation does not have."""
     users = {name for name, node in nodes(ast.Attribute) if node.attr in PANDAS_METHODS}
-    assert users == {"spark/arrow_map.py"}
+    assert users == {"spark/dataframe.py"}
 
 
 #: What may say an error code or an API version as a number: the two tables.

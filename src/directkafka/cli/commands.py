@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from directkafka.cli.app import EXIT_FAILURE, app
-from directkafka.cli.output import Format, claim_stdout, print_record, print_records, say, set_up_logging
+from directkafka.cli.app import (
+    EXIT_FAILURE,
+    Format,
+    app,
+    claim_stdout,
+    print_record,
+    print_records,
+    say,
+    set_up_logging,
+)
 from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from directkafka.cli.output import say
+from directkafka.cli.app import say
 from directkafka.errors import (
     DirectKafkaError,
     EnvironmentFaultError,

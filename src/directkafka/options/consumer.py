@@ -10,12 +10,11 @@ from typing import Final, assert_never
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, TopicPartition
-from directkafka.options.arguments import check_type, list_of
 from directkafka.options.client import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.spec import Given, OptionSpec, shown
-from directkafka.options.texts import fault_of_pattern, fault_of_topic, iso_duration_ms
+from directkafka.options.texts import check_type, fault_of_pattern, fault_of_topic, iso_duration_ms, list_of
 
 __all__ = [
     "Assign",

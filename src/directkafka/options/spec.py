@@ -15,8 +15,14 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal
 
 from directkafka.errors import OptionError
-from directkafka.options.arguments import check_type
-from directkafka.options.texts import TEXT_BYTES_MAX, decimal_number, duration_ms, fault_of_text, whole_number
+from directkafka.options.texts import (
+    TEXT_BYTES_MAX,
+    check_type,
+    decimal_number,
+    duration_ms,
+    fault_of_text,
+    whole_number,
+)
 from directkafka.plain_text import cut
 
 __all__ = ["Given", "Mistakes", "OptionSpec", "Secret", "option", "read_json", "shown", "specs_of"]

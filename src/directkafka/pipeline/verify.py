@@ -31,8 +31,7 @@ from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import FORGOTTEN
-from directkafka.sinks.recount import TableCount
+from directkafka.sinks.ledger import FORGOTTEN, TableCount
 from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 from directkafka.view import PartitionView

@@ -20,7 +20,7 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.options.arguments import list_of
+from directkafka.options.texts import list_of
 from directkafka.planning.loss import Condition, Loss
 from directkafka.spark_conditions import (
     KafkaStartOffsetDoesNotMatchAssignedError,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from directkafka.sinks.dead_letters.table import LetterTable
-    from directkafka.sinks.recount import TableCount
+    from directkafka.sinks.ledger import TableCount
     from directkafka.sinks.write_modes import RowMode
 
 __all__ = [

@@ -6,16 +6,21 @@ No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from directkafka.errors import FencedError, OffsetMismatchError, RowCountError, SchemaMismatchError
 from directkafka.offsets import PartitionProgress
 from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
 
+if TYPE_CHECKING:
+    import pyarrow.dataset as ds
+    from _typeshed import DataclassInstance
+
 __all__ = [
     "FORGOTTEN",
     "PipelineState",
+    "TableCount",
     "check_count",
     "check_fields",
     "check_format",
@@ -23,6 +28,7 @@ __all__ = [
     "check_successor",
     "check_version",
     "describe_entry",
+    "doubled_records",
     "entry_from_json",
     "entry_to_json",
     "mismatch",
@@ -34,8 +40,6 @@ __all__ = [
 #: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
 FORGOTTEN = "(offsets of deleted topics)"
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
 
@@ -218,3 +222,33 @@ def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[Partiti
         return []
     kept = entry.ends()
     return [one for one in previous.progress if one.topic_partition not in kept]
+
+
+#: Columns that name a Kafka record.
+_RECORD: Final = ("topic", "partition", "offset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCount:
+    """What a sink's table has, for ``directkafka verify``.
+
+    Attributes:
+        rows: number of rows.
+        doubled: rows that name a record (topic, partition, offset) which another row names too; 0 where the
+            table has no such columns.
+        is_folded: whether rows met existing rows (ignore, merge), so that their number says little.
+        sums: sums of the columns that the mode adds up.
+    """
+
+    rows: int
+    doubled: int = 0
+    is_folded: bool = False
+    sums: Mapping[str, Any] = field(default_factory=dict)
+
+
+def doubled_records(dataset: ds.Dataset) -> int:
+    """Rows beyond the first that name one record; 0 where no columns name records."""
+    if not set(_RECORD) <= set(dataset.schema.names):
+        return 0
+    records = dataset.to_table(columns=list(_RECORD))
+    return int(records.num_rows - records.group_by(list(_RECORD)).aggregate([]).num_rows)

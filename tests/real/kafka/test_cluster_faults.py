@@ -37,9 +37,9 @@ from tests.real.kafka.logs import (
 
 from directkafka.errors import DataLossError
 from directkafka.kafka.consumer import fetch_request, fetcher
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.range_reader import read_range
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 from directkafka.testing import KafkaBroker

@@ -31,8 +31,8 @@ from tests.real.kafka.logs import (
 
 from directkafka.errors import DataLossError, FetchTimeoutError
 from directkafka.kafka.consumer import fetch_request, fetcher, partition_connection
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.offsets import OffsetRange
 from directkafka.testing import KafkaBroker

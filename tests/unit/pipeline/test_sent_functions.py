@@ -16,7 +16,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from directkafka.error_notes import Notes
 from directkafka.errors import FencedError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
 from directkafka.pipeline.execution.two_phase import RouteTask

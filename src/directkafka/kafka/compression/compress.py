@@ -16,7 +16,7 @@ import cramjam
 import deflate
 import lz4.frame
 
-from directkafka.kafka.compression.kernels import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD
+from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD
 from directkafka.options.producer import ProducerOptions
 
 try:

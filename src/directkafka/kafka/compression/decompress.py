@@ -8,7 +8,7 @@ Codec ids are bits 0..2 of a batch's attributes. Two of the four need care:
   (the batch has its CRC32C). Such frames are taken apart, and their blocks decompressed one by one; all others go
   through the library's frame decoder.
 
-A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.compression.kernels`); the rest is
+A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.compression.lz4`); the rest is
 done here.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
@@ -24,7 +24,7 @@ from typing import Any, Final
 import cramjam
 import numpy as np
 
-from directkafka.kafka.compression.kernels import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
+from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 from directkafka.kafka.kernels.c_functions import Decompressors
 
 __all__ = [

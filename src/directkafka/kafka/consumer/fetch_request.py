@@ -9,14 +9,50 @@ from __future__ import annotations
 
 import time
 import uuid
+from dataclasses import dataclass
 
 from directkafka.kafka.consumer.fetch_response import FetchResponse, parse_fetch_response
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.protocol.api_versions import FetchVersion
+from directkafka.offsets import OffsetRange
+from directkafka.options import ClientOptions
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
-__all__ = ["ask"]
+__all__ = ["RangeTask", "ask"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeTask:
+    """Everything an executor needs to read one range; small and picklable.
+
+    Attributes:
+        range: the offsets to read.
+        topic_id: the topic's UUID as text when the range was planned, or empty.
+        host, port: the partition's leader when the range was planned.
+        client: addresses, security, timeouts, sizes.
+        columns: names of the output's columns, in order.
+        fail_on_data_loss: whether a lost range is an error.
+        poll_timeout_ms: longest time without progress, in milliseconds.
+        leader_epoch: the partition's leader epoch when the range was planned, or -1. All its records were written
+            under this epoch or an earlier one; what bears a later one was written after the log had been cut.
+    """
+
+    range: OffsetRange
+    topic_id: str
+    host: str
+    port: int
+    client: ClientOptions
+    columns: tuple[str, ...] = RECORD_COLUMNS
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    leader_epoch: int = -1
+
+    @property
+    def include_headers(self) -> bool:
+        """Whether there is a column ``headers``."""
+        return HEADERS in self.columns
+
 
 _NO_TOPIC_ID = str(uuid.UUID(int=0))
 

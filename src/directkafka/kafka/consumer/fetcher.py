@@ -27,10 +27,9 @@ from dataclasses import dataclass
 import tenacity
 
 from directkafka.errors import FetchTimeoutError, MalformedBatchError
-from directkafka.kafka.consumer.fetch_request import ask
+from directkafka.kafka.consumer.fetch_request import RangeTask, ask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.partition_connection import PartitionLink, TopicGone, TryAgain
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError

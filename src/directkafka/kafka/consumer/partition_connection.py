@@ -10,7 +10,7 @@ from typing import NoReturn, TypeVar
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 

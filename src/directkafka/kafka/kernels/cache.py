@@ -86,12 +86,10 @@ log = logging.getLogger(__name__)
 #: The modules of this package that compiled code comes from, besides the one a kernel stands in.
 COMPILED = (
     "compression.decompress",
-    "compression.kernels",
     "compression.lz4",
     "kernels.c_functions",
     "kernels.compile",
     "records.batch_header",
-    "records.corruption",
     "records.encode_kernel",
     "records.record",
     "records.record_columns",

@@ -29,8 +29,7 @@ from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.producer.accumulator import Desk
 from directkafka.kafka.producer.partition_queues import Address, Outbox
-from directkafka.kafka.producer.produce_response import unknown_topic
-from directkafka.kafka.producer.sender import BrokerLine
+from directkafka.kafka.producer.sender import BrokerLine, unknown_topic
 from directkafka.kafka.records.encoder import ProducerIdentity, RecordEncoder
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions

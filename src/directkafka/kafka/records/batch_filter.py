@@ -21,8 +21,7 @@ from directkafka.kafka.compression.decompress import CODEC_NAMES
 from directkafka.kafka.kernels.c_functions import crc32c
 from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, helper, kernel, unwrapped
 from directkafka.kafka.records.batch_header import HEADER_SIZE, Batch, batch_at
-from directkafka.kafka.records.corruption import Fault, report
-from directkafka.kafka.records.record import control_record_type
+from directkafka.kafka.records.record import Fault, control_record_type, report
 
 __all__ = ["Aborted", "Asked", "aborted_transactions", "survey"]
 
@@ -172,7 +171,7 @@ def survey(
         walk: in and out: the index's row to go on with, and the number of aborted transactions that began before
             it; zeros to begin with. A row that is not below the index's says that the walk is over.
         run: out, columns as in :class:`directkafka.kafka.records.record_columns.Member`.
-        fault: out, see :mod:`directkafka.kafka.records.corruption`; zeros on entry. The walk has stopped before the
+        fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry. The walk has stopped before the
             batch that has it.
 
     Returns:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from directkafka.kafka.kernels.compile import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
-from directkafka.kafka.records.corruption import Fault, describe, new_fault, report
+from directkafka.kafka.records.record import Fault, describe, new_fault, report
 
 __all__ = [
     "HEADER_SIZE",

@@ -16,8 +16,7 @@ from numba import types
 
 from directkafka.kafka.kernels.compile import INT64, INT64S, copy, helper, kernel, unwrapped
 from directkafka.kafka.records.batch_header import Batch, batch_at
-from directkafka.kafka.records.corruption import Fault, report
-from directkafka.kafka.records.record import RECORD_SIZE_MIN, Fields, read_record, record_bounds, span
+from directkafka.kafka.records.record import RECORD_SIZE_MIN, Fault, Fields, read_record, record_bounds, report, span
 from directkafka.kafka.records.record_columns import (
     HEADER_COLUMNS_TYPE,
     RECORD_COLUMNS_TYPE,
@@ -248,7 +247,7 @@ def decode_run(
         first: the member of the run to begin with.
         copying: whether the columns are written. Without it one batch is read, to see what room it needs.
         filled: in and out, how far the columns are filled; a row as in :class:`Filled`.
-        fault: out, see :mod:`directkafka.kafka.records.corruption`; zeros on entry.
+        fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry.
 
     Returns:
         The member after the last one that was decoded. When that is not the run's end, it has a fault, or, if there

@@ -24,8 +24,8 @@ from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
 from directkafka.kafka.records.batch_filter import Asked, aborted_transactions, survey
 from directkafka.kafka.records.batch_header import Batch, index_batches, readonly_bytes
-from directkafka.kafka.records.corruption import Fault, describe, new_fault
 from directkafka.kafka.records.decode_kernel import decode_run
+from directkafka.kafka.records.record import Fault, describe, new_fault
 from directkafka.kafka.records.record_columns import Filled, Room, Source, Wanted
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of

@@ -32,9 +32,8 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.topics import check_answered
 from directkafka.kafka.network.auth_errors import rights_needed
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
+from directkafka.kafka.protocol.error_codes import ErrorCode, Meaning, error_name, meaning_of
 from directkafka.kafka.records.encoder import ProducerIdentity
-from directkafka.kafka.transactions.coordinator_errors import Meaning, meaning_of
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.sinks.api import BatchName

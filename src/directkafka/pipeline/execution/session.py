@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application.spark_application import start_application
 from directkafka.pipeline.execution.executor_errors import java_end_told
-from directkafka.spark.arrow_map import map_in_arrow
+from directkafka.spark.dataframe import map_in_arrow
 from directkafka.version import __version__
 
 if TYPE_CHECKING:

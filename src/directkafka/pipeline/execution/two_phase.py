@@ -26,7 +26,7 @@ from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLo
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport
-from directkafka.spark.arrow_map import map_in_arrow
+from directkafka.spark.dataframe import map_in_arrow
 
 __all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
 

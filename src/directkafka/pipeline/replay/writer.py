@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
 from directkafka.pipeline.execution.routes import Binding, outputs_of

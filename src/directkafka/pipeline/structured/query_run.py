@@ -26,7 +26,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from directkafka.faults import reach
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
 from directkafka.pipeline.execution.executor_errors import from_executor
 from directkafka.pipeline.execution.kept import Keeper

@@ -19,7 +19,7 @@ from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
 from directkafka.sinks.files.schema import grown_columns, plain_schema, storage_problems
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
-from directkafka.sinks.recount import TableCount, doubled_records
+from directkafka.sinks.ledger import TableCount, doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
 if TYPE_CHECKING:

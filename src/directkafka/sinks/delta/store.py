@@ -38,7 +38,7 @@ from directkafka.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from directkafka.options.arguments import check_installed
+from directkafka.options.texts import check_installed
 from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.delta.table import DeltaLog, delta_errors

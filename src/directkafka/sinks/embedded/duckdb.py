@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 
 import pyarrow as pa
 
-from directkafka.options.arguments import check_installed
+from directkafka.options.texts import check_installed
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options.arguments import check_installed
+from directkafka.options.texts import check_installed
 from directkafka.sinks.embedded.file.client import describe_holders
 from directkafka.sinks.embedded.file.connection import resolved
 from directkafka.sinks.error_classes import Meaning, meant

@@ -18,7 +18,7 @@ from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, Sta
 from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
-from directkafka.sinks.recount import TableCount
+from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.sql_files import lower, parse_name
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable

@@ -22,7 +22,7 @@ from directkafka.sinks.files.reader import ROOT, committed_in
 from directkafka.sinks.files.schema import Format, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
 from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
-from directkafka.sinks.recount import TableCount, doubled_records
+from directkafka.sinks.ledger import TableCount, doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
 __all__ = ["FilesSink", "ParquetSink"]

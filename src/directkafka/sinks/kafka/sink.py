@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.sinks.api import BatchName, SecondPhase, SinkCapabilities, TaskReport
@@ -31,7 +31,7 @@ from directkafka.sinks.kafka.rows import (
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.kafka.task_writer import KafkaShareWriter, KafkaTaskWriter, acknowledged
 from directkafka.sinks.kafka.transaction import KafkaTransaction
-from directkafka.sinks.recount import TableCount
+from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.wrapped_sink import Clonable
 
 __all__ = ["KafkaSink"]

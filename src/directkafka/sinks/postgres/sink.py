@@ -20,6 +20,7 @@ from psycopg import sql
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
 from directkafka.sinks.json_columns import is_json
+from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
 from directkafka.sinks.postgres.dead_letters import PostgresLetters
@@ -40,7 +41,6 @@ from directkafka.sinks.postgres.table_schema import (
     wire_columns,
 )
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
-from directkafka.sinks.recount import TableCount
 from directkafka.sinks.sql_files import parse_name
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable

@@ -16,8 +16,8 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.copy_encoder import Wire, WireColumn
-from directkafka.sinks.recount import TableCount
 from directkafka.sinks.sql_files import load_blocks
 
 __all__ = [

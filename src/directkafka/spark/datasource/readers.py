@@ -28,7 +28,7 @@ from pyspark.sql.streaming.datasource import (
 
 from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
 from directkafka.options.spec import LONG_MAX

@@ -20,8 +20,8 @@ from directkafka.errors import DirectKafkaError
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.producer.partitioner import Router
-from directkafka.kafka.producer.produce_response import unknown_topic
 from directkafka.kafka.producer.producer import Producer, new_identity
+from directkafka.kafka.producer.sender import unknown_topic
 from directkafka.offsets import TopicPartition
 from directkafka.options import SinkOptions
 from directkafka.options.read_policy import HEADERS

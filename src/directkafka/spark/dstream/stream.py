@@ -16,7 +16,6 @@ from pyspark.streaming.dstream import TransformedDStream
 
 from directkafka.errors import OptionError
 from directkafka.offsets import OffsetRange
-from directkafka.options.arguments import check_type, list_of
 from directkafka.options.consumer import (
     Assign,
     ConsumerOptions,
@@ -26,6 +25,7 @@ from directkafka.options.consumer import (
     SubscribePattern,
 )
 from directkafka.options.limits import RatePolicy
+from directkafka.options.texts import check_type, list_of
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Trigger, parse_trigger
 from directkafka.spark.dstream.fail_stop import GuardedStream

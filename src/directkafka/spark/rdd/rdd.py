@@ -17,11 +17,11 @@ from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
-from directkafka.options.arguments import check_type
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
+from directkafka.options.texts import check_type
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
 from directkafka.planning.starts import checked_ranges, losses_of_ranges

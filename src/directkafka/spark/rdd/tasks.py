@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from directkafka.error_notes import Notes
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.spark.rdd.consumer_record import ConsumerRecord, consumer_records
 from directkafka.spark.read_task import read_for_spark
 from directkafka.stream_errors import NonConsecutiveOffsetsError

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.record_encoder import LZ4_FRAME, lz4_frame
 from tests.unpacking import by_library, unpacked
 
-from directkafka.kafka.compression.kernels import LZ4
+from directkafka.kafka.compression.lz4 import LZ4
 
 TEXT = b"".join(b"%d,UA,1545,EWR,IAH,%d;" % (number, number * 7919 % 1000) for number in range(12_000))
 

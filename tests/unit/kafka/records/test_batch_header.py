@@ -11,7 +11,7 @@ from directkafka.kafka.records.batch_header import (
     read_headers,
     readonly_bytes,
 )
-from directkafka.kafka.records.corruption import Fault, describe, new_fault
+from directkafka.kafka.records.record import Fault, describe, new_fault
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
 

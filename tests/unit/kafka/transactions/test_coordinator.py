@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.kafka.protocol.error_codes import Meaning, meaning_of
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
-from directkafka.kafka.transactions.coordinator_errors import Meaning, meaning_of
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import TransactionFencedError, TransactionStateError

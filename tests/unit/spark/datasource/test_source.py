@@ -11,7 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from pyspark.sql.types import StringType, StructField, StructType
 
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options.arguments import check_type, list_of
+from directkafka.options.texts import check_type, list_of
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from pyspark import BarrierTaskContext
 from pyspark.sql import SparkSession
 
-from directkafka.spark.arrow_map import map_in_arrow
+from directkafka.spark.dataframe import map_in_arrow
 
 pytestmark = pytest.mark.real
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.record_encoder import lz4_frame
 from tests.unpacking import BY, by_library, unpacked
 
-from directkafka.kafka.compression.kernels import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
+from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 from directkafka.kafka.kernels import c_functions
 from directkafka.kafka.kernels.c_functions import NOWHERE, Decompressors
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import BrokerResponseError, KafkaError
-from directkafka.kafka.producer.produce_response import Verdict, judge, refusal
+from directkafka.kafka.producer.sender import Verdict, judge, refusal
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
