@@ -1,4 +1,4 @@
-"""The commands and their exit codes.
+"""The commands, their exit codes, and their output: data to stdout as text or JSON, messages to stderr.
 
 0 success · 1 failure · 2 wrong usage (an option, the pipeline file) · 3 fenced by a newer driver, which a
 supervisor must not answer with a restart.

@@ -1,4 +1,4 @@
-"""How many offsets a batch may have: of all partitions together, of a topic, of a partition."""
+"""Limits on a batch's offsets, in all, by topic and by partition; and the rates of a direct stream."""
 
 from __future__ import annotations
 

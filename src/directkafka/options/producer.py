@@ -1,4 +1,4 @@
-"""What a producer needs besides its connection, parsed from Kafka's own dotted names."""
+"""Settings of a producer, parsed from Kafka's own dotted names, and options of the plain Kafka writer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How tasks of RDDs and direct streams read: the settings ``spark.streaming.kafka...`` that are not about rates."""
+"""Settings of how tasks of RDDs and direct streams read, and which columns of a record they do."""
 
 from __future__ import annotations
 

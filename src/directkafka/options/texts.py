@@ -1,4 +1,4 @@
-"""Texts that others write, before they are numbers and names: what no number and no name can be is told at once.
+"""Texts that others write: bounds on numbers, names and patterns, durations in two forms, and types of arguments.
 
 Without these bounds such a text goes deep into a library, which ends with an error of its own: Python makes no number
 of 4,300 digits, Kafka's protocol no text of more than 32,767 bytes, the operating system no path with a NUL.

@@ -1,4 +1,4 @@
-"""The settings of a transactional writer to Kafka, parsed from Kafka's own dotted names."""
+"""Settings of a transactional writer, parsed from Kafka's own dotted names, and names of the topics of ledgers."""
 
 from __future__ import annotations
 

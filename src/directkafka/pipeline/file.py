@@ -1,4 +1,4 @@
-"""The pipeline file: TOML, checked against a model, with values from the environment.
+"""The pipeline file: TOML, checked against a model, with values from the environment; and the sinks it names.
 
 The format is a contract (README and ``docs/reference/pipeline-file.md``). A wrong name is refused with the
 nearest right one, a ``${NAME}`` that the environment does not have with its name and place.

@@ -1,4 +1,4 @@
-"""What a pipeline tells the outside about a batch, after it is committed."""
+"""Reports of committed batches to the outside, and how long their steps took."""
 
 from __future__ import annotations
 

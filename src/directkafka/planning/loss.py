@@ -1,4 +1,4 @@
-"""What is no longer in Kafka: found by comparing where a pipeline is with what the cluster has.
+"""Losses: what is no longer in Kafka, and what retention is about to delete, by comparing views of the cluster.
 
 What happens to each partition, and where the next batch starts when ``failOnDataLoss`` is false. It
 never reads an offset of the same topic twice:

@@ -1,4 +1,4 @@
-"""Where tasks should run: location strategies, and the executor that each range prefers.
+"""Places for tasks: how ranges are cut into tasks, location strategies, and the executor that each range prefers.
 
 The strategies are those of Spark's direct API (``LocationStrategies``). Spark takes a preference as a wish: a task
 runs elsewhere when its executor stays busy for longer than ``spark.locality.wait``.

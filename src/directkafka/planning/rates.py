@@ -1,4 +1,4 @@
-"""How fast a direct stream may read: rates by partition, and the feedback that sets the rate of all.
+"""Rates and limits: how far a batch may go, and the feedback that sets the rate of a direct stream.
 
 The names, constants and numbers are those of Spark's direct stream (``DirectKafkaInputDStream``,
 ``PIDRateEstimator``), so that settings mean here what they mean there. Everything is a pure function over values; the

@@ -1,4 +1,4 @@
-"""Positions made into offsets: where a new query starts, and where a batch read ends."""
+"""Starts and ends: positions made into offsets, and ranges that a program gives itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the next batch starts: triggers as values, and the decision as a pure function."""
+"""Triggers: as users write them, as values, and when the next batch starts."""
 
 from __future__ import annotations
 

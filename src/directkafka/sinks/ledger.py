@@ -1,4 +1,4 @@
-"""Pure functions over ledger entries that every store shares: JSON, counts, and the checks of a commit.
+"""Ledger entries as all stores share them: JSON, counts of rows, and the checks of a commit.
 
 No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.sinks.api.FORMAT_VERSION`).
 """

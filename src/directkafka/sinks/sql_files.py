@@ -1,4 +1,4 @@
-"""Reads ``.sql`` files: named blocks, each with a sentence that says what it is for.
+"""SQL of the stores: blocks of ``.sql`` files, and names of tables and columns as users write them.
 
 A file is a list of blocks::
 

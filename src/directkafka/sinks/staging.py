@@ -1,4 +1,4 @@
-"""Names of staging tables: who owns one can be read from its name.
+"""Staging of large batches: names that say who owns them, and which rows are few enough to need none.
 
 ``directkafka_stage_<pipeline>_<generation>_<batch>_<attempt>_<sink>``, where pipeline, attempt and sink are
 short hashes, so that the name stays below the 63 bytes that Postgres keeps of a name. The generation tells the

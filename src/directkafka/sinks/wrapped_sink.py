@@ -1,4 +1,4 @@
-"""A sink around another one: a subclass changes some of its methods, and all the others are the inner sink's."""
+"""Bases of sinks: one that can be made once more, and one around another sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``directkafka.Cluster``: what a program may ask of Kafka before it reads."""
+"""``directkafka.Cluster``: what a program may ask of Kafka; and the lag of a Structured Streaming query."""
 
 from __future__ import annotations
 

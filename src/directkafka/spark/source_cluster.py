@@ -1,4 +1,4 @@
-"""The driver's side of every source: from options to a view of the cluster, and from ranges to tasks."""
+"""The driver's side of every source: options to a view of the cluster, losses looked at twice, ranges to tasks."""
 
 from __future__ import annotations
 

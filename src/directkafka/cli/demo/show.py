@@ -1,4 +1,4 @@
-"""The demo's course: start, publish, run and kill, count."""
+"""The demo's course: start, publish, run and kill, count; its pipeline is a process of its own, the victim."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets that a program sets for a consumer group from outside.
+"""Offsets of consumer groups, set from outside, and the ends of leader epochs.
 
 API: OffsetCommit (8, up to v7) without member id and with generation -1, which the coordinator takes only from somebody
 who is no member, and only while the group has none: otherwise ``UNKNOWN_MEMBER_ID`` (25). So nothing has to be asked

@@ -1,4 +1,4 @@
-"""Descriptions of topics, as values, and the shape in which requests and answers name partitions."""
+"""Topics: their descriptions as values, which of them are deleted, and how requests and answers name partitions."""
 
 from __future__ import annotations
 

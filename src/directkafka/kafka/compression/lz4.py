@@ -1,4 +1,4 @@
-"""LZ4 frames as Java and librdkafka write them, taken apart inside kernels; liblz4 decompresses the blocks.
+"""LZ4 frames taken apart inside kernels, and runs of batches decompressed by one compiled call.
 
 Whatever is not simple is left to the caller: other frames than the plain ones (independent blocks, no checksums, no
 content size, no dictionary), bytes in which something is wrong, and too little room.

@@ -1,4 +1,4 @@
-"""One fetch request and its response over a channel: what goes out, and bytes into a reused buffer.
+"""The task of reading one range, and one fetch request of it with its response, into a reused buffer.
 
 Fetch without fetch sessions, one partition a request. In newer versions a request names its topic by id alone
 (KIP-516), so a topic that was deleted and made again is never taken for the old one; without a known topic id, an

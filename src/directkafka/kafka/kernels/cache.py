@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept on disk, so that no process but the first compiles them.
+"""The cache of compiled kernels on disk, so that no process but the first compiles them; and whose folders it trusts.
 
 numba's own cache, with five differences, each because of how executors are installed and started:
 

@@ -1,4 +1,4 @@
-"""Connections to brokers, made by kafka-python: bounded in time, and without a socket left open.
+"""Connections to brokers, made by kafka-python from this library's options: bounded in time, no socket left open.
 
 kafka-python leaves sockets to garbage collection: one that cannot be connected, one whose TLS handshake fails or takes
 too long (it has no limit), and one that is closed while something is still to be sent. Here whoever makes a socket

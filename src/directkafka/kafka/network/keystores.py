@@ -1,4 +1,4 @@
-"""Certificates and private keys out of the stores they come in: PEM, PKCS12, JKS. From bytes to values, no files."""
+"""Certificates and private keys out of their stores, PEM, PKCS12 and JKS: from bytes to values, no files."""
 
 from __future__ import annotations
 

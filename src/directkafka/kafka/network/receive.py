@@ -1,4 +1,4 @@
-"""Responses of brokers, received into buffers that are used again."""
+"""A socket to one broker, and responses received from it into buffers that are used again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition a record goes to by its key: the rule of the Java client's default partitioner, as a kernel.
+"""Partitions for records: by option, column, key, or in turn; by key as the Java client's default partitioner does.
 
 ``partition = (murmur2(key) & 0x7fffffff) % partitions``, murmur2 being the 32-bit MurmurHash2 with Kafka's seed over
 the key's bytes. A record without a key goes anywhere; an empty key is a key.

@@ -1,4 +1,4 @@
-"""Requests and answers between a producer and one broker, in a thread of their own.
+"""The sender of a producer to one broker, in a thread of its own; and what becomes of a batch by the answer to it.
 
 Several requests may be on their way; the broker answers them in order. While something can be sent, it is; else the
 thread waits for the oldest answer. What happens meanwhile goes with the next request: the longer answers take, the

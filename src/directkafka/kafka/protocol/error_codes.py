@@ -1,4 +1,4 @@
-"""Kafka's error codes: number, name, whether the same request may succeed later, and meaning.
+"""Kafka's error codes: number, name, retriability and meaning; and what each means to a transaction's coordinator.
 
 The one place in which a code stands as a number; all else decides by names. Source: ``Errors.java`` of Kafka 4.3
 (numbers and names), and its exceptions: a code is retriable whose exception is a ``RetriableException``.

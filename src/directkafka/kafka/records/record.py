@@ -1,4 +1,4 @@
-"""One record's fields, read from bytes that nobody has checked: helpers compiled into the kernels.
+"""One record's fields, read from bytes that nobody has checked; and what can be wrong with such bytes.
 
 A record, after decompression (varints are zigzag; length -1 is null, which a header's key cannot be)::
 

@@ -1,4 +1,4 @@
-"""What the record kernels read and write: named tuples of arrays, which cross into compiled code as they are."""
+"""Columns as the record kernels read and write them: named tuples of arrays, and where the bytes of each row lie."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file of a run that takes the output of Spark's JVM and Python workers, where the terminal is not to have it.
+"""Files of a driver's process: its private folder, and the one that takes the output of Spark's JVM and workers.
 
 The JVM inherits the open file, and so do the Python workers that it starts: what a user's function prints on a local
 executor is there too. The file is appended to, so it can be cut while they write: it is kept below a bound.

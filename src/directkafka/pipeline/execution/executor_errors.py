@@ -1,4 +1,4 @@
-"""Meaning of a failed Spark job: an error of ours, a lost process, a lost Spark, or the user's transform."""
+"""The meaning of a failed Spark job: an error of ours, a lost process, a lost Spark, or the user's transform."""
 
 from __future__ import annotations
 

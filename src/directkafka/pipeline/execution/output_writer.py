@@ -1,4 +1,4 @@
-"""One output into one sink, batch after batch: by tasks, or by the driver where all rows come to it anyway.
+"""The writer of one output into one sink: by tasks, or by the driver where all rows come to it anyway.
 
 Tasks are Python processes: a row goes from the JVM to one of them, and what a task holds goes back through the JVM to
 the driver. While batches are small, all rows come that way, and Spark can bring them to the driver itself, in a third

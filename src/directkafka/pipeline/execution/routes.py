@@ -1,4 +1,4 @@
-"""Which output goes into which sink."""
+"""Routes from outputs to sinks: which goes where, in which columns, and never into a topic that the pipeline reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pipeline's stores in the order in which they commit, with the ledger entry that each stands at."""
+"""A pipeline's stores in the order in which they commit, with the entry each stands at; a sink belongs to one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The DuckDB sink: a DataFrame's rows into one table of a file, in the transaction of the ledger."""
+"""DuckDB: the sink of a DuckDB file, its store, and what DuckDB makes of types and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Offsets in a file: what SQLite and DuckDB share."""
+"""Offsets in a file of SQLite or DuckDB, for :class:`~directkafka.sinks.offset_store.OffsetStore`."""
 
 from __future__ import annotations
 

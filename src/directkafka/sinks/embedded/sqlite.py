@@ -1,4 +1,4 @@
-"""The SQLite sink: a DataFrame's rows into one table of a file, in the transaction of the ledger."""
+"""SQLite: the sink of an SQLite file, its store, and what SQLite makes of types and values."""
 
 from __future__ import annotations
 

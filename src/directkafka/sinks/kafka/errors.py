@@ -1,4 +1,4 @@
-"""What goes wrong in Kafka, as errors of a store: one table, from what a broker said to what it means for a batch.
+"""Errors of Kafka as errors of a store: what each means for a batch, and when rows are written in smaller batches.
 
 Contract with the rest: a :class:`~directkafka.errors.KafkaError` leaves the Kafka store only if it says by itself what
 to do; one that may pass leaves as :class:`~directkafka.errors.StoreUnavailableError`.

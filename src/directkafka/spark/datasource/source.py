@@ -1,4 +1,4 @@
-"""The format ``directkafka``: what Spark makes of its options.
+"""The format ``directkafka``: how a session knows it, and what Spark makes of its options.
 
 Spark makes these objects anew in processes of its own: the options in one, a batch read's plan in another, a
 stream's offsets in a third that lives as long as the query, and ``read`` on executors. State is therefore kept

@@ -1,4 +1,4 @@
-"""How the batches of a direct stream ended, as far as it is known. Read and written by several threads.
+"""The fate of a direct stream's batches as far as it is known, and the program's say in when the next one comes.
 
 Spark tells it by events, on a thread of its own and some milliseconds late; outputs that are guarded tell a failure
 themselves, before the next batch can begin. So a batch is done when Spark has said of it, or of a later one, that all

@@ -1,4 +1,4 @@
-"""What becomes of a direct stream's batches: what was heard of them, and what Spark's scheduler says when it is asked.
+"""A direct stream's batches: what the next one reads, and what Spark's scheduler says of those before.
 
 Spark goes on behind an output that fails, and behind a batch that it drops since a function that makes its RDDs has
 raised. Outputs that are guarded tell such a failure themselves. Of all others Spark tells the context, as it would tell

@@ -1,4 +1,4 @@
-"""The driver's side of :mod:`directkafka.sinks.embedded.file.process`: starts that process, and asks it."""
+"""The driver's side of :mod:`directkafka.sinks.embedded.file.process`; and who keeps a file locked."""
 
 from __future__ import annotations
 
