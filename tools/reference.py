@@ -146,9 +146,8 @@ def stream_settings() -> Iterator[str]:
 def sink_options() -> Iterator[str]:
     """The options of the plain writer, and what a pipeline's Kafka sink has beside them."""
     from directkafka.options.names import IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
-    from directkafka.options.producer import producer_specs, sink_specs
+    from directkafka.options.producer import FIXED_SETTINGS, TransactionOptions, producer_specs, sink_specs
     from directkafka.options.spec import specs_of
-    from directkafka.options.transaction import FIXED_SETTINGS, TransactionOptions
 
     yield "# Options of the writer"
     yield _filled(

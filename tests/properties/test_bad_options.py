@@ -30,8 +30,7 @@ from directkafka.options.client import client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
 from directkafka.options.limits import RatePolicy, rate_specs
 from directkafka.options.positions import read_position
-from directkafka.options.producer import producer_specs, sink_specs
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions, producer_specs, sink_specs
 from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.plain_text import message

@@ -15,8 +15,7 @@ import directkafka.cli.commands
 from directkafka import errors, producer_errors, spark_conditions, stream_errors
 from directkafka.cli import app as cli
 from directkafka.options import option_table
-from directkafka.options.producer import sink_specs
-from directkafka.options.transaction import NAME_PREFIX, ledger_topic
+from directkafka.options.producer import NAME_PREFIX, ledger_topic, sink_specs
 from directkafka.pipeline.file import replay_name
 from directkafka.sinks.registry import BUILT_IN, sink_type
 from directkafka.spark.datasource.source import DirectKafkaDataSource

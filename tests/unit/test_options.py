@@ -22,10 +22,9 @@ from directkafka.options import (
 )
 from directkafka.options.consumer import consumer_specs
 from directkafka.options.limits import rate_specs
-from directkafka.options.producer import producer_specs, sink_specs
+from directkafka.options.producer import TransactionOptions, producer_specs, sink_specs
 from directkafka.options.read_policy import read_specs
 from directkafka.options.spec import Given, OptionSpec, specs_of
-from directkafka.options.transaction import TransactionOptions
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "flights"}
 

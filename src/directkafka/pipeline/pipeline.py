@@ -14,17 +14,22 @@ from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.modules import FunctionReference, load_function
 from directkafka.pipeline.execution.routes import Binding, Sinks, bind, cloned, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
-from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
+from directkafka.pipeline.execution.transform import (
+    FunctionReference,
+    PythonTransform,
+    SqlTransform,
+    Transform,
+    load_function,
+)
 from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.replay.selection import Choice, Chosen
 from directkafka.pipeline.retry import Patience
-from directkafka.pipeline.structured.api import BatchFunction, trigger_arguments
+from directkafka.pipeline.structured.api import BatchFunction, check_engine
 from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import GivenTrigger
@@ -35,7 +40,6 @@ __all__ = ["Pipeline"]
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
 _SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}
-_ENGINES = ("direct", "structured")
 #: How often who waits for the pipeline lets Python run handlers of signals: another thread may have taken the signal.
 _SIGNALS_SEEN_S = 1.0
 
@@ -82,7 +86,7 @@ class Pipeline:
         report: Reporter = log_report,
         retry_ms_max: int = 60_000,
     ) -> None:
-        _check_engine(engine, checkpoint, trigger)
+        check_engine(engine, checkpoint, trigger)
         check_name(name)
         self.name = name
         self.report = report
@@ -371,19 +375,6 @@ class Pipeline:
             self.run()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             self._failure = error
-
-
-def _check_engine(engine: str, checkpoint: str | None, trigger: GivenTrigger) -> None:
-    if engine not in _ENGINES:
-        raise OptionError(option="engine", reason=f"expected {' or '.join(map(repr, _ENGINES))}, found {engine!r}")
-    if engine == "direct" and checkpoint is not None:
-        raise OptionError(
-            option="checkpoint", reason=f"the direct engine keeps its position in the ledger; remove {checkpoint!r}"
-        )
-    if engine == "structured":
-        if not checkpoint:
-            raise OptionError(option="checkpoint", reason='engine "structured" needs a folder for Spark\'s checkpoint')
-        trigger_arguments(trigger)
 
 
 def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:

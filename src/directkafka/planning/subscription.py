@@ -9,8 +9,8 @@ from typing import assert_never
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.producer import is_ledger_topic
 from directkafka.options.texts import list_of
-from directkafka.options.transaction import is_ledger_topic
 
 __all__ = ["Selection", "reads", "select"]
 

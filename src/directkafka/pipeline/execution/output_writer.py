@@ -27,7 +27,7 @@ from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchName, Sink, TaskReport, TaskWriter
-from directkafka.sinks.json_columns import is_json, key_problems, with_json
+from directkafka.sinks.databases import is_json, key_problems, with_json
 from directkafka.spark.dataframe import map_in_arrow
 
 __all__ = ["GROWTH", "OutputWriter", "arrow_schema", "wanted_schema", "with_json_texts"]

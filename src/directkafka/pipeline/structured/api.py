@@ -24,7 +24,17 @@ from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
 
-__all__ = ["BatchFunction", "cause_of", "foreach_batch", "start_query", "trigger_arguments", "write_stream"]
+__all__ = [
+    "BatchFunction",
+    "cause_of",
+    "check_engine",
+    "foreach_batch",
+    "start_query",
+    "trigger_arguments",
+    "write_stream",
+]
+
+_ENGINES = ("direct", "structured")
 
 BatchTransform = str | Callable[[DataFrame], Any] | None
 
@@ -276,6 +286,24 @@ def _close_at_end(query: StreamingQuery, function: BatchFunction) -> None:
     with contextlib.suppress(Exception):  # what ended it is told to whoever waits for it
         query.awaitTermination()
     function.close()
+
+
+def check_engine(engine: str, checkpoint: str | None, trigger: GivenTrigger) -> None:
+    """Refuse an engine that there is not, or options that are the other one's.
+
+    Raises:
+        OptionError: it is such a one.
+    """
+    if engine not in _ENGINES:
+        raise OptionError(option="engine", reason=f"expected {' or '.join(map(repr, _ENGINES))}, found {engine!r}")
+    if engine == "direct" and checkpoint is not None:
+        raise OptionError(
+            option="checkpoint", reason=f"the direct engine keeps its position in the ledger; remove {checkpoint!r}"
+        )
+    if engine == "structured":
+        if not checkpoint:
+            raise OptionError(option="checkpoint", reason='engine "structured" needs a folder for Spark\'s checkpoint')
+        trigger_arguments(trigger)
 
 
 def trigger_arguments(trigger: GivenTrigger) -> dict[str, Any]:

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
-from directkafka.sinks.sql_files import load_blocks
+from directkafka.sinks.databases import load_blocks
 
 __all__ = ["CLAIM", "REPLAYS", "LetterDialect", "LetterTable", "Letters", "Rows", "Selection", "decode_letters"]
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.texts import check_installed
+from directkafka.sinks.databases import Meaning, load_blocks, meant
 from directkafka.sinks.embedded.file.client import describe_holders
 from directkafka.sinks.embedded.file.connection import resolved
-from directkafka.sinks.error_classes import Meaning, meant
-from directkafka.sinks.sql_files import load_blocks
 
 if TYPE_CHECKING:
     import duckdb

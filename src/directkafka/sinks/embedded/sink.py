@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
@@ -19,7 +20,6 @@ from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_co
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
 from directkafka.sinks.ledger import TableCount
-from directkafka.sinks.sql_files import lower, parse_name
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import RowMode

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.staging_files import StagedRows
 from directkafka.sinks.embedded.table_schema import Dialect
-from directkafka.sinks.sql_files import load_blocks
 from directkafka.sinks.write_modes import RowMode, check_left, check_taken
 
 __all__ = ["BATCH", "SQL", "FilePlan", "batch_column", "move_rows", "try_insert"]

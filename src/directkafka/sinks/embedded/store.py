@@ -35,6 +35,7 @@ from directkafka.errors import FencedError, StoreUnavailableError
 from directkafka.faults import reach
 from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
+from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.ledger import (
@@ -44,7 +45,6 @@ from directkafka.sinks.ledger import (
     progress_from_json,
     progress_to_json,
 )
-from directkafka.sinks.sql_files import load_blocks
 
 __all__ = ["EmbeddedStore"]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from directkafka.options.transaction import NAME_PREFIX
+from directkafka.options.producer import NAME_PREFIX
 from directkafka.sinks.config import SinkConfig, sink_config
 
 __all__ = ["KafkaConfig"]

@@ -27,7 +27,7 @@ from directkafka.errors import (
     TopicNotFoundError,
 )
 from directkafka.kafka.protocol.error_codes import ErrorCode
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions
 from directkafka.producer_errors import (
     BatchTooLargeError,
     DeliveryTimeoutError,

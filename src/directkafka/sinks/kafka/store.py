@@ -30,8 +30,8 @@ from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import TopicPartition
+from directkafka.options.producer import NAME_PREFIX, TransactionOptions, is_ledger_topic, ledger_topic
 from directkafka.options.texts import fault_of_topic
-from directkafka.options.transaction import NAME_PREFIX, TransactionOptions, is_ledger_topic, ledger_topic
 from directkafka.sinks.api import BatchName, EarlyStore, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.kafka.errors import SIZE_LIMIT, refused_batch, translate, with_smaller_batches

@@ -21,7 +21,7 @@ from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions
 from directkafka.sinks.api import TARGET, TaskReport
 from directkafka.sinks.kafka.rows import Aims, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import hold, report_held

@@ -23,7 +23,7 @@ from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions
 from directkafka.producer_errors import TransactionTooSlowError
 
 __all__ = ["DRIVER", "KafkaTransaction"]

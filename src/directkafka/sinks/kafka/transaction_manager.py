@@ -37,7 +37,7 @@ from directkafka.faults import reach
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
-from directkafka.options.transaction import TransactionOptions, ledger_topic
+from directkafka.options.producer import TransactionOptions, ledger_topic
 from directkafka.producer_errors import (
     ProducerFencedError,
     ProducerStateError,

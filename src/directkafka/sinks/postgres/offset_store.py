@@ -12,8 +12,8 @@ from psycopg.rows import tuple_row
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
-from directkafka.sinks.sql_files import load_blocks
 
 __all__ = ["PostgresOffsets"]
 

@@ -22,8 +22,7 @@ from directkafka.errors import (
     DirectKafkaError,
     OptionError,
 )
-from directkafka.sinks.error_classes import Meaning, meant
-from directkafka.sinks.sql_files import load_blocks
+from directkafka.sinks.databases import Meaning, load_blocks, meant
 
 __all__ = [
     "ALREADY_THERE",

@@ -19,14 +19,13 @@ from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
 from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
-from directkafka.sinks.json_columns import is_json
+from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
 from directkafka.sinks.postgres.dead_letters import PostgresLetters
 from directkafka.sinks.postgres.ledger_session import ledger_schema
 from directkafka.sinks.postgres.lock_watch import SessionWatch
-from directkafka.sinks.postgres.plan import SinkPlan, identifiers
 from directkafka.sinks.postgres.session import ALREADY_THERE
 from directkafka.sinks.postgres.statements import drop_staging, move_rows
 from directkafka.sinks.postgres.store import PostgresStore
@@ -40,8 +39,7 @@ from directkafka.sinks.postgres.table_schema import (
     resolved_name,
     wire_columns,
 )
-from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
-from directkafka.sinks.sql_files import parse_name
+from directkafka.sinks.postgres.task_writer import PostgresTaskWriter, SinkPlan, identifiers
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import RowMode

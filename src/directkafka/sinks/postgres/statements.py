@@ -14,8 +14,8 @@ from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import BatchName, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_encoder import copy_chunks
-from directkafka.sinks.postgres.plan import SinkPlan, identifiers
 from directkafka.sinks.postgres.table_schema import SQL
+from directkafka.sinks.postgres.task_writer import SinkPlan, identifiers
 from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern
 from directkafka.sinks.write_modes import check_left, check_taken
 

@@ -16,9 +16,9 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.rows import dict_row
 
+from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.copy_encoder import Wire, WireColumn
-from directkafka.sinks.sql_files import load_blocks
 
 __all__ = [
     "SQL",

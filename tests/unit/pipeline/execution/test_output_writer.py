@@ -12,9 +12,9 @@ from pyspark.sql.types import DateType, LongType, MapType, StringType, StructTyp
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.pipeline.execution.output_writer import wanted_schema
+from directkafka.sinks.databases import is_json
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
-from directkafka.sinks.json_columns import is_json
 
 
 def frame(key: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from directkafka.errors import OptionError
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.kafka.transaction import DRIVER, KafkaTransaction
 

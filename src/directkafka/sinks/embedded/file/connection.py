@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, OptionError
-from directkafka.sinks.error_classes import Meaning
+from directkafka.sinks.databases import Meaning
 
 __all__ = [
     "DatabaseSaidError",

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from directkafka.errors import DirectKafkaError
+from directkafka.sinks.databases import Meaning, meant
 from directkafka.sinks.embedded.file.client import connect, describe_holders
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, FileConnection, resolved
 from directkafka.sinks.embedded.file.process import Opening
-from directkafka.sinks.error_classes import Meaning, meant
 
 __all__ = ["DatabaseFile", "Kind"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final
 import duckdb
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
+from directkafka.sinks.databases import Meaning
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, quoted, reader_of
-from directkafka.sinks.error_classes import Meaning
 
 __all__ = ["DuckDBConnection", "connect", "opened", "said"]
 

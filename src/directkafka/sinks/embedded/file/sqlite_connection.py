@@ -13,8 +13,8 @@ import adbc_driver_manager
 import adbc_driver_sqlite
 import pyarrow as pa
 
+from directkafka.sinks.databases import Meaning
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, reader_of
-from directkafka.sinks.error_classes import Meaning
 
 __all__ = ["SQLiteConnection", "opened", "said"]
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options.transaction import TransactionOptions
+from directkafka.options.producer import TransactionOptions
 
 SERVERS = {"bootstrap.servers": "one:9092"}
 

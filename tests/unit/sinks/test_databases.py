@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from directkafka import sinks
-from directkafka.sinks.sql_files import load_blocks, parse_blocks
+from directkafka.sinks.databases import load_blocks, parse_blocks
 
 
 def test_blocks_come_by_name_without_comments_and_semicolon() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.execution.modules import FunctionReference, load_function
+from directkafka.pipeline.execution.transform import FunctionReference, load_function
 
 Write = Callable[..., Path]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from directkafka.sinks.sql_files import free_name, parse_name
+from directkafka.sinks.databases import free_name, parse_name
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from directkafka.sinks.json_columns import key_problems
+from directkafka.sinks.databases import key_problems
 
 Nest = Callable[[pa.DataType], pa.DataType]
 

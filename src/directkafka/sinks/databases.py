@@ -1,0 +1,202 @@
+"""Databases as stores: blocks of ``.sql`` files, names as users write them, meanings of errors, nested columns as JSON.
+
+A file is a list of blocks::
+
+    -- name: read_entry
+    -- The entry of one pipeline as last committed.
+    SELECT ... ;
+
+The statements are package data, not user input; names of tables and columns that vary are ``{placeholders}``
+for :class:`psycopg.sql.SQL`, values are ``%(parameters)s``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from importlib import resources
+from typing import Literal
+
+import pyarrow as pa
+
+from directkafka.errors import (
+    DirectKafkaError,
+    RowRejectedError,
+    SchemaMismatchError,
+    StoreAccessError,
+    StoreRequestError,
+    StoreUnavailableError,
+)
+
+__all__ = [
+    "Meaning",
+    "free_name",
+    "is_json",
+    "key_problems",
+    "load_blocks",
+    "lower",
+    "meant",
+    "parse_blocks",
+    "parse_name",
+    "with_json",
+]
+
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+def load_blocks(package: str, file: str) -> dict[str, str]:
+    """The blocks of a ``.sql`` file that lies in a package, by name.
+
+    Args:
+        package: dotted name of the package, for example ``directkafka.sinks.postgres``.
+        file: the file's name.
+
+    Raises:
+        ValueError: a block has no description, no statement, or a name that is taken.
+    """
+    return parse_blocks((resources.files(package) / file).read_text(encoding="utf-8"), file)
+
+
+def parse_blocks(text: str, file: str) -> dict[str, str]:
+    """The blocks of one file's text, by name; comments and the last semicolon are left out."""
+    parts = _NAME.split(text)
+    blocks: dict[str, str] = {}
+    for name, body in zip(parts[1::2], parts[2::2], strict=True):
+        lines = body.strip().splitlines()
+        statement = "\n".join(line for line in lines if not line.startswith("--")).strip()
+        if name in blocks or not statement or not lines[0].startswith("-- "):
+            raise ValueError(f"{file}: block {name} needs its own name, a description, a statement")
+        blocks[name] = statement.removesuffix(";")
+    return blocks
+
+
+def parse_name(text: str, *, parts_max: int = 2, fold: bool = True) -> tuple[str, ...]:
+    """Split ``schema.table`` as SQL does.
+
+    Args:
+        text: the name; parts in double quotes stand as they are.
+        parts_max: how many parts it may have.
+        fold: whether other parts become lower case, as in Postgres.
+
+    Raises:
+        ValueError: empty parts, too many parts, an open quote.
+    """
+    parts: list[str] = []
+    rest = text
+    while True:
+        part, rest = _next_part(rest, fold=fold)
+        parts.append(part)
+        if not rest:
+            break
+        if not rest.startswith(".") or len(parts) == parts_max:
+            forms = "table" if parts_max == 1 else "table, schema.table"
+            raise ValueError(f"{text!r} is not a table's name: write {forms} or quote it")
+        rest = rest[1:]
+    if not all(parts):
+        raise ValueError(f"{text!r} is not a table's name: a part of it is empty")
+    return tuple(parts)
+
+
+def free_name(wanted: str, taken: Collection[str]) -> str:
+    """A name for a column of our own that no column of a DataFrame has; case is ignored, as in SQLite and DuckDB."""
+    known = {name.lower() for name in taken}
+    while wanted in known:
+        wanted += "_"
+    return wanted
+
+
+def lower(name: str) -> str:
+    """A name as SQLite and DuckDB compare it: A to Z are a to z, and no other letters have a case."""
+    return "".join(one.lower() if one.isascii() else one for one in name)
+
+
+def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
+    if not text.startswith('"'):
+        part, dot, rest = text.partition(".")
+        return part.strip().lower() if fold else part.strip(), dot + rest
+    position = 1
+    while (end := text.find('"', position)) >= 0:
+        if text[end + 1 : end + 2] != '"':
+            return text[1:end].replace('""', '"'), text[end + 1 :]
+        position = end + 2
+    raise ValueError(f"{text!r} has an open quote")
+
+
+#: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot hold; ``schema``: a table
+#: or column that is not as expected; ``request``: anything else.
+Meaning = Literal["unavailable", "access", "rows", "schema", "request"]
+
+
+def meant(
+    meaning: Meaning, *, store: str, sink: str, cause: str, remedy: str = "", code: str = "none"
+) -> DirectKafkaError:
+    """The project's error for a meaning.
+
+    Args:
+        meaning: what the database's error means.
+        store: the store's label.
+        sink: the sink whose table the statement was about; empty for the ledger.
+        cause: the database's words, without secrets.
+        remedy: what to do about ``access``.
+        code: the database's own code, for ``request``.
+    """
+    subject = sink or "the ledger"
+    match meaning:
+        case "unavailable":
+            return StoreUnavailableError(store=store, cause=cause)
+        case "access":
+            return StoreAccessError(store=store, cause=cause, remedy=remedy)
+        case "rows":
+            return RowRejectedError(store=store, sink=subject, detail=cause)
+        case "schema":
+            return SchemaMismatchError(store=store, sink=subject, detail=cause)
+        case "request":
+            return StoreRequestError(store=store, code=code, cause=cause)
+
+
+_MARK = {b"directkafka": b"json"}
+
+
+def is_json(field: pa.Field) -> bool:
+    """Whether a column of texts stands for a nested one."""
+    return field.metadata is not None and field.metadata.get(b"directkafka") == b"json"
+
+
+def with_json(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
+    """The schema once the named columns are JSON texts."""
+    return pa.schema(
+        [pa.field(one.name, pa.string(), one.nullable, _MARK) if one.name in names else one for one in schema],
+        schema.metadata,
+    )
+
+
+def key_problems(schema: pa.Schema, names: Collection[str]) -> list[str]:
+    """Maps inside the named columns whose keys have no form as texts, one sentence each."""
+    return [
+        f"column {name!r} is to be JSON, and the map at {path} has keys of type {kind}, which are no names of an "
+        "object's members: make texts of them in the transform, for example with transform_keys"
+        for name in names
+        for path, kind in _odd_keys(schema.field(name).type, name)
+    ]
+
+
+def _odd_keys(kind: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]:
+    """Each map with such keys: where it is, and their type."""
+    if pa.types.is_map(kind):
+        if not _is_name(kind.key_type):
+            yield path, kind.key_type
+        yield from _odd_keys(kind.item_type, f"{path}.value")
+    elif pa.types.is_struct(kind):
+        for field in kind:
+            yield from _odd_keys(field.type, f"{path}.{field.name}")
+    elif pa.types.is_nested(kind):
+        for index in range(kind.num_fields):
+            yield from _odd_keys(kind.field(index).type, f"{path}.element")
+
+
+def _is_name(kind: pa.DataType) -> bool:
+    tests = (
+        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_boolean,
+        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
+    )  # fmt: skip
+    return any(test(kind) for test in tests)
