@@ -17,7 +17,7 @@ import pyspark
 from tests.real.kafka.logs import until
 
 from directkafka.testing.java import use_java
-from directkafka.testing.ports import ReservedPort
+from directkafka.testing.servers.ports import ReservedPort
 
 HOSTS = ("127.0.0.1", "127.0.0.2")
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"

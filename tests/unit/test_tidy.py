@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +19,7 @@ SOURCE = Path(__file__).parents[2] / "src" / "directkafka"
 FILES = sorted(SOURCE.rglob("*.py"))
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
+FOLDER_FILES_MAX = 16
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 #: Methods of PySpark that import pandas or ask for it.
@@ -72,6 +74,13 @@ def nodes(*kinds: type[ast.AST]) -> Iterator[tuple[str, Any]]:
 def test_files_are_short() -> None:
     lines = {name: len(text.splitlines()) for name, text in texts().items()}
     assert {name: count for name, count in lines.items() if count > FILE_LINES_MAX} == {}
+
+
+def test_folders_are_small_enough_to_be_seen_at_a_glance() -> None:
+    counts = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert {
+        str(folder.relative_to(SOURCE)): count for folder, count in counts.items() if count > FOLDER_FILES_MAX
+    } == {}
 
 
 def test_functions_are_short() -> None:

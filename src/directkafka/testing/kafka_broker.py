@@ -16,11 +16,11 @@ from typing import Self
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.broker_jars import KAFKA_VERSION, broker_jars
 from directkafka.testing.java import java_home
-from directkafka.testing.kafka_config import INTERNAL, NodePorts, properties_text, server_properties
-from directkafka.testing.kafka_metadata_probe import brokers_seen_by
-from directkafka.testing.ports import LOOPBACK, ReservedPort
-from directkafka.testing.server_process import ServerProcess, wait_until
-from directkafka.testing.watchdog import Watchdog
+from directkafka.testing.kafka.config import INTERNAL, NodePorts, properties_text, server_properties
+from directkafka.testing.kafka.metadata_probe import brokers_seen_by
+from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
+from directkafka.testing.servers.process import ServerProcess, wait_until
+from directkafka.testing.servers.watchdog import Watchdog
 
 __all__ = ["KafkaBroker"]
 

@@ -5,7 +5,7 @@ which as root makes a system user and opens every folder above the data to every
 
 The server listens on loopback, where every user of the machine can knock. So its superuser has a random password, asked
 for by SCRAM, and the server has no more rights than the user who runs it; as root, see
-:mod:`directkafka.testing.unprivileged`.
+:mod:`directkafka.testing.servers.unprivileged`.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.testing.ports import LOOPBACK, ReservedPort
-from directkafka.testing.server_process import ServerProcess, wait_until
-from directkafka.testing.unprivileged import Unprivileged
-from directkafka.testing.watchdog import Watchdog
+from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
+from directkafka.testing.servers.process import ServerProcess, wait_until
+from directkafka.testing.servers.unprivileged import Unprivileged
+from directkafka.testing.servers.watchdog import Watchdog
 
 __all__ = ["EmbeddedPostgres"]
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from directkafka.testing.unprivileged import Unprivileged
+from directkafka.testing.servers.unprivileged import Unprivileged
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from directkafka.testing.kafka_metadata_probe import brokers_seen_by, decode_node_ids, encode_request
-from directkafka.testing.ports import ReservedPort
+from directkafka.testing.kafka.metadata_probe import brokers_seen_by, decode_node_ids, encode_request
+from directkafka.testing.servers.ports import ReservedPort
 
 
 def _answer(*brokers: tuple[int, str, str | None]) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.testing.watchdog import Watchdog
+from directkafka.testing.servers.watchdog import Watchdog
 
 __all__ = ["ServerProcess", "wait_until"]
 

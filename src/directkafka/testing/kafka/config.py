@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from directkafka.testing.ports import LOOPBACK
+from directkafka.testing.servers.ports import LOOPBACK
 
 __all__ = ["INTERNAL", "NodePorts", "properties_text", "server_properties"]
 

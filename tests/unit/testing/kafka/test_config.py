@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from directkafka.testing.kafka_config import INTERNAL, NodePorts, properties_text, server_properties
+from directkafka.testing.kafka.config import INTERNAL, NodePorts, properties_text, server_properties
 
 _PORTS = {
     1: NodePorts(listeners={"PLAINTEXT": 11, "SECURE": 12, INTERNAL: 13}, controller=14),

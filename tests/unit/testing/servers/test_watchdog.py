@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from directkafka.testing.watchdog import Watchdog
+from directkafka.testing.servers.watchdog import Watchdog
 
 _WAIT_S = 20
 
@@ -67,8 +67,8 @@ def test_sigkill_to_the_parent_ends_the_server_and_removes_the_folder(tmp_path: 
         """
         import subprocess, sys
         from pathlib import Path
-        from directkafka.testing.server_process import ServerProcess
-        from directkafka.testing.watchdog import Watchdog
+        from directkafka.testing.servers.process import ServerProcess
+        from directkafka.testing.servers.watchdog import Watchdog
 
         folder = Path(sys.argv[1])
         watchdog = Watchdog()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.testing.server_process import ServerProcess, wait_until
+from directkafka.testing.servers.process import ServerProcess, wait_until
 
 
 def _server(tmp_path: Path, program: str) -> ServerProcess:

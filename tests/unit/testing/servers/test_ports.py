@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from directkafka.testing.ports import ReservedPort
+from directkafka.testing.servers.ports import ReservedPort
 
 linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="macOS allows no second bind")
 
