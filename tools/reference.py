@@ -7,7 +7,6 @@ the error classes, the docstrings of the public names.
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import enum
 import importlib
@@ -62,8 +61,8 @@ def pages() -> dict[str, str]:
 
 
 def design(text: str) -> str:
-    """The design document with its layers and its file map made anew."""
-    return _between("file map", _between("layers", text, layers()), "\n".join(file_map()))
+    """The design document with its layers made anew."""
+    return _between("layers", text, layers())
 
 
 def layers() -> str:
@@ -71,22 +70,6 @@ def layers() -> str:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     lines = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
     return "```text\n" + "\n  ↓\n".join(line.replace("directkafka.", "") for line in lines) + "\n```"
-
-
-def file_map() -> Iterator[str]:
-    """Every module, with the first sentence of its own text."""
-    for path in sorted(SOURCE.rglob("*"), key=lambda one: (one.parent != SOURCE, one)):
-        if path.suffix in (".py", ".sql"):
-            yield _items([(f"`{path.relative_to(SOURCE)}`", _first_sentence(path))])
-
-
-def _first_sentence(path: Path) -> str:
-    text = path.read_text(encoding="utf-8")
-    if path.suffix == ".sql":
-        said = " ".join(line.lstrip("- ") for line in text.partition("\n\n")[0].splitlines())
-    else:
-        said = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
-    return _prose(re.split(r"(?<=\w[.])\s", said)[0])
 
 
 def _between(name: str, text: str, content: str) -> str:
