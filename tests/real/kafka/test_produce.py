@@ -138,7 +138,7 @@ def test_a_writer_waits_while_more_is_on_its_way_than_it_may(
     with producer(servers, identity, buffer_bytes_max=1) as one:
         for first in range(5):
             write(one, topic, first * 100, 100)
-            assert one._desk._outbox.acknowledged[TopicPartition(topic, 0)] >= first * 100
+            assert one._accumulator._queues.acknowledged[TopicPartition(topic, 0)] >= first * 100
         one.flush()
     assert written(servers, topic) == list(range(500))
 

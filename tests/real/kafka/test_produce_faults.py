@@ -98,7 +98,7 @@ def test_too_few_replicas_are_waited_for(cluster: KafkaBroker, topic: Callable[[
 
     def restart(producer: Producer) -> None:
         def reason() -> str:
-            late = producer._desk._outbox.overdue(float("inf"))
+            late = producer._accumulator._queues.overdue(float("inf"))
             return late.reason if late is not None else ""
 
         reasons.add(until(lambda: "NOT_ENOUGH_REPLICAS" in reason() and reason(), "the broker took it"))

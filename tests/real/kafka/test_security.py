@@ -43,7 +43,7 @@ from directkafka.errors import (
     OptionError,
 )
 from directkafka.kafka.admin.admin_client import Metadata
-from directkafka.kafka.consumer.partition_connection import PartitionLink
+from directkafka.kafka.consumer.partition_connection import PartitionConnection
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, open_channel
@@ -452,10 +452,10 @@ def test_a_range_that_takes_longer_than_a_session_is_read_without_loss(
 ) -> None:
     """A new session begins before the old one ends: no connection is cut, which would cost a try."""
 
-    def cut(_: PartitionLink) -> None:
+    def cut(_: PartitionConnection) -> None:
         pytest.fail("a connection was cut")
 
-    monkeypatch.setattr(PartitionLink, "forget", cut)
+    monkeypatch.setattr(PartitionConnection, "forget", cut)
     # A response holds one batch of five records, and whoever takes it does not hurry.
     slow = {"max_partition_fetch_bytes": 1, "fetch_max_bytes": 1}
     options = replace(short_login(broker, mechanism), **slow)  # type: ignore[arg-type]

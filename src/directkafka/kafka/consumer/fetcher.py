@@ -29,7 +29,7 @@ import tenacity
 from directkafka.errors import FetchTimeoutError, MalformedBatchError
 from directkafka.kafka.consumer.fetch_request import RangeTask, ask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
-from directkafka.kafka.consumer.partition_connection import PartitionLink, TopicGone, TryAgain
+from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
@@ -84,7 +84,7 @@ class RangeFetch:
     def __init__(self, task: RangeTask) -> None:
         self._task = task
         self._position = task.range.from_offset
-        self._link = PartitionLink(task)
+        self._link = PartitionConnection(task)
         self._bytes_limit = min(task.client.max_partition_fetch_bytes, task.client.fetch_max_bytes)
         self._bytes_max = min(_BYTES_FIRST_MAX, self._bytes_limit)
         self._deadline = 0.0

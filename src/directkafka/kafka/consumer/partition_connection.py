@@ -14,7 +14,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 
-__all__ = ["LeaderState", "PartitionLink", "TopicGone", "TryAgain"]
+__all__ = ["LeaderState", "PartitionConnection", "TopicGone", "TryAgain"]
 
 _UNKNOWN = ("", 0)
 
@@ -62,7 +62,7 @@ class LeaderState:
     planned_end: int | None = None
 
 
-class PartitionLink:
+class PartitionConnection:
     """A channel to one partition's leader, or to the replica that the leader refers to.
 
     A replica that has to be left is not gone back to: from then on the leader is not told any more where we are. It

@@ -7,18 +7,18 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
-from directkafka.kafka.producer.partition_queues import Address, Outbox, Sending
+from directkafka.kafka.producer.partition_queues import Address, PartitionQueues, ProducerBatch
 from directkafka.kafka.records.encoder import EncodedBatch
 from directkafka.offsets import TopicPartition
 from directkafka.producer_errors import DeliveryTimeoutError
 
-__all__ = ["Desk"]
+__all__ = ["RecordAccumulator"]
 
 #: How late it may be noticed that a batch was not acknowledged in time.
 _TICK_S: Final = 0.25
 
 
-class Desk:
+class RecordAccumulator:
     """An outbox for several threads: one that writes, one per broker that sends, one that looks leaders up.
 
     Whatever fails, fails all: the first error is raised by whoever writes, and the others end.
@@ -28,8 +28,8 @@ class Desk:
         delivery_timeout_ms: for the message when a batch is overdue.
     """
 
-    def __init__(self, outbox: Outbox, delivery_timeout_ms: int) -> None:
-        self._outbox = outbox
+    def __init__(self, queues: PartitionQueues, delivery_timeout_ms: int) -> None:
+        self._queues = queues
         self._delivery_timeout_ms = delivery_timeout_ms
         self._lock = threading.Lock()
         #: Batches came, may be sent again, or have a leader: for those who send.
@@ -49,7 +49,7 @@ class Desk:
     def put(self, batches: Iterable[EncodedBatch]) -> None:
         """Add batches to the outbox."""
         with self._lock:
-            self._outbox.add(batches, time.monotonic())
+            self._queues.add(batches, time.monotonic())
             self._to_send.notify_all()
             self._to_find.notify_all()
 
@@ -64,65 +64,67 @@ class Desk:
             BaseException: the first error of any thread; the same at every call.
         """
         with self._lock:
-            while self._outbox.bytes >= bytes_max and not self._closed:
+            while self._queues.bytes >= bytes_max and not self._closed:
                 self._refuse_overdue(time.monotonic())
                 self._answered.wait(_TICK_S)
             if self._error is not None:
                 raise self._error
-            if self._outbox.bytes >= bytes_max:
+            if self._queues.bytes >= bytes_max:
                 raise RuntimeError(
-                    f"the producer was closed while {self._outbox.bytes} bytes were not acknowledged; somebody waited"
+                    f"the producer was closed while {self._queues.bytes} bytes were not acknowledged; somebody waited"
                 )
-            return dict(self._outbox.acknowledged)
+            return dict(self._queues.acknowledged)
 
-    def take(self, address: Address, bytes_max: int, *, waits: bool) -> list[Sending]:
+    def take(self, address: Address, bytes_max: int, *, waits: bool) -> list[ProducerBatch]:
         """What the next request to a broker carries; empty when there is nothing, or when the desk is closed.
 
         Args:
-            address, bytes_max: as for :meth:`directkafka.kafka.producer.partition_queues.Outbox.take`.
+            address, bytes_max: as for :meth:`directkafka.kafka.producer.partition_queues.PartitionQueues.take`.
             waits: whether to wait until there is something.
         """
         with self._lock:
             while not self._closed:
                 now = time.monotonic()
-                taken = self._outbox.take(address, bytes_max, now)
+                taken = self._queues.take(address, bytes_max, now)
                 if taken or not waits:
                     return taken
-                self._to_send.wait(self._outbox.next_change(now))
+                self._to_send.wait(self._queues.next_change(now))
             return []
 
-    def acknowledge(self, sending: Sending) -> None:
+    def acknowledge(self, sending: ProducerBatch) -> None:
         """A batch is written."""
         with self._lock:
-            self._outbox.acknowledge(sending, time.monotonic())
+            self._queues.acknowledge(sending, time.monotonic())
             self._answered.notify_all()
 
-    def give_back(self, sendings: Iterable[Sending], reason: str, *, leader_is_stale: bool = True) -> None:
+    def requeue(self, sendings: Iterable[ProducerBatch], reason: str, *, leader_is_stale: bool = True) -> None:
         """Batches are to be sent again, after a while."""
         with self._lock:
             now = time.monotonic()
             for sending in sendings:
-                self._outbox.give_back(sending, reason, now, leader_is_stale=leader_is_stale)
+                self._queues.requeue(sending, reason, now, leader_is_stale=leader_is_stale)
             self._to_send.notify_all()
             self._to_find.notify_all()
 
-    def has_earlier(self, sending: Sending) -> bool:
+    def has_earlier(self, sending: ProducerBatch) -> bool:
         """Whether an earlier batch of the same partition is not acknowledged."""
         with self._lock:
-            return self._outbox.has_earlier(sending)
+            return self._queues.has_earlier(sending)
 
     def leaderless(self) -> list[TopicPartition]:
         """Wait for partitions whose leader must be looked up; empty when the desk is closed."""
         with self._lock:
             while not self._closed:
                 now = time.monotonic()
-                found = self._outbox.leaderless(now)
+                found = self._queues.leaderless(now)
                 if found:
                     return found
-                self._to_find.wait(self._outbox.next_change(now))
+                self._to_find.wait(self._queues.next_change(now))
             return []
 
-    def lead(self, leaders: Mapping[TopicPartition, Address], wanted: Collection[TopicPartition], reason: str) -> None:
+    def set_leader(
+        self, leaders: Mapping[TopicPartition, Address], wanted: Collection[TopicPartition], reason: str
+    ) -> None:
         """Answer :meth:`leaderless`: who leads partitions; the others are asked for again after a while.
 
         Args:
@@ -134,9 +136,9 @@ class Desk:
             now = time.monotonic()
             for target in wanted:
                 if target in leaders:
-                    self._outbox.lead(target, leaders[target])
+                    self._queues.set_leader(target, leaders[target])
                 else:
-                    self._outbox.hold(target, reason, now)
+                    self._queues.back_off(target, reason, now)
             self._to_send.notify_all()
 
     def fail(self, error: BaseException) -> None:
@@ -161,7 +163,7 @@ class Desk:
 
     def _refuse_overdue(self, now: float) -> None:
         # The writer looks itself: the thread that looks leaders up may wait for a broker that is gone.
-        late = self._outbox.overdue(now)
+        late = self._queues.overdue(now)
         if late is None:
             return
         place = late.batch.target

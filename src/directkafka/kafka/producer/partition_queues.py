@@ -24,7 +24,7 @@ from typing import Final
 from directkafka.kafka.records.encoder import EncodedBatch
 from directkafka.offsets import TopicPartition
 
-__all__ = ["Address", "Outbox", "Sending"]
+__all__ = ["Address", "PartitionQueues", "ProducerBatch"]
 
 Address = tuple[str, int]
 
@@ -34,7 +34,7 @@ _REQUEST_OVERHEAD_BYTES: Final = 512
 
 
 @dataclass(slots=True, eq=False)
-class Sending:
+class ProducerBatch:
     """One batch until it is acknowledged.
 
     Attributes:
@@ -57,13 +57,13 @@ class _Queue:
     """One partition's batches, and who leads it, as far as is known."""
 
     leader: Address | None = None
-    waiting: deque[Sending] = field(default_factory=deque)
-    sent: deque[Sending] = field(default_factory=deque)
-    returned: list[Sending] = field(default_factory=list)
+    waiting: deque[ProducerBatch] = field(default_factory=deque)
+    sent: deque[ProducerBatch] = field(default_factory=deque)
+    returned: list[ProducerBatch] = field(default_factory=list)
     held_until: float = 0.0
     failures: int = 0
 
-    def oldest(self) -> Sending | None:
+    def oldest(self) -> ProducerBatch | None:
         """The batch whose deadline comes first."""
         candidates = [*self.returned, *(one[0] for one in (self.sent, self.waiting) if one)]
         return min(candidates, key=lambda one: one.number, default=None)
@@ -72,7 +72,7 @@ class _Queue:
         return bool(self.waiting) and not self.returned and now >= self.held_until
 
 
-class Outbox:
+class PartitionQueues:
     """The batches of one producer that are not acknowledged.
 
     Args:
@@ -110,9 +110,9 @@ class Outbox:
             self._added += 1
             self.bytes += len(batch.data)
             queue = self._queues.setdefault(batch.target, _Queue(leader=self._leaders.get(batch.target)))
-            queue.waiting.append(Sending(batch, self._added, now + self._delivery_timeout_s))
+            queue.waiting.append(ProducerBatch(batch, self._added, now + self._delivery_timeout_s))
 
-    def take(self, address: Address, bytes_max: int, now: float) -> list[Sending]:
+    def take(self, address: Address, bytes_max: int, now: float) -> list[ProducerBatch]:
         """What the next request to a broker carries: one batch of each partition that may have one, as far as they fit.
 
         Args:
@@ -120,7 +120,7 @@ class Outbox:
             bytes_max: most bytes of the request; a single batch that is larger goes alone.
             now: the time.
         """
-        taken: list[Sending] = []
+        taken: list[ProducerBatch] = []
         size = _REQUEST_OVERHEAD_BYTES
         for target in [one for one, queue in self._queues.items() if self._may_take(one, queue, address, now)]:
             queue = self._queues[target]
@@ -140,7 +140,7 @@ class Outbox:
         is_no_second = target in self._met or not queue.sent
         return queue.leader == address and queue.may_send(now) and is_no_second
 
-    def acknowledge(self, sending: Sending, now: float) -> None:
+    def acknowledge(self, sending: ProducerBatch, now: float) -> None:
         """A batch is written, now or by an earlier try."""
         queue = self._queues[sending.batch.target]
         queue.sent.remove(sending)
@@ -150,7 +150,7 @@ class Outbox:
         self.acknowledged[sending.batch.target] += sending.batch.records
         self._settle_returned(sending.batch.target, now)
 
-    def give_back(self, sending: Sending, reason: str, now: float, *, leader_is_stale: bool) -> None:
+    def requeue(self, sending: ProducerBatch, reason: str, now: float, *, leader_is_stale: bool) -> None:
         """A batch is to be sent again, after a while.
 
         Args:
@@ -169,7 +169,7 @@ class Outbox:
             self._leaders.pop(target, None)
         self._settle_returned(target, now)
 
-    def has_earlier(self, sending: Sending) -> bool:
+    def has_earlier(self, sending: ProducerBatch) -> bool:
         """Whether an earlier batch of the same partition is not acknowledged: this one is out of order then."""
         oldest = self._queues[sending.batch.target].oldest()
         return oldest is not None and oldest.number < sending.number
@@ -178,19 +178,19 @@ class Outbox:
         """Partitions that have something to send and nobody to send it to."""
         return [one for one, queue in self._queues.items() if queue.leader is None and queue.may_send(now)]
 
-    def lead(self, target: TopicPartition, leader: Address) -> None:
+    def set_leader(self, target: TopicPartition, leader: Address) -> None:
         """A partition's leader was found."""
         self._leaders[target] = leader
         self._queues[target].leader = leader
 
-    def hold(self, target: TopicPartition, reason: str, now: float) -> None:
+    def back_off(self, target: TopicPartition, reason: str, now: float) -> None:
         """A partition's leader was not found; to be asked for again after a while."""
         queue = self._queues[target]
         for sending in queue.waiting:
             sending.reason = reason
         self._back_off(queue, now)
 
-    def overdue(self, now: float) -> Sending | None:
+    def overdue(self, now: float) -> ProducerBatch | None:
         """A batch that was not acknowledged in time."""
         oldest = (queue.oldest() for queue in self._queues.values())
         return next((one for one in oldest if one is not None and now >= one.deadline), None)

@@ -27,9 +27,9 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, raise_for
-from directkafka.kafka.producer.accumulator import Desk
-from directkafka.kafka.producer.partition_queues import Address, Outbox
-from directkafka.kafka.producer.sender import BrokerLine, unknown_topic
+from directkafka.kafka.producer.accumulator import RecordAccumulator
+from directkafka.kafka.producer.partition_queues import Address, PartitionQueues
+from directkafka.kafka.producer.sender import Sender, unknown_topic
 from directkafka.kafka.records.encoder import ProducerIdentity, RecordEncoder
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
@@ -69,13 +69,13 @@ class Producer:
         self._options = options
         self._identity = identity
         self._encoder = RecordEncoder(options, identity)
-        outbox = Outbox(
+        queues = PartitionQueues(
             delivery_timeout_s=options.delivery_timeout_ms / 1000,
             backoff_s=client.retry_backoff_ms / 1000,
             leaders=leaders,
         )
-        self._desk = Desk(outbox, options.delivery_timeout_ms)
-        self._lines: dict[Address, BrokerLine] = {}
+        self._accumulator = RecordAccumulator(queues, options.delivery_timeout_ms)
+        self._lines: dict[Address, Sender] = {}
         self._missing_since: dict[TopicPartition, float] = {}
         for address in set((leaders or {}).values()):
             self._connect(address)
@@ -102,12 +102,12 @@ class Producer:
             BrokerAccessError: TLS or the login failed.
         """
         for first, count in _chunks(rows):
-            self._desk.wait_below(self._options.buffer_bytes_max)
+            self._accumulator.wait_below(self._options.buffer_bytes_max)
             try:
                 part = self._encoder.encode(rows.slice(first, count), targets, target_of[first : first + count])
             except (RecordTooLargeError, RecordRejectedError) as error:
                 raise replace(error, row=first + error.row, rows=rows.num_rows) from None
-            self._desk.put(part)
+            self._accumulator.put(part)
 
     def flush(self) -> dict[TopicPartition, int]:
         """Wait until all that was written is acknowledged by all in-sync replicas.
@@ -118,14 +118,14 @@ class Producer:
         Raises:
             KafkaError: as :meth:`write` does.
         """
-        return dict(self._desk.wait_below(1))
+        return dict(self._accumulator.wait_below(1))
 
     def close(self) -> None:
         """Stop sending, without waiting for answers. Calling it twice is harmless.
 
         An attempt to connect is not cut off: it ends after ``socket.connection.setup.timeout.ms``.
         """
-        self._desk.close()
+        self._accumulator.close()
         for line in list(self._lines.values()):
             line.interrupt()
         self._finder.join()
@@ -140,17 +140,17 @@ class Producer:
 
     def _find_leaders(self) -> None:
         try:
-            while wanted := self._desk.leaderless():
+            while wanted := self._accumulator.leaderless():
                 found, reason = self._ask_for(wanted)
                 for address in set(found.values()):
                     self._connect(address)
-                self._desk.lead(found, wanted, reason)
+                self._accumulator.set_leader(found, wanted, reason)
         except BaseException as error:  # noqa: BLE001 - whatever it is, the writer raises it
-            self._desk.fail(error)
+            self._accumulator.fail(error)
 
     def _connect(self, address: Address) -> None:
         if address not in self._lines:
-            self._lines[address] = BrokerLine(address, self._desk, self._client, self._options, self._identity)
+            self._lines[address] = Sender(address, self._accumulator, self._client, self._options, self._identity)
 
     def _ask_for(self, wanted: Collection[TopicPartition]) -> tuple[dict[TopicPartition, Address], str]:
         """Leaders of those partitions that have one now, and why others have not.

@@ -19,8 +19,8 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError, Kafk
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, raise_for
 from directkafka.kafka.network.receive import ResponseError, receive
-from directkafka.kafka.producer.accumulator import Desk
-from directkafka.kafka.producer.partition_queues import Address, Sending
+from directkafka.kafka.producer.accumulator import RecordAccumulator
+from directkafka.kafka.producer.partition_queues import Address, ProducerBatch
 from directkafka.kafka.protocol.error_codes import STALE_METADATA, ErrorCode, error_name, is_retriable
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
@@ -28,7 +28,7 @@ from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions
 from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
 
-__all__ = ["BrokerLine", "Verdict", "judge", "refusal", "unknown_topic"]
+__all__ = ["ProduceOutcome", "Sender", "classify", "refusal", "unknown_topic"]
 
 #: The topic's setting that a batch is too large for.
 _SIZE_SETTINGS: Final[dict[int, str]] = {
@@ -66,7 +66,7 @@ _REMEDIES: Final[dict[int, str]] = {
 }
 
 
-class Verdict(Enum):
+class ProduceOutcome(Enum):
     """What becomes of a batch."""
 
     WRITTEN = auto()
@@ -75,7 +75,7 @@ class Verdict(Enum):
     REFUSED = auto()
 
 
-def judge(code: int, *, tries: int, has_earlier: bool) -> Verdict:
+def classify(code: int, *, tries: int, has_earlier: bool) -> ProduceOutcome:
     """What an answer means for the batch.
 
     Args:
@@ -85,13 +85,13 @@ def judge(code: int, *, tries: int, has_earlier: bool) -> Verdict:
     """
     # A first try is no duplicate of ours: somebody else writes under this identity.
     if code == ErrorCode.NONE or (code == ErrorCode.DUPLICATE_SEQUENCE_NUMBER and tries > 1):
-        return Verdict.WRITTEN
+        return ProduceOutcome.WRITTEN
     if code in STALE_METADATA:
-        return Verdict.AGAIN_ELSEWHERE
+        return ProduceOutcome.AGAIN_ELSEWHERE
     # The earlier batch was refused for a passing reason, or is lost: this one has to wait for it.
     if is_retriable(code) or (code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and has_earlier):
-        return Verdict.AGAIN
-    return Verdict.REFUSED
+        return ProduceOutcome.AGAIN
+    return ProduceOutcome.REFUSED
 
 
 def refusal(code: int, words: str | None, batch: EncodedBatch, identity: ProducerIdentity) -> KafkaError:
@@ -174,11 +174,11 @@ class _Request:
     """What is on its way: the number that the answer will bear, and until when it is waited for."""
 
     correlation_id: int
-    sendings: dict[TopicPartition, Sending]
+    sendings: dict[TopicPartition, ProducerBatch]
     deadline: float
 
 
-class BrokerLine:
+class Sender:
     """Sends what the desk has for one broker, until the desk closes.
 
     Args:
@@ -190,10 +190,15 @@ class BrokerLine:
     """
 
     def __init__(
-        self, address: Address, desk: Desk, client: ClientOptions, options: ProducerOptions, identity: ProducerIdentity
+        self,
+        address: Address,
+        accumulator: RecordAccumulator,
+        client: ClientOptions,
+        options: ProducerOptions,
+        identity: ProducerIdentity,
     ) -> None:
         self._address = address
-        self._desk = desk
+        self._accumulator = accumulator
         self._client = client
         self._options = options
         self._identity = identity
@@ -218,23 +223,23 @@ class BrokerLine:
             while self._step():
                 pass
         except BaseException as error:  # noqa: BLE001 - whatever it is, the producer raises it
-            self._desk.fail(error)
+            self._accumulator.fail(error)
         finally:
             self._end()
 
     def _step(self) -> bool:
         """Send one request, or receive one answer; whether there may be more."""
         if len(self._requests) < self._options.in_flight_max:
-            sendings = self._desk.take(self._address, self._options.request_bytes_max, waits=not self._requests)
+            sendings = self._accumulator.take(self._address, self._options.request_bytes_max, waits=not self._requests)
             if sendings:
                 self._send(sendings)
                 return True
-        if not self._requests or self._desk.is_closed:
+        if not self._requests or self._accumulator.is_closed:
             return False
         self._receive()
         return True
 
-    def _send(self, sendings: list[Sending]) -> None:
+    def _send(self, sendings: list[ProducerBatch]) -> None:
         try:
             channel = self._open()
             correlation_id, request = channel.encode_produce(
@@ -247,7 +252,7 @@ class BrokerLine:
             channel.socket.settimeout(self._client.request_timeout_ms / 1000)
             channel.socket.sendall(request)
         except BrokerUnreachableError as error:
-            self._desk.give_back(sendings, str(error))
+            self._accumulator.requeue(sendings, str(error))
         except OSError as error:
             self._lose(error)
 
@@ -290,19 +295,19 @@ class BrokerLine:
             for one in topic.partition_responses:
                 sending = request.sendings.pop(TopicPartition(topic.name, one.index))
                 self._hear(sending, one.error_code, one.error_message)
-        self._desk.give_back(list(request.sendings.values()), "the broker's answer leaves this partition out")
+        self._accumulator.requeue(list(request.sendings.values()), "the broker's answer leaves this partition out")
 
-    def _hear(self, sending: Sending, code: int, words: str | None) -> None:
-        has_earlier = self._desk.has_earlier(sending)
-        verdict = judge(code, tries=sending.tries, has_earlier=has_earlier)
+    def _hear(self, sending: ProducerBatch, code: int, words: str | None) -> None:
+        has_earlier = self._accumulator.has_earlier(sending)
+        verdict = classify(code, tries=sending.tries, has_earlier=has_earlier)
         log.debug("%s from sequence %d: %s", sending.batch.target, sending.batch.base_sequence, verdict)
         match verdict:
-            case Verdict.WRITTEN:
-                self._desk.acknowledge(sending)
-            case Verdict.AGAIN | Verdict.AGAIN_ELSEWHERE:
+            case ProduceOutcome.WRITTEN:
+                self._accumulator.acknowledge(sending)
+            case ProduceOutcome.AGAIN | ProduceOutcome.AGAIN_ELSEWHERE:
                 reason = f"the broker {self._address[0]}:{self._address[1]} answered {error_name(code)}"
-                self._desk.give_back([sending], reason, leader_is_stale=verdict is Verdict.AGAIN_ELSEWHERE)
-            case Verdict.REFUSED:
+                self._accumulator.requeue([sending], reason, leader_is_stale=verdict is ProduceOutcome.AGAIN_ELSEWHERE)
+            case ProduceOutcome.REFUSED:
                 raise refusal(code, words, sending.batch, self._identity)
 
     def _lose(self, error: Exception) -> None:
@@ -314,7 +319,7 @@ class BrokerLine:
         lost = [sending for request in self._requests for sending in request.sendings.values()]
         self._requests.clear()
         reason = f"{self._address[0]}:{self._address[1]}: {error or type(error).__name__}"
-        self._desk.give_back(lost, reason)
+        self._accumulator.requeue(lost, reason)
 
     def _drop(self) -> None:
         channel, self._channel = self._channel, None
@@ -328,7 +333,7 @@ class BrokerLine:
             self._drop()
 
 
-def _by_topic(sendings: list[Sending]) -> list[dict[str, object]]:
+def _by_topic(sendings: list[ProducerBatch]) -> list[dict[str, object]]:
     """Kafka's nesting of partitions in a request."""
     nested: dict[str, list[dict[str, object]]] = {}
     for one in sendings:

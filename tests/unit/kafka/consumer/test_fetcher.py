@@ -99,7 +99,7 @@ class Leader:
 @pytest.fixture
 def leader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     made = Leader()
-    monkeypatch.setattr(fetcher, "PartitionLink", lambda _: made)
+    monkeypatch.setattr(fetcher, "PartitionConnection", lambda _: made)
     monkeypatch.setattr(fetcher, "ask", made.answer)
     yield made
     assert not [one for one in threading.enumerate() if one.name.startswith("fetch ")]

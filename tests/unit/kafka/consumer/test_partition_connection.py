@@ -11,7 +11,7 @@ from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import Leader, TopicDescription
 from directkafka.kafka.consumer import partition_connection
 from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.kafka.consumer.partition_connection import LeaderState, PartitionLink, TopicGone, TryAgain
+from directkafka.kafka.consumer.partition_connection import LeaderState, PartitionConnection, TopicGone, TryAgain
 from directkafka.kafka.network import connection_pool
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
@@ -100,18 +100,18 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return made
 
 
-def opened(link: PartitionLink) -> Any:
+def opened(link: PartitionConnection) -> Any:
     return link.open(1_000)
 
 
 def test_the_leader_that_was_planned_is_opened_first_and_once(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     assert opened(link).address == ("leader", 9092)
     assert opened(link) is opened(link)
 
 
 def test_a_referral_leads_to_the_replica_and_keeps_the_leader_s_channel(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     opened(link)
     link.move_to(2, 1_000)
     assert opened(link).address == link.address == ("replica", 9092)
@@ -120,7 +120,7 @@ def test_a_referral_leads_to_the_replica_and_keeps_the_leader_s_channel(world: W
 
 
 def test_a_replica_that_is_left_is_not_gone_back_to(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     link.move_to(2, 1_000)
     channel = opened(link)
     link.forget()
@@ -131,7 +131,7 @@ def test_a_replica_that_is_left_is_not_gone_back_to(world: World) -> None:
 
 def test_a_replica_that_cannot_be_reached_is_left(world: World) -> None:
     world.dead.add("replica")
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     link.move_to(2, 1_000)
     with pytest.raises(TryAgain, match="replica:9092"):
         opened(link)
@@ -139,20 +139,20 @@ def test_a_replica_that_cannot_be_reached_is_left(world: World) -> None:
 
 
 def test_a_replica_that_no_broker_knows_is_not_asked_for_again(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     with pytest.raises(TryAgain, match="replica 7, which no broker knows"):
         link.move_to(7, 1_000)
     assert (opened(link).address, link.rack) == (("leader", 9092), "")
 
 
 def test_a_leader_that_is_looked_up_again_is_still_told_where_we_are(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     link.forget()
     assert (opened(link).address, link.rack) == (("leader", 9092), "near")
 
 
 def test_the_leader_s_state_has_the_end_of_the_planned_epoch_only_after_a_later_one(world: World) -> None:
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     same = LeaderState(address=("leader", 9092), earliest=0, latest=9, local_start=4, planned_end=None)
     assert link.leader_state(1_000) == same
     world.epoch = 6
@@ -162,7 +162,7 @@ def test_the_leader_s_state_has_the_end_of_the_planned_epoch_only_after_a_later_
 
 def test_a_topic_that_was_made_again_is_said_to_be_that(world: World) -> None:
     world.topic_id = "another"
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     for question in (lambda: link.leader_state(1_000), lambda: link.move_to(2, 1_000)):
         with pytest.raises(TopicGone, match="topic id id, now another") as caught:
             question()
@@ -172,7 +172,7 @@ def test_a_topic_that_was_made_again_is_said_to_be_that(world: World) -> None:
 def test_a_topic_is_deleted_when_it_has_been_missing_for_a_while(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     world.is_there = False
     for now[0] in (100.0, 109.9):
         with pytest.raises(TryAgain, match="the topic flights is not there"):
@@ -195,7 +195,7 @@ def test_a_broker_that_serves_the_partition_ends_what_was_missed_before(
     """Two brokers that were behind, minutes apart, and records in between."""
     now = [100.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    link = PartitionLink(TASK)
+    link = PartitionConnection(TASK)
     world.is_there = False
     with pytest.raises(TryAgain):
         link.leader_state(1_000)

@@ -9,9 +9,9 @@ import pytest
 
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.producer import sender
-from directkafka.kafka.producer.accumulator import Desk
-from directkafka.kafka.producer.partition_queues import Outbox, Sending
-from directkafka.kafka.producer.sender import BrokerLine
+from directkafka.kafka.producer.accumulator import RecordAccumulator
+from directkafka.kafka.producer.partition_queues import PartitionQueues, ProducerBatch
+from directkafka.kafka.producer.sender import Sender
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
@@ -44,22 +44,22 @@ class Channel:
         pass
 
 
-class Box(Desk):
+class Box(RecordAccumulator):
     """A desk that notes what it is told, and closes when a request was answered."""
 
     def __init__(self) -> None:
-        outbox = Outbox(delivery_timeout_s=100.0, backoff_s=0.1, leaders=dict.fromkeys(PLACES, ADDRESS))
-        super().__init__(outbox, 100_000)
+        queues = PartitionQueues(delivery_timeout_s=100.0, backoff_s=0.1, leaders=dict.fromkeys(PLACES, ADDRESS))
+        super().__init__(queues, 100_000)
         data = memoryview(bytes(10))
         self.put(EncodedBatch(target=one, data=data, records=1, raw_bytes=10, base_sequence=0) for one in PLACES)
         self.acknowledged: list[TopicPartition] = []
         self.given_back: dict[TopicPartition, str] = {}
         self.failure: BaseException | None = None
 
-    def acknowledge(self, sending: Sending) -> None:
+    def acknowledge(self, sending: ProducerBatch) -> None:
         self.acknowledged.append(sending.batch.target)
 
-    def give_back(self, sendings: Any, reason: str, *, leader_is_stale: bool = True) -> None:
+    def requeue(self, sendings: Any, reason: str, *, leader_is_stale: bool = True) -> None:
         self.given_back |= {one.batch.target: reason for one in sendings}
         self.close()
 
@@ -72,11 +72,11 @@ def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Bo
     monkeypatch.setattr(connection_pool, "borrow", lambda *_: Channel(named))
     monkeypatch.setattr(connection_pool, "give_back", lambda *_: None)
     monkeypatch.setattr(sender, "receive", lambda *_: 0)
-    desk, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
+    accumulator, client = Box(), ClientOptions(bootstrap_servers=("b:9092",))
     identity = ProducerIdentity(producer_id=1, epoch=0)
-    line = BrokerLine(ADDRESS, desk, client, ProducerOptions(), identity)
+    line = Sender(ADDRESS, accumulator, client, ProducerOptions(), identity)
     line.join()
-    return desk
+    return accumulator
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def answered(monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]) -> Bo
 def test_an_answer_about_others_than_were_asked_is_not_believed_and_all_is_sent_again(
     monkeypatch: pytest.MonkeyPatch, named: list[TopicPartition]
 ) -> None:
-    desk = answered(monkeypatch, named)
-    assert (desk.acknowledged, desk.failure) == ([], None)
-    assert set(desk.given_back) == set(PLACES)
-    assert "not asked about or named twice" in desk.given_back[PLACES[0]]
+    accumulator = answered(monkeypatch, named)
+    assert (accumulator.acknowledged, accumulator.failure) == ([], None)
+    assert set(accumulator.given_back) == set(PLACES)
+    assert "not asked about or named twice" in accumulator.given_back[PLACES[0]]
 
 
 def test_what_an_answer_leaves_out_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    desk = answered(monkeypatch, PLACES[:1])
-    assert desk.acknowledged == PLACES[:1]
-    assert list(desk.given_back) == PLACES[1:]
+    accumulator = answered(monkeypatch, PLACES[:1])
+    assert accumulator.acknowledged == PLACES[:1]
+    assert list(accumulator.given_back) == PLACES[1:]
 
 
 def test_a_producer_that_is_closed_while_somebody_waits_for_it_does_not_say_that_all_is_written() -> None:
     """Not with an assert: ``python -O`` leaves those out."""
-    desk = Box()
-    desk.close()
+    accumulator = Box()
+    accumulator.close()
     with pytest.raises(RuntimeError, match="closed while 20 bytes were not acknowledged"):
-        desk.wait_below(1)
+        accumulator.wait_below(1)
