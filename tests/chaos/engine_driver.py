@@ -35,9 +35,9 @@ from directkafka.pipeline.replay.selection import Choice, with_letters_last
 from directkafka.pipeline.retry import Patience
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.dead_letters import table as letters_module
-from directkafka.sinks.dead_letters.replay import SettledLetters
+from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 from directkafka.sinks.postgres.sink import PostgresSink
@@ -143,7 +143,7 @@ class RowWriter:
     def may_run_ahead(self) -> bool:
         return all(one.sink.capabilities.allows_prefetch for one in self._bindings)
 
-    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
+    def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
         return DoneAhead(partial(self.write, name, tasks, stores=stores))
 
     @property
@@ -162,14 +162,14 @@ class RowWriter:
     def schema_of(self, binding: Binding) -> pa.Schema:
         return SCHEMA
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         ranges: Sequence[Any] = tasks
         offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
         wanted = [one for one in self._bindings if one.sink.store.identity in stores]
         reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
         return Written(name=name, reports=reports, record_count=len(offsets))
 
-    def write_rows(self, binding: Binding, name: BatchName, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
+    def write_rows(self, binding: Binding, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
         writer = binding.sink.task_writer(name, SCHEMA)
         halves = (offsets[::2], offsets[1::2])
         return tuple(writer(batches_of([(offset, name.batch_id) for offset in half])) for half in halves)
@@ -178,19 +178,19 @@ class RowWriter:
 class LetterWriter(RowWriter):
     """One row for each letter, unless its offset can be divided by ``rejected``."""
 
-    def __init__(self, bindings: Sequence[Binding], settled: SettledLetters, rejected: int) -> None:
+    def __init__(self, bindings: Sequence[Binding], settled: DeadLetterReplaySink, rejected: int) -> None:
         super().__init__(bindings)
         self._settled = settled
         self._rejected = rejected
 
     @property
-    def settled(self) -> SettledLetters:
+    def settled(self) -> DeadLetterReplaySink:
         return self._settled
 
     def schema_of(self, binding: Binding) -> pa.Schema:
         return REPLAYED_SCHEMA if binding.sink is self._settled else SCHEMA
 
-    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
         self._settled.expected = letters.num_rows
         offsets = letters.column("offset").to_pylist()
         reports = []
@@ -228,7 +228,7 @@ def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
     letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
     bindings, stop = bind([place.sink() for place in places], letters.sink("rejected")), threading.Event()
     choice = Choice.of(PIPELINE, bindings)
-    settled = SettledLetters(choice.sink, choice.letters)
+    settled = DeadLetterReplaySink(choice.sink, choice.letters)
     writer = LetterWriter(with_letters_last(bindings, settled), settled, rejected)
     patience = Patience(stop, retry_ms_max=20_000)
     choice.engine(writer, report=log_replay, stop=stop, patience=patience).run()

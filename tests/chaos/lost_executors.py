@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from tests.chaos.local_cluster import local_cluster, wait_for_executors
 
 import directkafka as dk
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
 #: Another reason whenever it is computed.
@@ -50,7 +50,7 @@ class KillsOne(dk.PostgresSink):
     spark: SparkSession
     executors: int
 
-    def task_writer(self, batch: BatchName, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
         self.tries[batch.batch_id] += 1
         if self.tries[batch.batch_id] == 1:
             executors()[batch.batch_id % self.executors].kill()

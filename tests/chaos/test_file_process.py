@@ -21,7 +21,7 @@ from tests.chaos.file_neighbours import Kind, connect, file_process, open_sink
 from tests.processes import suspend
 
 from directkafka.errors import StoreUnavailableError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.embedded.file import client, database_file
 from directkafka.sinks.embedded.file.client import RemoteConnection
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError
@@ -39,7 +39,7 @@ class InterruptedSink(BrokenSink):
         super().__init__(inner)
         self._happening = happening
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         rows: int = self._inner.apply(transaction, batch, reports)
         self._happening()
         return rows

@@ -21,7 +21,7 @@ import pytest
 from tests.chaos import file_neighbours
 from tests.chaos.file_neighbours import ROWS, Kind, commit, open_sink
 
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.testing.store_driver import BrokenSink, Job
 
 KINDS: tuple[Kind, ...] = ("sqlite", "duckdb")
@@ -60,7 +60,7 @@ class MeddledSink(BrokenSink):
         super().__init__(inner)
         self._meddle = meddle
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         rows: int = self._inner.apply(transaction, batch, reports)
         self._meddle()
         return rows

@@ -46,7 +46,7 @@ def used_up_to(coordinator: Coordinator, epoch: int) -> ProducerIdentity:
     """An owner of the transactional id that has this epoch."""
     identity = coordinator.take_over()
     while identity.epoch < epoch:
-        identity = coordinator.bump(identity)
+        identity = coordinator.bump_epoch(identity)
     return identity
 
 

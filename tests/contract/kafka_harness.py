@@ -21,7 +21,7 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.sinks.api import BatchName, SecondPhase, TaskReport
+from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.sinks.wrapped_sink import WrappedSink
@@ -46,11 +46,11 @@ class KeyedRows(WrappedSink):
     def prepare(self, schema: pa.Schema) -> None:
         self.check(schema)
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> AsRecords:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> AsRecords:
         return AsRecords(self._inner.task_writer(batch, schema, task_count=task_count))
 
     def second_phase(
-        self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+        self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
         phase = self._inner.second_phase(transaction, batch, reports, writers_max=writers_max)
         return replace(phase, router=AsRecords(phase.router))

@@ -30,13 +30,12 @@ if TYPE_CHECKING:
 
     from directkafka.sinks.dead_letters.table import LetterTable
     from directkafka.sinks.ledger import TableCount
-    from directkafka.sinks.write_modes import RowMode
+    from directkafka.sinks.write_modes import WriteMode
 
 __all__ = [
     "FORMAT_VERSION",
     "TARGET",
-    "BatchName",
-    "EarlyStore",
+    "BatchAttempt",
     "LedgerEntry",
     "SecondPhase",
     "Sink",
@@ -44,6 +43,7 @@ __all__ = [
     "Store",
     "TaskReport",
     "TaskWriter",
+    "TransactionalStore",
 ]
 
 #: Version of the ledger's format. A reader refuses a higher one.
@@ -87,7 +87,7 @@ class LedgerEntry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchName:
+class BatchAttempt:
     """Which try of which batch rows belong to; travels to the executors.
 
     Attributes:
@@ -187,7 +187,7 @@ class Store(ABC):
         entry: LedgerEntry,
         *,
         previous: LedgerEntry | None,
-        writes: Sequence[tuple[Sink, BatchName, Sequence[TaskReport]]] = (),
+        writes: Sequence[tuple[Sink, BatchAttempt, Sequence[TaskReport]]] = (),
     ) -> LedgerEntry:
         """Step 4. Move the reported rows into place and set the entry, both or neither.
 
@@ -245,7 +245,7 @@ class SinkCapabilities:
     allows_prefetch: bool = False
     has_second_phase: bool = False
     takes_records: bool = False
-    write_mode: RowMode | None = None
+    write_mode: WriteMode | None = None
 
 
 class Sink(ABC):
@@ -318,7 +318,7 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> TaskWriter:
         """What each task of this batch runs on its rows.
 
         Args:
@@ -328,7 +328,7 @@ class Sink(ABC):
         """
 
     @abstractmethod
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Inside the store's transaction: move the reported rows into place; returns the number of rows.
 
         The number is that of the rows the tasks reported and the store has seen, before ``ignore`` or
@@ -339,21 +339,21 @@ class Sink(ABC):
     def recount(self) -> TableCount:
         """What the table has now, outside any batch."""
 
-    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+    def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
         """Whether the first job's reports leave rows to be written, by :meth:`second_phase`."""
         return False
 
     def second_phase(
-        self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+        self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
         """How to write the rows of a large batch in a second job, inside the store's transaction.
 
         The first job runs :meth:`task_writer` over the output, as for every sink. If its reports leave rows to be
         written, the store's transaction is opened, and the same rows go through this, whose reports take the place of
-        the first ones. For sinks whose capabilities say so; their store is an :class:`EarlyStore`.
+        the first ones. For sinks whose capabilities say so; their store is an :class:`TransactionalStore`.
 
         Args:
-            transaction: from :meth:`EarlyStore.begin`.
+            transaction: from :meth:`TransactionalStore.begin`.
             batch: which try of which batch.
             reports: of the first job.
             writers_max: how many tasks can run at a time, at least 1; more than these are never run.
@@ -364,11 +364,11 @@ class Sink(ABC):
         raise NotImplementedError(f"{self.name} writes no second phase")
 
 
-class EarlyStore(Store):
+class TransactionalStore(Store):
     """A store whose transaction can be open while tasks write into it."""
 
     @abstractmethod
-    def begin(self, batch: BatchName, sink: Sink) -> Any:
+    def begin(self, batch: BatchAttempt, sink: Sink) -> Any:
         """Open the transaction of this try of the batch, or join it; :meth:`commit` of the same try ends it.
 
         Called again for a sink that has begun in it, it aborts that transaction and opens another one: what was written
@@ -379,7 +379,7 @@ class EarlyStore(Store):
         """
 
     @abstractmethod
-    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+    def abort_with_cause(self, batch: BatchAttempt, cause: BaseException) -> None:
         """Abort the transaction after a failure, and say what the failure meant if that is more than ``cause`` says.
 
         Raises:
@@ -388,7 +388,7 @@ class EarlyStore(Store):
         """
 
     @abstractmethod
-    def abandon(self, batch: BatchName) -> None:
+    def abort(self, batch: BatchAttempt) -> None:
         """Abort the transaction of this try of the batch if it is open still, whatever ended the try.
 
         Never raises for a store that does not answer: it ends the transaction by itself after its timeout.

@@ -25,12 +25,12 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_e
 
 from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, Store, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
 
 __all__ = ["LedgerStore", "Write", "when_available"]
 
-Write = tuple[Sink, BatchName, Sequence[TaskReport]]
+Write = tuple[Sink, BatchAttempt, Sequence[TaskReport]]
 
 Transaction = TypeVar("Transaction")
 Found = TypeVar("Found")
@@ -124,7 +124,7 @@ class LedgerStore(Store, Generic[Transaction]):
             FencedError, OffsetMismatchError: it does not.
         """
 
-    def apply(self, transaction: Transaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Transaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move one sink's rows into place; the number of rows that the store has seen."""
         return sink.apply(transaction, batch, reports)
 

@@ -29,10 +29,10 @@ __all__ = [
     "AddColumns",
     "FilePath",
     "KeyColumns",
+    "ModeName",
     "OrderColumns",
     "SchemaPolicy",
     "SinkConfig",
-    "WriteMode",
     "findings",
     "problems",
     "reason_of",
@@ -45,7 +45,7 @@ FilePath = Annotated[str, Field(min_length=1)] | os.PathLike[str]
 SchemaPolicy = Annotated[
     Literal["fail", "add-columns"], Field(description="What happens to columns that the table lacks.")
 ]
-WriteMode = Annotated[
+ModeName = Annotated[
     Mode,
     Field(
         description="How rows meet those that are there: append; ignore (rows that violate a unique index are left "

@@ -16,7 +16,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 
 __all__ = ["ended_staging_pattern", "hold", "report_held", "staging_name", "stale_staging_pattern"]
 
@@ -27,7 +27,7 @@ def _hash(text: str, length: int) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:length]
 
 
-def staging_name(batch: BatchName, sink: str, ledger: str = "") -> str:
+def staging_name(batch: BatchAttempt, sink: str, ledger: str = "") -> str:
     """The staging table of one try of one batch for one sink; at most 60 bytes while ids have 20 digits.
 
     Args:
@@ -44,7 +44,7 @@ def stale_staging_pattern(pipeline: str, ledger: str = "") -> str:
     return rf"^{_PREFIX}_{_pipeline(pipeline, ledger)}_(\d+)_\d+_[0-9a-f]{{6}}_[0-9a-f]{{6}}$"
 
 
-def ended_staging_pattern(batch: BatchName, sink: str, ledger: str = "") -> str:
+def ended_staging_pattern(batch: BatchAttempt, sink: str, ledger: str = "") -> str:
     """The same for the batch's number, in the names of its driver's staging tables for one sink."""
     pipeline = _pipeline(batch.pipeline, ledger)
     return rf"^{_PREFIX}_{pipeline}_{batch.generation}_(\d+)_[0-9a-f]{{6}}_{_hash(sink, 6)}$"

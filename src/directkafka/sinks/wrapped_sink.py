@@ -41,7 +41,7 @@ class WrappedSink(Sink):
     task_writer: Any = _Inner()
     apply: Any = _Inner()
     recount: Any = _Inner()
-    is_left: Any = _Inner()
+    needs_second_phase: Any = _Inner()
     second_phase: Any = _Inner()
 
     def __init__(self, inner: Sink) -> None:

@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError
 
-__all__ = ["Mode", "RowMode", "check_left", "check_taken"]
+__all__ = ["Mode", "WriteMode", "check_left", "check_taken"]
 
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
@@ -32,7 +32,7 @@ _KEYED: frozenset[str] = frozenset({"ignore", "upsert", "merge"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RowMode:
+class WriteMode:
     """A mode with its columns, checked.
 
     Attributes:
@@ -56,7 +56,7 @@ class RowMode:
         add: Sequence[str] | None,
         order: Sequence[str] | None,
         where: str,
-    ) -> RowMode:
+    ) -> WriteMode:
         """Check that mode and columns make sense together.
 
         Args:

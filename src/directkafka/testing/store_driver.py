@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.offsets import PartitionProgress
-from directkafka.sinks.api import TARGET, BatchName, LedgerEntry, SecondPhase, Sink, Store, TaskReport
+from directkafka.sinks.api import TARGET, BatchAttempt, LedgerEntry, SecondPhase, Sink, Store, TaskReport
 from directkafka.sinks.wrapped_sink import WrappedSink
 
 __all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
@@ -95,16 +95,18 @@ class Job:
             committed_at_ms=1_700_000_000_123,
         )
 
-    def batch(self, entry: LedgerEntry) -> BatchName:
+    def batch(self, entry: LedgerEntry) -> BatchAttempt:
         """A try of the entry's batch."""
-        return BatchName(
+        return BatchAttempt(
             pipeline=self.pipeline,
             generation=self.generation,
             batch_id=entry.batch_id,
             attempt=uuid.uuid4().hex,
         )
 
-    def write(self, sink: Sink, batch: BatchName, tasks: Sequence[Rows]) -> tuple[Sink, BatchName, list[TaskReport]]:
+    def write(
+        self, sink: Sink, batch: BatchAttempt, tasks: Sequence[Rows]
+    ) -> tuple[Sink, BatchAttempt, list[TaskReport]]:
         """Run one task per element and gather the reports."""
         if id(sink) not in self._prepared:
             sink.prepare(SCHEMA)
@@ -114,17 +116,17 @@ class Job:
         return sink, batch, self.finish(sink, batch, [list(batches_of(rows)) for rows in tasks], reports)
 
     def finish(
-        self, sink: Sink, batch: BatchName, tasks: Sequence[Sequence[pa.RecordBatch]], reports: list[TaskReport]
+        self, sink: Sink, batch: BatchAttempt, tasks: Sequence[Sequence[pa.RecordBatch]], reports: list[TaskReport]
     ) -> list[TaskReport]:
         """The second phase of a sink that has one and needs it: its reports; otherwise the first ones."""
-        if not sink.is_left(reports):
+        if not sink.needs_second_phase(reports):
             return reports
         store: Any = self.store
         transaction = store.begin(batch, sink)
         try:
             return _write_shares(sink.second_phase(transaction, batch, reports, writers_max=2), tasks)
         except Exception as error:
-            store.give_up(batch, error)
+            store.abort_with_cause(batch, error)
             raise
 
     def run(self, *outputs: tuple[Sink, Sequence[Rows]]) -> LedgerEntry:
@@ -148,7 +150,7 @@ def _write_shares(phase: SecondPhase, tasks: Sequence[Sequence[pa.RecordBatch]])
 class BrokenSink(WrappedSink):
     """A sink whose rows arrive and which then fails, as a machine might."""
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move the rows, then fail."""
         self._inner.apply(transaction, batch, reports)
         raise RuntimeError("the sink broke after its rows had been moved")

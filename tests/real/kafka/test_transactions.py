@@ -80,7 +80,7 @@ def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(place: Place)
     for step in (
         lambda: place.coordinator.add_partitions(older, [place.partition]),
         lambda: place.coordinator.end(older, commit=True),
-        lambda: place.coordinator.bump(older),
+        lambda: place.coordinator.bump_epoch(older),
     ):
         with pytest.raises(TransactionFencedError):
             step()
@@ -89,13 +89,13 @@ def test_a_take_over_ends_what_is_open_and_refuses_the_older_owner(place: Place)
 def test_a_bump_that_is_sent_again_gives_the_same_epoch(place: Place) -> None:
     """Its answer was lost: the epoch before the current one is taken for a repetition (KIP-360)."""
     first = place.coordinator.take_over()
-    second = place.coordinator.bump(first)
+    second = place.coordinator.bump_epoch(first)
     assert second.epoch == first.epoch + 1
-    assert place.coordinator.bump(first) == second
-    third = place.coordinator.bump(second)
+    assert place.coordinator.bump_epoch(first) == second
+    third = place.coordinator.bump_epoch(second)
     assert third.epoch == second.epoch + 1
     with pytest.raises(TransactionFencedError):
-        place.coordinator.bump(first)
+        place.coordinator.bump_epoch(first)
 
 
 def test_an_older_owners_bump_aborts_the_newer_ones_transaction(place: Place) -> None:
@@ -104,7 +104,7 @@ def test_an_older_owners_bump_aborts_the_newer_ones_transaction(place: Place) ->
     newer = place.coordinator.take_over()
     place.coordinator.add_partitions(newer, [place.partition])
     with pytest.raises(TransactionFencedError):
-        place.coordinator.bump(older)
+        place.coordinator.bump_epoch(older)
     place.wait_until_ended()
     with pytest.raises(TransactionFencedError):
         place.coordinator.end(newer, commit=True)

@@ -16,7 +16,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.direct import batch_planner
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.transform import reads_alone
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.postgres.store import PostgresStore
 
 pytestmark = pytest.mark.real
@@ -28,7 +28,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     numbers: list[int] = []
     begin = BatchWriter.begin
 
-    def noted(self: BatchWriter, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Any:
+    def noted(self: BatchWriter, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Any:
         numbers.append(name.batch_id)
         return begin(self, name, tasks, stores=stores)
 

@@ -30,7 +30,7 @@ from directkafka.errors import (
 )
 from directkafka.pipeline.execution import two_phase
 from directkafka.pipeline.verify import verify
-from directkafka.sinks.api import BatchName, LedgerEntry, SecondPhase, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, SecondPhase, TaskReport
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -204,7 +204,7 @@ class CountedSink(KafkaSink):
         found: list[int] = self.__dict__.setdefault("_large", [])
         return found
 
-    def two_phase(self, transaction: Any, batch: BatchName, *arguments: Any, **named: Any) -> SecondPhase:
+    def two_phase(self, transaction: Any, batch: BatchAttempt, *arguments: Any, **named: Any) -> SecondPhase:
         self.large.append(batch.batch_id)
         return super().second_phase(transaction, batch, *arguments, **named)
 

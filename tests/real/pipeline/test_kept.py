@@ -21,7 +21,7 @@ from tests.real.pipeline.structured_world import Streams
 from directkafka import PostgresSink
 from directkafka.errors import WorkerLostError
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
 pytestmark = pytest.mark.real
@@ -41,7 +41,7 @@ class LosesBlocks(PostgresSink):
 
     lost: Counter[int] | None = None
 
-    def task_writer(self, batch: BatchName, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: Any, *, task_count: int = 1) -> PostgresTaskWriter:
         self.lost = self.lost or Counter()
         self.lost[batch.batch_id] += 1
         if self.lost[batch.batch_id] == 1:

@@ -17,12 +17,12 @@ from pyspark.sql import functions as f
 from directkafka.errors import TransformError
 from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
 from directkafka.pipeline.execution.routes import Binding
-from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport
 from directkafka.sinks.staging import hold, report_held
 
 pytestmark = pytest.mark.real
 
-NAME = BatchName(pipeline="flights", generation=1, batch_id=7, attempt="this try")
+NAME = BatchAttempt(pipeline="flights", generation=1, batch_id=7, attempt="this try")
 BYTES_MAX = 64 * 1024
 
 
@@ -55,7 +55,7 @@ class PidSink(Sink):
     apply: Any = None
     recount: Any = None
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PidWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> PidWriter:
         return PidWriter(BYTES_MAX // task_count, self.is_folding)
 
 

@@ -216,7 +216,7 @@ def test_a_second_attempt_raises_before_it_writes(harness: KafkaHarness) -> None
         attempt([(7, 7), (8, 8)])
     store: Any = job.store
     with pytest.raises(StoreUnavailableError):
-        store.give_up(batch, caught.value)
+        store.abort_with_cause(batch, caught.value)
     job.run((sink, [[(7, 7), (8, 8)]]))
     assert harness.rows(sink) == [(7, 7), (8, 8)]
 
@@ -273,12 +273,12 @@ def test_a_batch_that_is_given_up_leaves_nothing_open_and_another_try_of_it_as_i
     first, second = job.batch(entry), job.batch(entry)
     store: Any = job.store
     job.write(sink, first, [[(1, 1)]])
-    store.abandon(first)
+    store.abort(first)
     assert harness.leftovers() == []
     write = job.write(sink, second, [[(2, 1)]])
-    store.abandon(first)
+    store.abort(first)
     store.commit(entry, previous=None, writes=[write])
-    store.abandon(second)
+    store.abort(second)
     assert harness.rows(sink) == [(2, 1)]
 
 
@@ -361,7 +361,7 @@ def test_a_producer_id_whose_epochs_are_used_up_is_replaced(harness: KafkaHarnes
         identity = coordinator.take_over()
         used_up = identity.producer_id
         while identity.epoch < 32_763:
-            identity = coordinator.bump(identity)
+            identity = coordinator.bump_epoch(identity)
         newer = Job(harness.open_store()).start()
         ids = set()
         for number in range(2, 8):
@@ -430,7 +430,7 @@ def test_a_record_of_a_transaction_that_is_gone_counts_for_nothing(harness: Kafk
     entry = job.next_entry()
     _, batch, reports = job.write(sink, job.batch(entry), [[(1, 1)]])
     store: Any = job.store
-    store.give_up(batch, RuntimeError("the driver thought better of it"))
+    store.abort_with_cause(batch, RuntimeError("the driver thought better of it"))
     with pytest.raises(RowCountError):
         store.commit(entry, previous=None, writes=[(sink, batch, reports)])
     assert harness.rows(sink) == []

@@ -15,7 +15,7 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.options import ClientOptions
 from directkafka.sinks.kafka import lost_ledger
 from directkafka.sinks.kafka.transaction import KafkaTransaction
-from directkafka.sinks.kafka.transaction_manager import PipelineOwner
+from directkafka.sinks.kafka.transaction_manager import TransactionManager
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
@@ -88,7 +88,7 @@ def die(*_: object, **__: object) -> None:
 @pytest.mark.parametrize(
     ("owner", "step", "deaths"),
     [
-        pytest.param(PipelineOwner, "_open", 1, id="once it had the id"),
+        pytest.param(TransactionManager, "_open", 1, id="once it had the id"),
         pytest.param(KafkaTransaction, "end", 1, id="before its record was committed"),
         pytest.param(KafkaTransaction, "end", 3, id="thrice before its record was committed"),
     ],

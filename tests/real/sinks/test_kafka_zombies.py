@@ -20,7 +20,7 @@ from tests.real.sinks.test_kafka_faults import NoClaims
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.producer_errors import ProducerFencedError, ProducerStateError, SecondAttemptError
-from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of
 
@@ -44,7 +44,7 @@ class Open:
     job: Job
     sink: KeyedRows
     entry: LedgerEntry
-    batch: BatchName
+    batch: BatchAttempt
     router: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
     writer: Any
 
@@ -118,7 +118,7 @@ def test_a_writer_that_was_given_up_lands_nothing_when_it_goes_on(harness: Kafka
     zombie = Zombie(batch.attempt, first=[(1, 1)], rest=[(2, 1)])
     until(lambda: sum(end_offset(harness.servers, sink.name, one) for one in range(3)), "its first row does not come")
     store: Any = job.store
-    store.give_up(batch.batch, RuntimeError("the executor is lost"))
+    store.abort_with_cause(batch.batch, RuntimeError("the executor is lost"))
     job.run((sink, [[(7, 7), (8, 8)]]))
     assert isinstance(zombie.go_on(), REFUSED), zombie.outcome
     assert harness.rows(sink) == [(7, 7), (8, 8)]

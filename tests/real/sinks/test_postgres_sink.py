@@ -23,7 +23,7 @@ from directkafka.errors import (
     StoreAccessError,
     StoreUnavailableError,
 )
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.sinks.staging import stale_staging_pattern
@@ -454,7 +454,7 @@ def test_a_fence_drops_what_dead_drivers_staged_and_nothing_else(
     for pipeline, generation in (("flights", job.generation), ("flights", 10**6), ("weather", 1)):
         sink = PostgresSink(database, "flights", inline_bytes_max=0)
         sink.prepare(schema)
-        batch = BatchName(pipeline=pipeline, generation=generation, batch_id=0, attempt=uuid.uuid4().hex)
+        batch = BatchAttempt(pipeline=pipeline, generation=generation, batch_id=0, attempt=uuid.uuid4().hex)
         sink.task_writer(batch, schema)(iter(rows.to_batches()))
     before = set(staging_tables(connection))
     assert len(before) == 3

@@ -22,7 +22,7 @@ from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import Patience
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 NAME = "flights"
@@ -130,7 +130,7 @@ class FakeStore:
             self._world.happens(f"answer {self.name}")
         return self.entry
 
-    def abandon(self, batch: BatchName) -> None:
+    def abort(self, batch: BatchAttempt) -> None:
         self._world.happens(f"abandon {self.name}")
 
     def force_durable(self) -> None:
@@ -261,11 +261,11 @@ class FakeWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> FakeWriting:
+    def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> FakeWriting:
         self._world.happens("begin")
         return FakeWriting(self._world, lambda: self.write(name, tasks, stores=stores))
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         self._world.happens("write")
         self.stores.append(tuple(sorted(stores)))
         ranges: Sequence[Any] = tasks

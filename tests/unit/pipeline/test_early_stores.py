@@ -16,10 +16,10 @@ from directkafka.pipeline.execution import batch_writer as batch_module
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Binding
-from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
-NAME = BatchName(pipeline="flights", generation=1, batch_id=7, attempt="this try")
+NAME = BatchAttempt(pipeline="flights", generation=1, batch_id=7, attempt="this try")
 
 
 def test_a_store_that_has_the_batch_gets_no_rows_of_it_again() -> None:
@@ -73,7 +73,7 @@ class TwoPhases(FakeSink):
 
     capabilities = SinkCapabilities(has_second_phase=True)
 
-    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+    def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
         return True
 
     def second_phase(self, *arguments: Any, **named: Any) -> Any:
@@ -83,10 +83,10 @@ class TwoPhases(FakeSink):
 class Early(FakeStore):
     """Opens transactions."""
 
-    def begin(self, batch: BatchName, sink: Any) -> Any:
+    def begin(self, batch: BatchAttempt, sink: Any) -> Any:
         self._world.happens(f"begin {self.name}")
 
-    def give_up(self, batch: BatchName, cause: BaseException) -> None:
+    def abort_with_cause(self, batch: BatchAttempt, cause: BaseException) -> None:
         self._world.happens(f"give up {self.name}")
 
 

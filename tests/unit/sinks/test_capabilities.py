@@ -9,10 +9,10 @@ import pytest
 
 from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink
 from directkafka.sinks.api import Sink, SinkCapabilities
-from directkafka.sinks.write_modes import RowMode
+from directkafka.sinks.write_modes import WriteMode
 
-UPSERT = RowMode.parse("upsert", key=["id"], add=(), order=("at",), where="a sink")
-APPEND = RowMode.parse("append", key=(), add=(), order=(), where="a sink")
+UPSERT = WriteMode.parse("upsert", key=["id"], add=(), order=("at",), where="a sink")
+APPEND = WriteMode.parse("append", key=(), add=(), order=(), where="a sink")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,12 @@ class Least(Sink):
 def test_a_sink_of_a_user_s_own_can_do_nothing_unless_it_says_so() -> None:
     sink: Any = Least()
     assert sink.capabilities == SinkCapabilities()
-    assert (sink.clone(), sink.dead_letters(), sink.json_columns(None), sink.is_left(())) == (None, None, (), False)
+    assert (sink.clone(), sink.dead_letters(), sink.json_columns(None), sink.needs_second_phase(())) == (
+        None,
+        None,
+        (),
+        False,
+    )
     with pytest.raises(NotImplementedError, match="rows writes no second phase"):
         sink.second_phase(None, None, (), writers_max=1)
 

@@ -19,7 +19,7 @@ from directkafka.errors import (
 )
 from directkafka.faults import FAULT_POINTS
 from directkafka.sinks import commit as module
-from directkafka.sinks.api import BatchName, LedgerEntry, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.ledger import PipelineState, check_stands
 
@@ -106,14 +106,14 @@ class Rows:
     def __init__(self, found: int | BaseException) -> None:
         self.found = found
 
-    def apply(self, transaction: Transaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Transaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         if isinstance(self.found, BaseException):
             raise self.found
         return self.found
 
 
 ENTRY = LedgerEntry(pipeline="flights", generation=1, lineage="l", batch_id=0, progress=())
-BATCH = BatchName(pipeline="flights", generation=1, batch_id=0, attempt="a")
+BATCH = BatchAttempt(pipeline="flights", generation=1, batch_id=0, attempt="a")
 
 
 def write(found: int | BaseException, *, reported: int = 3) -> Any:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.sinks.write_modes import RowMode
+from directkafka.sinks.write_modes import WriteMode
 
 
-def parse(mode: str, **columns: Any) -> RowMode:
-    return RowMode.parse(mode, **({"key": None, "add": None, "order": None} | columns), where="a sink")
+def parse(mode: str, **columns: Any) -> WriteMode:
+    return WriteMode.parse(mode, **({"key": None, "add": None, "order": None} | columns), where="a sink")
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_what_makes_no_sense_is_refused_by_option(mode: str, columns: dict[str, 
 
 
 def test_only_append_keeps_as_many_rows_as_came() -> None:
-    folded = {mode: RowMode(name=mode).is_folded for mode in ("append", "ignore", "upsert", "merge", "replace")}
+    folded = {mode: WriteMode(name=mode).is_folded for mode in ("append", "ignore", "upsert", "merge", "replace")}
     assert folded == {"append": False, "ignore": True, "upsert": True, "merge": True, "replace": True}
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from directkafka.kafka.records.record_columns import Filled, HeaderColumns, RecordColumns, Room
+from directkafka.kafka.records.record_columns import Capacity, HeaderColumns, RecordColumns, WriteCursor
 
 __all__ = [
     "HEADERS_TYPE",
@@ -149,7 +149,7 @@ class _Binary:
 class RecordBuffers:
     """Room for the columns of records, which ``decode_run`` fills."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Capacity) -> None:
         self._keys = _Binary(room.rows, room.record_bytes)
         self._values = _Binary(room.rows, room.record_bytes)
         self._offsets = _Numbers(room.rows, np.int64)
@@ -167,7 +167,7 @@ class RecordBuffers:
             self._values.validity,
         )
 
-    def arrays(self, filled: Filled) -> list[pa.Array]:
+    def arrays(self, filled: WriteCursor) -> list[pa.Array]:
         """The columns ``key``, ``value``, ``offset``, ``timestamp`` and ``timestampType``; to be called once."""
         del self.columns
         rows = filled.rows
@@ -183,7 +183,7 @@ class RecordBuffers:
 class HeaderBuffers:
     """Room for the headers, likewise: per row a list of (key, value), null where a record has no header."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Capacity) -> None:
         self._list_ends = _Numbers(room.rows + 1, np.int32)
         self._list_validity = _Validity(room.rows)
         self._keys = _Binary(room.headers, room.header_bytes)
@@ -199,7 +199,7 @@ class HeaderBuffers:
             self._values.validity,
         )
 
-    def array(self, filled: Filled) -> pa.Array:
+    def array(self, filled: WriteCursor) -> pa.Array:
         """The ``headers`` column; to be called once."""
         del self.columns
         keys = _as_text(self._keys.array(filled.headers, filled.header_key_bytes, 0))
@@ -211,7 +211,7 @@ class HeaderBuffers:
 
 
 #: What the kernel is given where headers are not wanted.
-NO_HEADERS = HeaderBuffers(Room(0, 0, 0, 0)).columns
+NO_HEADERS = HeaderBuffers(Capacity(0, 0, 0, 0)).columns
 
 
 def _as_text(keys: pa.Array) -> pa.Array:

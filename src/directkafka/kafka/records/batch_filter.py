@@ -23,7 +23,7 @@ from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT64, INT64S
 from directkafka.kafka.records.batch_header import HEADER_SIZE, Batch, batch_at
 from directkafka.kafka.records.record import Fault, control_record_type, report
 
-__all__ = ["Aborted", "Asked", "aborted_transactions", "survey"]
+__all__ = ["Aborted", "FilterSpec", "aborted_transactions", "filter_batches"]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -37,8 +37,8 @@ _CRC_FROM = 21
 _ABORT = 0
 
 
-class Asked(NamedTuple):
-    """What the survey is for.
+class FilterSpec(NamedTuple):
+    """What the filter looks for.
 
     Attributes:
         lower, upper: the wanted offsets, ``[lower, upper)``.
@@ -71,7 +71,7 @@ class Aborted(NamedTuple):
 
 
 _tuple_type: Any = types.NamedTuple
-_ASKED_TYPE = _tuple_type([INT64, INT64, types.boolean, INT64, INT64], Asked)
+_ASKED_TYPE = _tuple_type([INT64, INT64, types.boolean, INT64, INT64], FilterSpec)
 _ABORTED_TYPE = _tuple_type([INT64S, INT64S, INT64S, BYTES_OUT], Aborted)
 
 
@@ -80,7 +80,7 @@ _NOTHING_ABORTED = Aborted(_NONE, _NONE, _NONE, np.zeros(0, np.uint8))
 
 
 def aborted_transactions(aborted: Sequence[tuple[int, int]]) -> Aborted:
-    """What :func:`survey` needs of the transactions that a response lists as aborted.
+    """What :func:`filter_batches` needs of the transactions that a response lists as aborted.
 
     Args:
         aborted: ``(producer id, first offset)`` of each.
@@ -158,8 +158,8 @@ def _is_aborted(data: Any, batch: Batch, aborted: Aborted, fault: Any) -> bool:
 
 
 @kernel(INT64(BYTES_IN, TABLE, _ASKED_TYPE, _ABORTED_TYPE, INT64S, TABLE, INT64S))
-def survey(
-    records: Bytes, batches: Table, asked: Asked, aborted: Aborted, walk: Int64s, run: Table, fault: Int64s
+def filter_batches(
+    records: Bytes, batches: Table, asked: FilterSpec, aborted: Aborted, walk: Int64s, run: Table, fault: Int64s
 ) -> int:
     """Check the next batches of a response, and collect those that are wanted into a run.
 
@@ -170,7 +170,7 @@ def survey(
         aborted: the response's aborted transactions.
         walk: in and out: the index's row to go on with, and the number of aborted transactions that began before
             it; zeros to begin with. A row that is not below the index's says that the walk is over.
-        run: out, columns as in :class:`directkafka.kafka.records.record_columns.Member`.
+        run: out, columns as in :class:`directkafka.kafka.records.record_columns.BatchSlice`.
         fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry. The walk has stopped before the
             batch that has it.
 

@@ -14,7 +14,7 @@ A fetch response's ``records`` field is a run of batches, the last of which may 
     attributes: bit 3 LogAppendTime, bit 4 transactional, bit 5 control, bit 6 the base timestamp is a delete
     horizon (record timestamps are still relative to it)
 
-The work is done in three steps: :func:`index_batches` reads the headers here, ``survey`` checks the batches and
+The work is done in three steps: :func:`index_batches` reads the headers here, ``filter_batches`` checks the batches and
 leaves out those that hold nothing wanted, ``records.decode_run`` reads the records of the others.
 
 Gaps between offsets are normal (compaction, transaction markers). Ignored: producer epoch, sequence numbers. A batch

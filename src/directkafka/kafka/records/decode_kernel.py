@@ -22,14 +22,14 @@ from directkafka.kafka.records.record_columns import (
     RECORD_COLUMNS_TYPE,
     ROOM_TYPE,
     SOURCE_TYPE,
-    Filled,
+    BatchSlice,
+    Capacity,
     HeaderColumns,
-    Member,
+    OffsetWindow,
     RecordColumns,
-    Room,
     Source,
     Target,
-    Wanted,
+    WriteCursor,
 )
 
 __all__ = ["decode_run"]
@@ -73,7 +73,7 @@ def _copy_span(
 
 @helper
 def _decode_headers(
-    data: Any, start: int, end: int, count: int, to: Target, filled: Filled, copying: bool, fault: Any
+    data: Any, start: int, end: int, count: int, to: Target, filled: WriteCursor, copying: bool, fault: Any
 ) -> tuple[int, int, int, int, int]:
     """Check a record's headers, and append them.
 
@@ -108,7 +108,7 @@ def _decode_headers(
 
 @helper
 def _copy_record(
-    data: Any, batch: Batch, record: Fields, timestamp: int, header: int, to: Target, filled: Filled, headers: bool
+    data: Any, batch: Batch, record: Fields, timestamp: int, header: int, to: Target, filled: WriteCursor, headers: bool
 ) -> None:
     """Write one row; its headers are written, ``header`` is how many there are now."""
     row, columns = filled.rows, to.records
@@ -127,8 +127,16 @@ def _copy_record(
 
 @helper
 def _decode_record(
-    data: Any, batch: Batch, start: int, end: int, wanted: Wanted, to: Target, filled: Filled, copying: bool, fault: Any
-) -> tuple[Filled, int, int]:
+    data: Any,
+    batch: Batch,
+    start: int,
+    end: int,
+    wanted: OffsetWindow,
+    to: Target,
+    filled: WriteCursor,
+    copying: bool,
+    fault: Any,
+) -> tuple[WriteCursor, int, int]:
     """Check the record at ``start``, and append it when it is wanted.
 
     Returns:
@@ -152,7 +160,7 @@ def _decode_record(
     timestamp, fits = _timestamp_us(batch, record.timestamp_delta)
     if not fits:
         return filled, record.offset_delta, report(fault, Fault.TIMESTAMP, body, timestamp, offset)
-    grown = Filled(
+    grown = WriteCursor(
         filled.rows + 1,
         filled.key_bytes + max(record.key_length, 0),
         filled.value_bytes + max(record.value_length, 0),
@@ -173,8 +181,16 @@ def _decode_record(
 
 @helper
 def _decode_batch(
-    data: Any, batch: Batch, start: int, end: int, wanted: Wanted, to: Target, filled: Filled, copying: bool, fault: Any
-) -> tuple[Filled, bool]:
+    data: Any,
+    batch: Batch,
+    start: int,
+    end: int,
+    wanted: OffsetWindow,
+    to: Target,
+    filled: WriteCursor,
+    copying: bool,
+    fault: Any,
+) -> tuple[WriteCursor, bool]:
     """Check a batch's records and append the wanted ones: how far the columns are filled, and whether all went well."""
     count = batch.record_count
     if not 0 <= count <= (end - start) // RECORD_SIZE_MIN:
@@ -231,7 +247,7 @@ def decode_run(
     source: Source,
     columns: RecordColumns,
     header_columns: HeaderColumns,
-    room: Room,
+    room: Capacity,
     first: int,
     copying: bool,
     filled: Int64s,
@@ -246,7 +262,7 @@ def decode_run(
         room: how far the columns may be filled.
         first: the member of the run to begin with.
         copying: whether the columns are written. Without it one batch is read, to see what room it needs.
-        filled: in and out, how far the columns are filled; a row as in :class:`Filled`.
+        filled: in and out, how far the columns are filled; a row as in :class:`WriteCursor`.
         fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry.
 
     Returns:
@@ -256,12 +272,12 @@ def decode_run(
     batches, run, wanted = source.batches, source.run, source.wanted
     records, scratch, problem = unwrapped(source.records), unwrapped(source.scratch), unwrapped(fault)
     to = Target(_record_pointers(columns), _header_pointers(header_columns), room)
-    so_far = Filled(
+    so_far = WriteCursor(
         filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7], filled[8], filled[9]
     )  # fmt: skip
     number = first
     while number < run.shape[0]:
-        member = Member(run[number, 0], run[number, 1], run[number, 2], run[number, 3])
+        member = BatchSlice(run[number, 0], run[number, 1], run[number, 2], run[number, 3])
         batch = batch_at(batches, member.index_row)
         data = scratch if member.codec else records
         after, well = _decode_batch(data, batch, member.start, member.end, wanted, to, so_far, copying, problem)

@@ -1,6 +1,6 @@
 """Record bytes of fetch responses to Arrow: the decoder of one range.
 
-The life of a response: its batch headers are indexed. A survey checks codec and CRC32C of the next batches and
+The life of a response: its batch headers are indexed. A filter checks codec and CRC32C of the next batches and
 collects those that hold wanted records into a run of some hundred kilobytes, small enough to stay in the processor's
 cache. The compressed ones among them are decompressed into a scratch buffer that is used over and over. One call
 then checks their records and appends them to Arrow buffers. These are handed out when they are full, or when the
@@ -22,11 +22,11 @@ from directkafka.errors import MalformedBatchError
 from directkafka.kafka.compression import decompress
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
-from directkafka.kafka.records.batch_filter import Asked, aborted_transactions, survey
+from directkafka.kafka.records.batch_filter import FilterSpec, aborted_transactions, filter_batches
 from directkafka.kafka.records.batch_header import Batch, index_batches, readonly_bytes
 from directkafka.kafka.records.decode_kernel import decode_run
 from directkafka.kafka.records.record import Fault, describe, new_fault
-from directkafka.kafka.records.record_columns import Filled, Room, Source, Wanted
+from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Source, WriteCursor
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of
 from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
@@ -65,28 +65,28 @@ class _Columns:
         include_headers: whether there is a ``headers`` column.
     """
 
-    def __init__(self, room: Room, *, include_headers: bool) -> None:
+    def __init__(self, room: Capacity, *, include_headers: bool) -> None:
         self._room = room
         self._records = arrow.RecordBuffers(room)
         self._headers = arrow.HeaderBuffers(room) if include_headers else None
-        self._filled = np.zeros(len(Filled._fields), np.int64)
+        self._filled = np.zeros(len(WriteCursor._fields), np.int64)
 
     @property
-    def filled(self) -> Filled:
+    def filled(self) -> WriteCursor:
         """How far they are."""
-        return Filled._make(self._filled.tolist())
+        return WriteCursor._make(self._filled.tolist())
 
     def append(self, source: Source, first: int, fault: Table) -> int:
         """Append the records of a run from its member ``first`` on: the member that was not appended, if any."""
         return self._decode(source, first, self._filled, fault, copying=True)
 
-    def room_needed(self, source: Source, member: int, fault: Table) -> Room:
+    def room_needed(self, source: Source, member: int, fault: Table) -> Capacity:
         """The room for one member of a run; it has a fault when that says so."""
         counted = np.zeros_like(self._filled)
         self._decode(source, member, counted, fault, copying=False)
-        needed = Filled._make(counted.tolist())
+        needed = WriteCursor._make(counted.tolist())
         header_bytes = max(needed.header_key_bytes, needed.header_value_bytes)
-        return Room(needed.rows, needed.key_bytes + needed.value_bytes, needed.headers, header_bytes)
+        return Capacity(needed.rows, needed.key_bytes + needed.value_bytes, needed.headers, header_bytes)
 
     def _decode(self, source: Source, first: int, filled: Table, fault: Table, *, copying: bool) -> int:
         header_columns = self._headers.columns if self._headers else arrow.NO_HEADERS
@@ -126,7 +126,7 @@ class _Response:
         header_fault: what is wrong with the header after those.
     """
 
-    def __init__(self, data: Bytes, wanted: Wanted) -> None:
+    def __init__(self, data: Bytes, wanted: OffsetWindow) -> None:
         self.data = data
         self.wanted = wanted
         self.header_fault = new_fault()
@@ -141,7 +141,7 @@ class _Response:
         lower, upper = self.wanted.lower, self.wanted.upper
         return max(lower, min(int(self.index[row - 1, _LAST_OFFSET]) + 1, upper)) if row else lower
 
-    def room(self, run: Table, rows_max: int, bytes_max: int) -> Room:
+    def room(self, run: Table, rows_max: int, bytes_max: int) -> Capacity:
         """What the records of a run and of all batches behind it need, as far as the limits allow.
 
         What is not decompressed yet is taken to be like the run. Where it is not, batches become smaller.
@@ -154,7 +154,7 @@ class _Response:
             bytes_behind = bytes_behind * run_bytes * 5 // (int(sizes[run[:, 0]].sum()) * 4)
         record_bytes = min(bytes_max, run_bytes + bytes_behind)
         rows = min(rows_max, int(np.maximum(self.index[first:, _RECORD_COUNT], 0).sum()))
-        return Room(rows, record_bytes, min(rows_max * _HEADERS_PER_ROW, record_bytes // 2), record_bytes)
+        return Capacity(rows, record_bytes, min(rows_max * _HEADERS_PER_ROW, record_bytes // 2), record_bytes)
 
 
 class RecordDecoder:
@@ -222,7 +222,7 @@ class RecordDecoder:
                 rows before it were.
             DecompressionLimitError: a batch decompresses to more than the limit; likewise.
         """
-        wanted = Wanted(self.position, self._until_offset, self._include_headers)
+        wanted = OffsetWindow(self.position, self._until_offset, self._include_headers)
         response = _Response(readonly_bytes(records), wanted)
         columns: _Columns | None = None
         walk = np.zeros(2, np.int64)
@@ -242,12 +242,12 @@ class RecordDecoder:
     ) -> Iterator[tuple[Table, _Refusal | None]]:
         """Runs of batches, checked and decompressed, and why the batch behind the last one is none.
 
-        ``walk`` is where the survey stands; see :func:`directkafka.kafka.records.batch_filter.survey`.
+        ``walk`` is where the filter stands; see :func:`directkafka.kafka.records.batch_filter.filter_batches`.
         """
-        asked = Asked(self.position, self._until_offset, self._read_committed, self._crc32c, _RUN_BYTES)
+        asked = FilterSpec(self.position, self._until_offset, self._read_committed, self._crc32c, _RUN_BYTES)
         transactions = aborted_transactions(aborted)
         run, fault = np.empty((min(_RUN_BATCHES, len(response.index)), 4), np.int64), new_fault()
-        while count := survey(response.data, response.index, asked, transactions, walk, run, fault):
+        while count := filter_batches(response.data, response.index, asked, transactions, walk, run, fault):
             yield from self._decompressed(response, run[:count])
             if fault[0]:
                 break
@@ -305,7 +305,7 @@ class RecordDecoder:
             columns = self._new_columns(response.room(run[first:], self._rows_max, self._bytes_max))
         return columns
 
-    def _new_columns(self, room: Room) -> _Columns:
+    def _new_columns(self, room: Capacity) -> _Columns:
         return _Columns(room, include_headers=self._include_headers)
 
     def _emit(self, columns: _Columns | None, position: int) -> Iterator[pa.RecordBatch]:

@@ -1,8 +1,8 @@
-"""Rows laid out as the records of batches, and batches sealed, as compiled kernels.
+"""Kernels that encode rows as the records of batches, and write the batches' headers.
 
-:func:`lay_out` writes records behind room for a batch header, :func:`seal` writes the headers; compression, where it
-is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.records.batch_header` and
-:mod:`directkafka.kafka.records.record`, which read them. A batch's first record gives its base timestamp.
+:func:`encode_records` writes records behind space for a batch header, :func:`write_headers` writes the headers;
+compression, where it is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.records.batch_header`
+and :mod:`directkafka.kafka.records.record`, which read them. A batch's first record gives its base timestamp.
 
 No bound is checked here: the caller has made room (:func:`directkafka.kafka.records.record_columns.room_needed`), and
 its rows are of Arrow's making.
@@ -37,14 +37,14 @@ __all__ = [
     "HEADER_OVERHEAD_MAX",
     "RECORD_OVERHEAD_MAX",
     "TRANSACTIONAL",
-    "Laid",
+    "BinaryColumn",
+    "EncodedSpan",
     "Limits",
     "Rows",
     "Seal",
-    "Spans",
-    "lay_out",
+    "encode_records",
     "order_by_target",
-    "seal",
+    "write_headers",
 ]
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
@@ -61,7 +61,7 @@ RECORD_OVERHEAD_MAX = 5 + 1 + 10 + 5 + 5 + 5 + 5
 HEADER_OVERHEAD_MAX = 5 + 5
 
 
-class Spans(NamedTuple):
+class BinaryColumn(NamedTuple):
     """A column of byte strings: where each starts in ``data``, and its length, -1 for null."""
 
     data: Bytes
@@ -70,7 +70,7 @@ class Spans(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """What :func:`lay_out` reads.
+    """What :func:`encode_records` reads.
 
     Attributes:
         keys, values: one per row.
@@ -79,14 +79,14 @@ class Rows(NamedTuple):
         first_headers, header_counts: each row's headers, as a range of ``header_keys`` and ``header_values``.
     """
 
-    keys: Spans
-    values: Spans
+    keys: BinaryColumn
+    values: BinaryColumn
     timestamps_ms: Int64s
     targets: Int32s
     first_headers: Int64s
     header_counts: Int64s
-    header_keys: Spans
-    header_values: Spans
+    header_keys: BinaryColumn
+    header_values: BinaryColumn
 
 
 class Limits(NamedTuple):
@@ -96,7 +96,7 @@ class Limits(NamedTuple):
     single: int
 
 
-class Laid(NamedTuple):
+class EncodedSpan(NamedTuple):
     """One batch that was laid out, a row of a table: ``[start, end)`` with the room for its header in front."""
 
     target: int
@@ -149,7 +149,7 @@ def _span_size(length: int) -> int:
 
 
 @helper
-def _put_span(out: Any, at: int, spans: Spans, row: int) -> int:
+def _put_span(out: Any, at: int, spans: BinaryColumn, row: int) -> int:
     length = spans.lengths[row]
     return int(copy(out, _put_varint(out, at, length), spans.data, spans.starts[row], length))
 
@@ -182,8 +182,8 @@ def _put_record(
 
 
 @helper
-def _spans_pointers(spans: Spans) -> Spans:
-    return Spans(unwrapped(spans.data), unwrapped(spans.starts), unwrapped(spans.lengths))
+def _spans_pointers(spans: BinaryColumn) -> BinaryColumn:
+    return BinaryColumn(unwrapped(spans.data), unwrapped(spans.starts), unwrapped(spans.lengths))
 
 
 @helper
@@ -202,7 +202,7 @@ def _pointers(rows: Rows) -> Rows:
 
 _tuple_type: Any = types.NamedTuple
 _uniform_tuple_type: Any = types.NamedUniTuple
-_SPANS_TYPE = _tuple_type([BYTES_IN, INT64S, INT64S], Spans)
+_SPANS_TYPE = _tuple_type([BYTES_IN, INT64S, INT64S], BinaryColumn)
 _ROWS_TYPE = _tuple_type([_SPANS_TYPE, _SPANS_TYPE, INT64S, INT32S, INT64S, INT64S, _SPANS_TYPE, _SPANS_TYPE], Rows)
 _LIMITS_TYPE = _uniform_tuple_type(INT64, len(Limits._fields), Limits)
 _SEAL_TYPE = _uniform_tuple_type(INT64, len(Seal._fields), Seal)
@@ -228,7 +228,7 @@ def order_by_target(targets: Int32s, next_places: Int64s, order: Int64s) -> None
 
 
 @kernel(INT64(_ROWS_TYPE, INT64S, _LIMITS_TYPE, BYTES_OUT, TABLE, INT64S))
-def lay_out(rows: Rows, order: Int64s, limits: Limits, out: Bytes, batches: Table, refused: Int64s) -> int:
+def encode_records(rows: Rows, order: Int64s, limits: Limits, out: Bytes, batches: Table, refused: Int64s) -> int:
     """Write records, row after row, and begin a batch where a target begins or the batch before is full.
 
     Args:
@@ -236,7 +236,7 @@ def lay_out(rows: Rows, order: Int64s, limits: Limits, out: Bytes, batches: Tabl
         order: numbers of the rows, those of one target without a gap.
         limits: sizes of batches.
         out: out, with room for the records and as many batch headers as there are rows.
-        batches: out, columns as in :class:`Laid`, with room for as many as there are rows.
+        batches: out, columns as in :class:`EncodedSpan`, with room for as many as there are rows.
         refused: out, number and size of a row that is larger than the limit; left alone where there is none.
 
     Returns:
@@ -292,12 +292,12 @@ def _put_int64(out: Any, at: int, number: int) -> None:
 
 
 @kernel(types.void(BYTES_OUT, TABLE, INT64S, _SEAL_TYPE))
-def seal(out: Bytes, batches: Table, sequences: Int64s, by: Seal) -> None:
+def write_headers(out: Bytes, batches: Table, sequences: Int64s, by: Seal) -> None:
     """Write the batches' headers.
 
     Args:
         out: in and out, the batches' bytes.
-        batches: where they are, columns as in :class:`Laid`.
+        batches: where they are, columns as in :class:`EncodedSpan`.
         sequences: the sequence number of each batch's first record, or -1.
         by: the rest.
     """

@@ -27,13 +27,13 @@ from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records.batch_header import HEADER_SIZE
 from directkafka.kafka.records.encode_kernel import (
     TRANSACTIONAL,
-    Laid,
+    EncodedSpan,
     Limits,
     Rows,
     Seal,
-    lay_out,
+    encode_records,
     order_by_target,
-    seal,
+    write_headers,
 )
 from directkafka.kafka.records.record_columns import read_rows, room_needed
 from directkafka.offsets import TopicPartition
@@ -49,7 +49,7 @@ Table = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Sequence numbers go round at Java's Integer.MAX_VALUE.
 _SEQUENCES = 2**31
-_START, _END = Laid._fields.index("start"), Laid._fields.index("end")
+_START, _END = EncodedSpan._fields.index("start"), EncodedSpan._fields.index("end")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,7 +137,7 @@ class RecordEncoder:
         if self._compress is not None:
             out = _compressed(out, batches, self._compress)
         sequences = self._take_sequences(batches, targets)
-        seal(out, batches, sequences, self._seal)
+        write_headers(out, batches, sequences, self._seal)
         data = out.data.toreadonly()
         return [
             EncodedBatch(
@@ -149,13 +149,13 @@ class RecordEncoder:
         ]
 
     def _lay_out(self, source: Rows, targets: Sequence[TopicPartition], out: Bytes) -> Table:
-        """The records' bytes, with room for headers; a table of :class:`Laid`."""
+        """The records' bytes, with room for headers; a table of :class:`EncodedSpan`."""
         count = source.targets.size
         order = np.empty(count, np.int64)
         order_by_target(source.targets, np.zeros(len(targets) + 1, np.int64), order)
-        batches = np.empty((count, len(Laid._fields)), np.int64)
+        batches = np.empty((count, len(EncodedSpan._fields)), np.int64)
         refused = np.zeros(2, np.int64)
-        found = int(lay_out(source, order, self._limits, out, batches, refused))
+        found = int(encode_records(source, order, self._limits, out, batches, refused))
         if found < 0:
             row, size = refused.tolist()
             place = targets[source.targets[row]]

@@ -12,21 +12,21 @@ from numba import types
 from directkafka.errors import OptionError
 from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT32S, INT64, INT64S, TABLE
 from directkafka.kafka.records.batch_header import HEADER_SIZE, readonly_bytes
-from directkafka.kafka.records.encode_kernel import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, Rows, Spans
+from directkafka.kafka.records.encode_kernel import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, BinaryColumn, Rows
 
 __all__ = [
     "HEADER_COLUMNS_TYPE",
     "RECORD_COLUMNS_TYPE",
     "ROOM_TYPE",
     "SOURCE_TYPE",
-    "Filled",
+    "BatchSlice",
+    "Capacity",
     "HeaderColumns",
-    "Member",
+    "OffsetWindow",
     "RecordColumns",
-    "Room",
     "Source",
     "Target",
-    "Wanted",
+    "WriteCursor",
     "read_rows",
     "room_needed",
     "spans_of",
@@ -38,7 +38,7 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class Member(NamedTuple):
+class BatchSlice(NamedTuple):
     """One batch of a run: batches that were checked together, and whose records are decoded by one call.
 
     ``index_row`` is the batch's row of the index. Its records lie at ``[start, end)``: of the response when ``codec``
@@ -51,7 +51,7 @@ class Member(NamedTuple):
     end: int
 
 
-class Filled(NamedTuple):
+class WriteCursor(NamedTuple):
     """How far the columns are filled."""
 
     rows: int
@@ -66,7 +66,7 @@ class Filled(NamedTuple):
     null_header_values: int
 
 
-class Room(NamedTuple):
+class Capacity(NamedTuple):
     """How far the columns may be filled: ``record_bytes`` of keys and values, ``header_bytes`` of either kind."""
 
     rows: int
@@ -75,7 +75,7 @@ class Room(NamedTuple):
     header_bytes: int
 
 
-class Wanted(NamedTuple):
+class OffsetWindow(NamedTuple):
     """What of the records goes into the columns: offsets ``[lower, upper)``.
 
     Without ``headers`` a record's headers are stepped over, and not checked.
@@ -93,7 +93,7 @@ class Source(NamedTuple):
         records: the response's bytes, read-only.
         scratch: decompressed bytes, read-only.
         batches: what :func:`directkafka.kafka.records.batch_header.index_batches` returned.
-        run: the batches to decode, columns as in :class:`Member`.
+        run: the batches to decode, columns as in :class:`BatchSlice`.
         wanted: what of it goes into the columns.
     """
 
@@ -101,7 +101,7 @@ class Source(NamedTuple):
     scratch: Bytes
     batches: Table
     run: Table
-    wanted: Wanted
+    wanted: OffsetWindow
 
 
 class RecordColumns(NamedTuple):
@@ -135,24 +135,24 @@ class Target(NamedTuple):
 
     records: RecordColumns
     headers: HeaderColumns
-    room: Room
+    room: Capacity
 
 
 _tuple_type: Any = types.NamedTuple
 _uniform_tuple_type: Any = types.NamedUniTuple
-_WANTED_TYPE = _tuple_type([INT64, INT64, types.boolean], Wanted)
+_WANTED_TYPE = _tuple_type([INT64, INT64, types.boolean], OffsetWindow)
 SOURCE_TYPE = _tuple_type([BYTES_IN, BYTES_IN, TABLE, TABLE, _WANTED_TYPE], Source)
 RECORD_COLUMNS_TYPE = _tuple_type(
     [INT64S, INT64S, INT32S, INT32S, BYTES_OUT, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], RecordColumns
 )
 HEADER_COLUMNS_TYPE = _tuple_type([INT32S, BYTES_OUT, INT32S, BYTES_OUT, INT32S, BYTES_OUT, BYTES_OUT], HeaderColumns)
-ROOM_TYPE = _uniform_tuple_type(INT64, len(Room._fields), Room)
+ROOM_TYPE = _uniform_tuple_type(INT64, len(Capacity._fields), Capacity)
 
 
 Booleans = np.ndarray[Any, np.dtype[np.bool_]]
 
 _NOTHING: Final = readonly_bytes(b"")
-_NO_SPANS: Final = Spans(_NOTHING, np.empty(0, np.int64), np.empty(0, np.int64))
+_NO_SPANS: Final = BinaryColumn(_NOTHING, np.empty(0, np.int64), np.empty(0, np.int64))
 #: Milliseconds and units of timestamps: what they are multiplied with and divided by.
 _TO_MS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
 
@@ -193,7 +193,7 @@ def room_needed(rows: Rows) -> int:
     return used + count * (HEADER_SIZE + RECORD_OVERHEAD_MAX) + headers * HEADER_OVERHEAD_MAX
 
 
-def spans_of(array: pa.Array, name: str) -> Spans:
+def spans_of(array: pa.Array, name: str) -> BinaryColumn:
     """Starts and lengths of byte strings.
 
     Args:
@@ -213,7 +213,7 @@ def spans_of(array: pa.Array, name: str) -> Spans:
     lengths = np.diff(bounds)
     if array.null_count:
         lengths[~_valid(array)] = -1
-    return Spans(readonly_bytes(data) if data is not None and data.size else _NOTHING, bounds[:-1], lengths)
+    return BinaryColumn(readonly_bytes(data) if data is not None and data.size else _NOTHING, bounds[:-1], lengths)
 
 
 def _bounds(buffer: pa.Buffer, dtype: type[np.generic], array: pa.Array) -> Int64s:
@@ -231,8 +231,8 @@ def _valid(array: pa.Array) -> Booleans:
     return bits[array.offset :].astype(np.bool_)
 
 
-def _nulls(count: int) -> Spans:
-    return Spans(_NOTHING, np.zeros(count, np.int64), np.full(count, -1, np.int64))
+def _nulls(count: int) -> BinaryColumn:
+    return BinaryColumn(_NOTHING, np.zeros(count, np.int64), np.full(count, -1, np.int64))
 
 
 def _timestamps(batch: pa.RecordBatch, count: int) -> Int64s:
@@ -254,7 +254,7 @@ def _timestamps(batch: pa.RecordBatch, count: int) -> Int64s:
     return timestamps
 
 
-def _headers(batch: pa.RecordBatch, count: int) -> tuple[Int64s, Int64s, Spans, Spans]:
+def _headers(batch: pa.RecordBatch, count: int) -> tuple[Int64s, Int64s, BinaryColumn, BinaryColumn]:
     """Each row's first header, how many it has, and all headers' keys and values."""
     none = np.zeros(count, np.int64)
     if "headers" not in batch.schema.names or pa.types.is_null(batch.column("headers").type):

@@ -109,7 +109,7 @@ class Coordinator:
             raise
         return response.transaction_states[0]
 
-    def bump(self, identity: ProducerIdentity) -> ProducerIdentity:
+    def bump_epoch(self, identity: ProducerIdentity) -> ProducerIdentity:
         """A fresh epoch for the owner; its transaction must have been ended before.
 
         Raises:

@@ -24,7 +24,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.pipeline.execution.ports import Writing
 from directkafka.planning.plan import BatchPlan
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.view import ClusterView
 
 __all__ = ["BatchAhead", "BegunBatch"]
@@ -41,7 +41,7 @@ class BegunBatch:
         tasks: what executors need to read the ranges.
     """
 
-    name: BatchName
+    name: BatchAttempt
     batch: BatchPlan
     view: ClusterView
     tasks: tuple[RangeTask, ...]

@@ -37,7 +37,7 @@ from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.execution.write_task import ProofUnion
-from directkafka.sinks.api import BatchName, EarlyStore, Sink, Store, TaskReport
+from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
 from directkafka.sinks.ledger import check_count
 from directkafka.spark.dataframe import records_frame
 
@@ -55,10 +55,10 @@ class Written:
         early: stores in whose open transactions rows lie; with the transaction, these rows go.
     """
 
-    name: BatchName
+    name: BatchAttempt
     reports: tuple[tuple[Sink, tuple[TaskReport, ...]], ...]
     record_count: int
-    early: tuple[EarlyStore, ...] = ()
+    early: tuple[TransactionalStore, ...] = ()
 
     def __enter__(self) -> Self:
         return self
@@ -66,9 +66,9 @@ class Written:
     def __exit__(self, *_: object) -> None:
         """Abort what is open still; after a commit nothing is."""
         for store in self.early:
-            store.abandon(self.name)
+            store.abort(self.name)
 
-    def for_store(self, store: Store) -> list[tuple[Sink, BatchName, Sequence[TaskReport]]]:
+    def for_store(self, store: Store) -> list[tuple[Sink, BatchAttempt, Sequence[TaskReport]]]:
         """The part that goes into one store's transaction."""
         return [(sink, self.name, reports) for sink, reports in self.reports if sink.store.identity == store.identity]
 
@@ -165,11 +165,13 @@ class BatchWriter:
             binding.sink.capabilities.allows_prefetch for binding in self._bindings
         )
 
-    def begin(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> BackgroundJob[Written]:
+    def begin(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> BackgroundJob[Written]:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
         return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
-    def write(self, name: BatchName, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
         """Read, transform and write one batch.
 
         Args:
@@ -197,7 +199,7 @@ class BatchWriter:
 
     def _write_all(
         self,
-        name: BatchName,
+        name: BatchAttempt,
         tasks: Sequence[RangeTask],
         wanted: Sequence[OutputWriter],
         keeper: Keeper,
@@ -213,11 +215,11 @@ class BatchWriter:
             parts.append(part)
         return parts
 
-    def _write_one(self, part: _Part, name: BatchName, tasks: Sequence[RangeTask]) -> None:
+    def _write_one(self, part: _Part, name: BatchAttempt, tasks: Sequence[RangeTask]) -> None:
         record_count = total_count(task.range for task in tasks)
         part.reports = part.writer.write(part.output, name, range_count=len(tasks), record_count=record_count)
 
-    def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
+    def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
         """Records read; every range must have been read to its end."""
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
@@ -228,28 +230,28 @@ class BatchWriter:
 
     def _is_to_be_kept(self, part: _Part, keeper: Keeper) -> bool:
         """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
-        is_large = part.sink.is_left(part.reports)
+        is_large = part.sink.needs_second_phase(part.reports)
         (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
         return is_large and not keeper.holds(part.output)
 
-    def _finish_all(self, parts: Sequence[_Part], name: BatchName, keeper: Keeper) -> tuple[EarlyStore, ...]:
+    def _finish_all(self, parts: Sequence[_Part], name: BatchAttempt, keeper: Keeper) -> tuple[TransactionalStore, ...]:
         """The second phases of all sinks that need one; the stores whose transactions are open now.
 
         With them all that is kept has been read for the last time.
         """
-        early: list[EarlyStore] = []
+        early: list[TransactionalStore] = []
         with ExitStack() as begun:
             for part in parts:
-                if part.sink.is_left(part.reports):
+                if part.sink.needs_second_phase(part.reports):
                     store = self._owning_store(part.sink)
-                    begun.callback(store.abandon, name)
+                    begun.callback(store.abort, name)
                     self._finish(part, store, name)
                     early.append(store)
             _check_kept(keeper)
             begun.pop_all()
         return tuple(early)
 
-    def _finish(self, part: _Part, store: EarlyStore, name: BatchName) -> None:
+    def _finish(self, part: _Part, store: TransactionalStore, name: BatchAttempt) -> None:
         """The second phase of a sink whose first reports leave rows to be written."""
         sink = part.sink
         transaction = store.begin(name, sink)
@@ -262,14 +264,14 @@ class BatchWriter:
             part.reports = reports
         except Exception as error:
             cause = from_executor(error)
-            store.give_up(name, cause)
+            store.abort_with_cause(name, cause)
             raise cause from error
 
-    def _owning_store(self, sink: Sink) -> EarlyStore:
+    def _owning_store(self, sink: Sink) -> TransactionalStore:
         """The store object that fences and commits for the sink: of those that are one, the first one's."""
         identity = sink.store.identity
         stores: list[Any] = [binding.sink.store for binding in self._bindings]
-        owner: EarlyStore = next(one for one in stores if one.identity == identity)
+        owner: TransactionalStore = next(one for one in stores if one.identity == identity)
         return owner
 
     def _outputs(

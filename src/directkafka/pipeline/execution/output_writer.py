@@ -26,7 +26,7 @@ from directkafka.errors import SchemaMismatchError, TransformError
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
-from directkafka.sinks.api import BatchName, Sink, TaskReport, TaskWriter
+from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, key_problems, with_json
 from directkafka.spark.dataframe import map_in_arrow
 
@@ -95,7 +95,7 @@ class OutputWriter:
         return self.binding.sink
 
     def write(
-        self, output: DataFrame, name: BatchName, *, range_count: int, record_count: int
+        self, output: DataFrame, name: BatchAttempt, *, range_count: int, record_count: int
     ) -> tuple[TaskReport, ...]:
         """Compute the output, and write its rows where nobody sees them, or hold them.
 
@@ -126,7 +126,7 @@ class OutputWriter:
         is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
         return self.sink.capabilities.inline_bytes_max if is_bounded else 0
 
-    def _by_driver(self, output: DataFrame, name: BatchName) -> tuple[TaskReport, ...] | None:
+    def _by_driver(self, output: DataFrame, name: BatchAttempt) -> tuple[TaskReport, ...] | None:
         """As if there were one task, and it were the driver; None when the rows are too many for it."""
         self._expected_max = 0
         try:
@@ -139,7 +139,7 @@ class OutputWriter:
             return None
         return (self._writer(name, task_count=1)(iter(rows.to_batches())),)
 
-    def _by_tasks(self, output: DataFrame, name: BatchName, range_count: int) -> tuple[TaskReport, ...]:
+    def _by_tasks(self, output: DataFrame, name: BatchAttempt, range_count: int) -> tuple[TaskReport, ...]:
         writers_max = self.sink.capabilities.writers_max
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
             # Where rows are kept, each of the fewer tasks is given those that lie near to it, in any order.
@@ -150,7 +150,7 @@ class OutputWriter:
         # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.
         return reports_of(map_in_arrow(output, task, "report binary").toArrow())
 
-    def _writer(self, name: BatchName, *, task_count: int) -> TaskWriter:
+    def _writer(self, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         return self.sink.task_writer(name, self.schema, task_count=task_count)
 
     def _check_columns(self, found: pa.Schema) -> None:

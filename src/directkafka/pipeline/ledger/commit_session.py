@@ -18,7 +18,7 @@ from directkafka.offsets import PartitionProgress, to_nested
 from directkafka.pipeline.execution.batch_writer import Written
 from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
 __all__ = ["CommitSession"]
 
@@ -59,9 +59,9 @@ class CommitSession:
             committed_at_ms=max(int(time.time() * 1000), not_before_ms),
         )
 
-    def attempt(self, batch_id: int) -> BatchName:
+    def attempt(self, batch_id: int) -> BatchAttempt:
         """A new try of a batch."""
-        return BatchName(
+        return BatchAttempt(
             pipeline=self._pipeline,
             generation=self._ledgers.generation,
             batch_id=batch_id,

@@ -42,8 +42,8 @@ from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
 from directkafka.pipeline.retry import Patience, StopAsked
-from directkafka.sinks.api import BatchName, LedgerEntry
-from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.api import BatchAttempt, LedgerEntry
+from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import Letters
 
 __all__ = ["ReplayEngine", "Writer"]
@@ -60,11 +60,11 @@ class Writer(Prepared, Protocol):
         ...
 
     @property
-    def settled(self) -> SettledLetters:
+    def settled(self) -> DeadLetterReplaySink:
         """The sink of what is rejected again."""
         ...
 
-    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
         """Transform and write one batch where no reader sees it."""
         ...
 
@@ -91,7 +91,7 @@ class ReplayEngine:
         writer: Writer,
         ledgers: Ledgers,
         letters: Letters,
-        planned: PlannedLetters,
+        planned: ReplayPlanSink,
         report: ReplayReporter,
         stop: Event,
         patience: Patience,

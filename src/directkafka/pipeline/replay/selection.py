@@ -21,7 +21,7 @@ from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
 from directkafka.pipeline.replay.writer import LettersWriter
 from directkafka.pipeline.retry import Patience
 from directkafka.sinks.api import Sink
-from directkafka.sinks.dead_letters.replay import PlannedLetters, SettledLetters
+from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
 
 __all__ = ["Choice", "Chosen", "choose", "with_letters_last"]
@@ -102,7 +102,7 @@ class Choice:
             transform: the pipeline's.
             columns: of the pipeline's source.
         """
-        settled = SettledLetters(self.sink, self.letters)
+        settled = DeadLetterReplaySink(self.sink, self.letters)
         bindings = with_letters_last(self.bindings, settled)
         return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
 
@@ -114,7 +114,7 @@ class Choice:
             writer=writer,
             ledgers=Ledgers(name, writer.bindings, stop=stop),
             letters=self.letters,
-            planned=PlannedLetters(self.sink, self.letters, self.selection),
+            planned=ReplayPlanSink(self.sink, self.letters, self.selection),
             report=report,
             stop=stop,
             patience=patience,

@@ -15,8 +15,8 @@ from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
 from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
-from directkafka.sinks.api import BatchName
-from directkafka.sinks.dead_letters.replay import SettledLetters
+from directkafka.sinks.api import BatchAttempt
+from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.dead_letters.table import REPLAYS, decode_letters
 from directkafka.spark.schema import record_columns
 
@@ -41,14 +41,14 @@ class LettersWriter(BatchWriter):
         bindings: Sequence[Binding],
         *,
         columns: Sequence[str],
-        settled: SettledLetters,
+        settled: DeadLetterReplaySink,
     ) -> None:
         super().__init__(session, transform, bindings, columns=columns)
         self._settled = settled
         self._letters = decode_letters("", ("topic", "partition", "offset", "value"))
 
     @property
-    def settled(self) -> SettledLetters:
+    def settled(self) -> DeadLetterReplaySink:
         """The sink of what is rejected again."""
         return self._settled
 
@@ -57,7 +57,7 @@ class LettersWriter(BatchWriter):
         """Which output goes where."""
         return self._bindings
 
-    def write_letters(self, name: BatchName, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
         """Transform and write one batch of letters.
 
         Raises:
@@ -91,7 +91,7 @@ class LettersWriter(BatchWriter):
         shown = source.drop(REPLAYS)
         return outputs_of(self._transform, shown, self._session, self._bindings, work=work, records=source)
 
-    def _prove_read(self, name: BatchName, tasks: Sequence[RangeTask]) -> int:
+    def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
         """All letters: they are with the driver, and are persisted for two outputs at least."""
         return int(self._letters.num_rows)
 

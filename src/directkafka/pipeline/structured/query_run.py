@@ -40,7 +40,7 @@ from directkafka.pipeline.retry import Patience
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import PlannedBatch, decide, progress_of
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.sinks.api import BatchName, LedgerEntry
+from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
 __all__ = ["AS_IT_IS", "MicroBatchWriter", "QueryRun"]
 
@@ -78,7 +78,7 @@ class MicroBatchWriter(BatchWriter):
         """Computed once: the user's plan, which may not give the same twice."""
         return keeper.keep(source)
 
-    def write_frame(self, name: BatchName, frame: DataFrame, *, stores: Collection[str]) -> Written:
+    def write_frame(self, name: BatchAttempt, frame: DataFrame, *, stores: Collection[str]) -> Written:
         """Transform and write one micro-batch, for the stores that lack it.
 
         Raises:

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, Sink, SinkCapabilities, TaskReport, TaskWriter
+from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport, TaskWriter
 from directkafka.sinks.dead_letters.table import REPLAYS, Letters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink
 
-__all__ = ["Outcome", "PlannedLetters", "ReasonCounter", "SettledLetters", "uncounted"]
+__all__ = ["DeadLetterReplaySink", "Outcome", "ReasonCounter", "ReplayPlanSink", "uncounted"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class _LetterSink(WrappedSink):
         self._inner.prepare(schema)
 
 
-class PlannedLetters(_LetterSink):
+class ReplayPlanSink(_LetterSink):
     """For a batch without rows, whose commit says which letters the batches behind it will try.
 
     Args:
@@ -79,7 +79,7 @@ class PlannedLetters(_LetterSink):
         super().__init__(inner, letters)
         self._selection = selection
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Plan the batches behind this one.
 
         Raises:
@@ -90,7 +90,7 @@ class PlannedLetters(_LetterSink):
         return 0
 
 
-class SettledLetters(_LetterSink):
+class DeadLetterReplaySink(_LetterSink):
     """Takes what the transform rejects again, and takes out the letters of the batch.
 
     Args:
@@ -105,18 +105,18 @@ class SettledLetters(_LetterSink):
         #: Of the last batch that was applied.
         self.outcome = Outcome(taken={}, rejected={})
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> ReasonCounter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> ReasonCounter:
         """The inner sink's, with the reasons counted."""
         return ReasonCounter(self._inner.task_writer(batch, schema, task_count=task_count))
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Take the batch's letters out, and put in those that were rejected again.
 
         Raises:
             RowCountError: the letters are not those that were read.
         """
         plain, rejected = uncounted(reports)
-        taken = self._letters.take_out(transaction, batch.batch_id, expected=self.expected)
+        taken = self._letters.delete_replayed(transaction, batch.batch_id, expected=self.expected)
         reach("replay.taken_out")
         rows = self._inner.apply(transaction, batch, plain)
         self.outcome = Outcome(taken=taken, rejected=rejected)

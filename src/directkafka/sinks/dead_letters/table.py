@@ -238,7 +238,7 @@ class Letters:
             ((text,),) = rows(statement, (f"{self._prefix}{batch_id}",))
         return decode_letters(text or "", names)
 
-    def take_out(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
+    def delete_replayed(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
         """Inside the ledger's transaction: delete the letters of one batch.
 
         Returns:

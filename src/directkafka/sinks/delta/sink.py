@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.delta.config import DeltaConfig
 from directkafka.sinks.delta.store import DeltaStore, DeltaTransaction
 from directkafka.sinks.delta.table import delta_errors
@@ -18,7 +18,7 @@ from directkafka.sinks.files.formats import ParquetFormat
 from directkafka.sinks.files.log_state import TableState
 from directkafka.sinks.files.posix import require_writable, sync_directory, translated
 from directkafka.sinks.files.schema import grown_columns, plain_schema, storage_problems
-from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, whole_rows
+from directkafka.sinks.files.task_writer import AttemptTracker, DataFileWriter, reported_files, whole_rows
 from directkafka.sinks.ledger import TableCount, doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
@@ -55,7 +55,7 @@ class DeltaSink(DeltaConfig, Clonable):
         self._store = DeltaStore(self.path, durable=self.durable)
         self._format = ParquetFormat(compression=self.compression, row_group_bytes=self.row_group_bytes)
         self._schema: pa.Schema | None = None
-        self._tries = BatchTries()
+        self._tries = AttemptTracker()
 
     def __repr__(self) -> str:
         return f"DeltaSink({str(self._store.folder)!r})"
@@ -100,7 +100,7 @@ class DeltaSink(DeltaConfig, Clonable):
                 table.alter.add_columns(Schema.from_arrow(pa.schema(new)).fields)
         self._schema = schema
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
         """What each task of this batch runs: it writes one file."""
         self._tries.begin(batch)
         return DataFileWriter(
@@ -111,7 +111,7 @@ class DeltaSink(DeltaConfig, Clonable):
             store=self._store.label,
         )
 
-    def apply(self, transaction: DeltaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: DeltaTransaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Look whether every reported file is there in full and fits the table, and let the commit add it.
 
         Returns:

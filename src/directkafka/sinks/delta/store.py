@@ -39,7 +39,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.options.texts import check_installed
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.delta.table import DeltaLog, delta_errors
 from directkafka.sinks.files.posix import prepare_file, remove, resolve_folder, sync_directory, translated
@@ -170,7 +170,9 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         found = transaction.found
         check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
 
-    def apply(self, transaction: DeltaTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(
+        self, transaction: DeltaTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
+    ) -> int:
         """Name one sink's files."""
         with translated(self.label), delta_errors(self.label):
             return sink.apply(transaction, batch, reports)

@@ -11,10 +11,10 @@ from directkafka.sinks.config import (
     AddColumns,
     FilePath,
     KeyColumns,
+    ModeName,
     OrderColumns,
     SchemaPolicy,
     SinkConfig,
-    WriteMode,
     sink_config,
 )
 
@@ -34,7 +34,7 @@ class EmbeddedConfig(SinkConfig):
             "schema when it does not exist.",
         ),
     ]
-    mode: WriteMode = "append"
+    mode: ModeName = "append"
     key: KeyColumns = None
     add: AddColumns = None
     order: OrderColumns = None

@@ -10,7 +10,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
@@ -22,7 +22,7 @@ from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_p
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
-from directkafka.sinks.write_modes import RowMode
+from directkafka.sinks.write_modes import WriteMode
 
 __all__ = ["EmbeddedSink"]
 
@@ -49,7 +49,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
     def __post_init__(self) -> None:
         store = self.store_type(self.path, lock_timeout_s=self.lock_timeout_s)
         where = f"a {store.file.kind} sink"
-        self._mode = RowMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=where)
+        self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=where)
         try:
             self._target = parse_name(self.table, parts_max=self.name_parts_max, fold=False)
         except ValueError as error:
@@ -116,9 +116,9 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             SchemaMismatchError: all that does not fit, in one message.
             StoreAccessError, StoreUnavailableError: the file cannot be opened.
         """
-        self._plan = self._store.patiently(lambda: self._prepared(schema))
+        self._plan = self._store.retry_locked(lambda: self._prepared(schema))
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> FileTaskWriter:
         """What each task of this batch runs.
 
         Args:
@@ -138,7 +138,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             access=Access.of(self._store.file.path),
         )
 
-    def apply(self, transaction: FileTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: FileTransaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move the reported rows into the table; what was staged is removed once the commit is certain.
 
         Raises:

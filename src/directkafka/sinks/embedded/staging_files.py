@@ -27,7 +27,7 @@ import pyarrow as pa
 
 from directkafka.errors import StoreAccessError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.staging import hold, report_held, staging_name, stale_staging_pattern
 
@@ -91,7 +91,7 @@ class StagingFolder:
 
     path: Path
 
-    def of(self, batch: BatchName, sink: str) -> Path:
+    def of(self, batch: BatchAttempt, sink: str) -> Path:
         """The folder of one try of one batch."""
         return self.path / staging_name(batch, sink)
 
@@ -103,7 +103,7 @@ class StagingFolder:
             with suppress(OSError):
                 self.path.rmdir()
 
-    def remove_stale(self, batch: BatchName) -> None:
+    def remove_stale(self, batch: BatchAttempt) -> None:
         """Remove what older drivers of this pipeline have left."""
         pattern = re.compile(stale_staging_pattern(batch.pipeline))
         names = os.listdir(self.path) if self.path.is_dir() else []

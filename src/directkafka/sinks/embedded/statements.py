@@ -12,7 +12,7 @@ from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.staging_files import StagedRows
 from directkafka.sinks.embedded.table_schema import Dialect
-from directkafka.sinks.write_modes import RowMode, check_left, check_taken
+from directkafka.sinks.write_modes import WriteMode, check_left, check_taken
 
 __all__ = ["BATCH", "SQL", "FilePlan", "batch_column", "move_rows", "try_insert"]
 
@@ -41,7 +41,7 @@ class FilePlan:
 
     store: str
     sink: str
-    mode: RowMode
+    mode: WriteMode
     target: tuple[str, ...]
     unique: tuple[frozenset[str], ...]
     triggers: tuple[str, ...]

@@ -33,7 +33,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_r
 
 from directkafka.errors import FencedError, StoreUnavailableError
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
@@ -88,7 +88,7 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
             StoreUnavailableError: another process keeps the file locked; it is named where the system tells.
             StoreAccessError: the file may not be made or written.
         """
-        self._held[pipeline] = self.patiently(lambda: self._take_over(pipeline, generation))
+        self._held[pipeline] = self.retry_locked(lambda: self._take_over(pipeline, generation))
         return self._held[pipeline]
 
     def state(self, pipeline: str) -> PipelineState:
@@ -125,7 +125,7 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
             with suppress(Exception):
                 connection.close()
 
-    def patiently(self, work: Callable[[], T]) -> T:
+    def retry_locked(self, work: Callable[[], T]) -> T:
         """Do what two drivers may want to do at one moment, again and again until ``lock_timeout_s`` is over.
 
         SQLite does not wait for a lock where two would wait for each other, DuckDB not at all.
@@ -178,7 +178,9 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         check_stands(entry, previous, generation=row.generation, found=row.entry, store=self.label)
         reach("commit.ledger_updated")
 
-    def apply(self, transaction: FileTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(
+        self, transaction: FileTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
+    ) -> int:
         """Move one sink's rows; its errors are about its table."""
         try:
             return sink.apply(transaction, batch, reports)

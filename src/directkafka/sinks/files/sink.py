@@ -13,7 +13,7 @@ from typing import Final, Literal, get_args
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.files.config import FilesConfig
 from directkafka.sinks.files.formats import FileFormat, JsonFormat, ParquetCompression, ParquetFormat, TextFormat
 from directkafka.sinks.files.log_state import TableState
@@ -21,7 +21,7 @@ from directkafka.sinks.files.posix import require_writable, sync_directory, tran
 from directkafka.sinks.files.reader import ROOT, committed_in
 from directkafka.sinks.files.schema import Format, grown_columns, storage_problems
 from directkafka.sinks.files.store import FilesStore, FilesTransaction
-from directkafka.sinks.files.task_writer import BatchTries, DataFileWriter, reported_files, sync_files, whole_rows
+from directkafka.sinks.files.task_writer import AttemptTracker, DataFileWriter, reported_files, sync_files, whole_rows
 from directkafka.sinks.ledger import TableCount, doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
@@ -54,7 +54,7 @@ class FilesSink(FilesConfig, Clonable):
         self._file_format = _file_format(
             self.format, self.compression, self.row_group_bytes, self._store.label, self._table
         )
-        self._tries = BatchTries()
+        self._tries = AttemptTracker()
 
     def __repr__(self) -> str:
         return f"FilesSink({str(self._store.folder)!r}, table={self._table!r}, format={self.format!r})"
@@ -93,7 +93,7 @@ class FilesSink(FilesConfig, Clonable):
         with translated(self._store.label):
             self._folder.mkdir(parents=True, exist_ok=True)
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
         """What each task of this batch runs: it writes one file."""
         self._tries.begin(batch)
         return DataFileWriter(
@@ -104,7 +104,7 @@ class FilesSink(FilesConfig, Clonable):
             store=self._store.label,
         )
 
-    def apply(self, transaction: FilesTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: FilesTransaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Look whether every reported file is there in full, and let the batch's entry list them.
 
         Returns:

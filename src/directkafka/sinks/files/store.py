@@ -28,7 +28,7 @@ from directkafka.errors import (
     FencedError,
     OptionError,
 )
-from directkafka.sinks.api import BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
 from directkafka.sinks.files.log import FilesLog
 from directkafka.sinks.files.log_state import (
@@ -186,7 +186,9 @@ class FilesStore(LedgerStore[FilesTransaction]):
         check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
         transaction.previous = previous
 
-    def apply(self, transaction: FilesTransaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(
+        self, transaction: FilesTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
+    ) -> int:
         """Name one sink's files."""
         with translated(self.label):
             return sink.apply(transaction, batch, reports)

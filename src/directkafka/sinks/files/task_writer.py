@@ -20,13 +20,13 @@ from typing import Final
 import pyarrow as pa
 
 from directkafka.faults import reach
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.files.formats import FileFormat
 from directkafka.sinks.files.log_state import DataFile
 from directkafka.sinks.files.posix import sync_file, translated
 
 __all__ = [
-    "BatchTries",
+    "AttemptTracker",
     "DataFileWriter",
     "FileOwner",
     "attempt_key",
@@ -71,7 +71,7 @@ def attempt_key(attempt: str) -> str:
     return _hash(attempt, 12)
 
 
-def data_file_name(batch: BatchName, task_attempt: str, suffix: str) -> str:
+def data_file_name(batch: BatchAttempt, task_attempt: str, suffix: str) -> str:
     """The name of the file that one task attempt writes.
 
     Args:
@@ -110,7 +110,7 @@ class DataFileWriter:
     """
 
     folder: Path
-    batch: BatchName
+    batch: BatchAttempt
     format: FileFormat
     durable: bool
     store: str
@@ -150,20 +150,20 @@ class DataFileWriter:
         return DataFile(name=name, rows=rows, bytes=size)
 
 
-class BatchTries:
+class AttemptTracker:
     """The tries of the batch under way whose tasks may have written, as a sink remembers them."""
 
     def __init__(self) -> None:
         self._batch: tuple[str, int, int] | None = None
         self._attempts: set[str] = set()
 
-    def begin(self, batch: BatchName) -> None:
+    def begin(self, batch: BatchAttempt) -> None:
         """One more try of a batch; an earlier batch is forgotten."""
         if self._batch != (name := (batch.pipeline, batch.generation, batch.batch_id)):
             self._batch, self._attempts = name, set()
         self._attempts.add(batch.attempt)
 
-    def besides(self, batch: BatchName) -> set[str]:
+    def besides(self, batch: BatchAttempt) -> set[str]:
         """The tries of a batch that came to nothing once this one is committed."""
         return self._attempts - {batch.attempt}
 

@@ -182,7 +182,7 @@ class LedgerTopic:
         offset = self._all.offsets_at({self.place: -1})[self.place]
         return offset or 0
 
-    def newest_settled(self, end: int) -> LedgerRecord:
+    def read_committed_tail(self, end: int) -> LedgerRecord:
         """The newest committed record before ``end``, the high watermark taken when nothing was undecided.
 
         Raises:
@@ -190,7 +190,7 @@ class LedgerTopic:
         """
         return self._newest(end)
 
-    def newest_standing(self) -> LedgerRecord:
+    def read_stable_tail(self) -> LedgerRecord:
         """The newest record that is committed for certain, without a fence; :data:`NO_RECORD` without a topic."""
         if not self.exists():
             return NO_RECORD

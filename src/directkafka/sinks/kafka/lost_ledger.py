@@ -65,7 +65,7 @@ def _problem(ledger: LedgerTopic, coordinator: Coordinator, accepted: str | None
             f"is gone, {_DANGER} make the topic: kafka-topics.sh --create --topic {ledger.place.topic} --partitions 1 "
             "--config cleanup.policy=compact; the next start says how to go on"
         )
-    if ledger.newest_standing().generation > 0 or ledger.has_only_failures() or not coordinator.may_have_committed():
+    if ledger.read_stable_tail().generation > 0 or ledger.has_only_failures() or not coordinator.may_have_committed():
         return None
     topic_id = ledger.topic_id()
     if accepted == topic_id:

@@ -20,12 +20,12 @@ from directkafka.kafka.producer.partitioner import partitions_of_keys
 from directkafka.offsets import TopicPartition
 from directkafka.sinks.api import TARGET
 
-__all__ = ["Aims", "Router", "aims_from_payload", "aims_of", "aims_to_payload", "merge_aims", "problems_of"]
+__all__ = ["Destinations", "Router", "aims_from_payload", "aims_of", "aims_to_payload", "merge_aims", "problems_of"]
 
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 
 #: Where rows are to go, by topic: the partitions that they name, or None when some name none.
-Aims = Mapping[str, frozenset[int] | None]
+Destinations = Mapping[str, frozenset[int] | None]
 
 _COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
 
@@ -88,7 +88,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
 
-def aims_of(batch: pa.RecordBatch, topic: str | None) -> Aims:
+def aims_of(batch: pa.RecordBatch, topic: str | None) -> Destinations:
     """Where the rows of a batch are to go; a null topic is kept as the empty name, which no topic has."""
     if batch.num_rows == 0:
         return {}
@@ -107,7 +107,7 @@ def _partitions_named(batch: pa.RecordBatch) -> frozenset[int] | None:
     return frozenset(pc.unique(batch.column("partition")).to_pylist())
 
 
-def merge_aims(some: Iterable[Aims]) -> Aims:
+def merge_aims(some: Iterable[Destinations]) -> Destinations:
     """All of them together."""
     merged: dict[str, frozenset[int] | None] = {}
     for aims in some:
@@ -117,12 +117,12 @@ def merge_aims(some: Iterable[Aims]) -> Aims:
     return merged
 
 
-def aims_to_payload(aims: Aims) -> bytes:
+def aims_to_payload(aims: Destinations) -> bytes:
     """As a report carries them."""
     return json.dumps({topic: None if some is None else sorted(some) for topic, some in aims.items()}).encode()
 
 
-def aims_from_payload(payload: bytes) -> Aims:
+def aims_from_payload(payload: bytes) -> Destinations:
     """The reverse of :func:`aims_to_payload`."""
     return {topic: None if some is None else frozenset(some) for topic, some in json.loads(payload).items()}
 
@@ -145,7 +145,9 @@ class Router:
     targets: Sequence[TopicPartition]
 
     @classmethod
-    def of(cls, aims: Aims, partition_counts: Mapping[str, int], *, store: str, sink: str, topic: str | None) -> Router:
+    def of(
+        cls, aims: Destinations, partition_counts: Mapping[str, int], *, store: str, sink: str, topic: str | None
+    ) -> Router:
         """A router to all that rows aim at.
 
         Raises:

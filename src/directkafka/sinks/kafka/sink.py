@@ -18,7 +18,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.sinks.api import BatchName, SecondPhase, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, SecondPhase, SinkCapabilities, TaskReport
 from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
@@ -115,16 +115,16 @@ class KafkaSink(KafkaConfig, Clonable):
         """
         self.check(schema)
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> KafkaTaskWriter:
         """What each task of the first job runs: it hands over its rows, or says how many they are and where they go."""
         return KafkaTaskWriter(topic=self.topic, inline_bytes_max=self.inline_bytes_max // max(1, task_count))
 
-    def is_left(self, reports: Sequence[TaskReport]) -> bool:
+    def needs_second_phase(self, reports: Sequence[TaskReport]) -> bool:
         """Whether a task had more rows than it could hand over: then all are written in a second job."""
         return any(report.staged for report in reports)
 
     def second_phase(
-        self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport], *, writers_max: int
+        self, transaction: KafkaTransaction, batch: BatchAttempt, reports: Sequence[TaskReport], *, writers_max: int
     ) -> SecondPhase:
         """Take the targets of all rows into the transaction, and share them among writers.
 
@@ -162,7 +162,7 @@ class KafkaSink(KafkaConfig, Clonable):
             too_slow=transaction.too_slow,
         )
 
-    def apply(self, transaction: KafkaTransaction, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: KafkaTransaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Inside the store's transaction: write the rows that came with the reports, or count those that are written.
 
         Raises:
@@ -170,7 +170,7 @@ class KafkaSink(KafkaConfig, Clonable):
             SchemaMismatchError, RowRejectedError: a row's topic or partition is not there, or is a ledger.
             OptionError: a row's topic is another sink's.
         """
-        if self.is_left(reports):
+        if self.needs_second_phase(reports):
             return sum(acknowledged(report, transaction.identity) for report in reports if report.staged)
         router = self._router(reports)
         transaction.reserve(router.partition_counts, sink=self.name)

@@ -32,13 +32,13 @@ from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import NAME_PREFIX, TransactionOptions, is_ledger_topic, ledger_topic
 from directkafka.options.texts import fault_of_topic
-from directkafka.sinks.api import BatchName, EarlyStore, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport, TransactionalStore
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.kafka.errors import SIZE_LIMIT, refused_batch, translate, with_smaller_batches
 from directkafka.sinks.kafka.ledger_topic import LedgerRecord
 from directkafka.sinks.kafka.requirements import ASKED, check_brokers
 from directkafka.sinks.kafka.transaction import KafkaTransaction
-from directkafka.sinks.kafka.transaction_manager import PipelineOwner
+from directkafka.sinks.kafka.transaction_manager import TransactionManager
 from directkafka.sinks.ledger import (
     PipelineState,
     describe_entry,
@@ -68,13 +68,13 @@ class _Commit:
     """A transaction on its way to its end, for whom, and what the ledger will have of it."""
 
     transaction: KafkaTransaction
-    owner: PipelineOwner
+    owner: TransactionManager
     commit_id: str
     #: What a consumer group is told.
     ends: Mapping[TopicPartition, int]
 
 
-class KafkaStore(LedgerStore[_Commit], EarlyStore):
+class KafkaStore(LedgerStore[_Commit], TransactionalStore):
     """A Kafka cluster as the place where a pipeline commits; see the module's text.
 
     Args:
@@ -114,7 +114,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
         self._fence_timeout_s = fence_timeout_s
         self._resolve_timeout_s = resolve_timeout_s
         self._driver = uuid.uuid4().hex
-        self._owners: dict[str, PipelineOwner] = {}
+        self._owners: dict[str, TransactionManager] = {}
         self._client: KafkaClient | None = None
         self._cluster_id = ""
         self._is_checked = False
@@ -191,8 +191,8 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
             generation=record.generation, driver=record.driver, entry=record.entry, commit_id=record.commit_id
         )
 
-    def begin(self, batch: BatchName, sink: Sink) -> KafkaTransaction:
-        """Open the batch's transaction before its tasks write; see :class:`directkafka.sinks.api.EarlyStore`.
+    def begin(self, batch: BatchAttempt, sink: Sink) -> KafkaTransaction:
+        """Open the batch's transaction before its tasks write; see :class:`directkafka.sinks.api.TransactionalStore`.
 
         Raises:
             FencedError: a newer driver owns the pipeline.
@@ -201,27 +201,27 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
             owner = self._owner(batch.pipeline)
             transaction = owner.begin(batch.attempt)
             if transaction.has_writer(sink.name):
-                owner.abandon()
+                owner.abort()
                 transaction = owner.begin(batch.attempt)
             return transaction
 
-    def give_up(self, batch: BatchName, cause: BaseException) -> None:
-        """Abort the batch's transaction after a failure; see :class:`directkafka.sinks.api.EarlyStore`.
+    def abort_with_cause(self, batch: BatchAttempt, cause: BaseException) -> None:
+        """Abort the batch's transaction after a failure; see :class:`directkafka.sinks.api.TransactionalStore`.
 
         Raises:
             FencedError: the failure was a newer driver's doing.
             StoreUnavailableError: the broker gave the transaction up; the batch may be tried again.
         """
         with translate(self.label):
-            self._owner(batch.pipeline).give_up(cause)
+            self._owner(batch.pipeline).abort_with_cause(cause)
             self._learn(self._owner(batch.pipeline), cause)
             if isinstance(cause, KafkaError):
                 raise cause
 
-    def abandon(self, batch: BatchName) -> None:
-        """Abort the batch's transaction if it is open still; see :class:`directkafka.sinks.api.EarlyStore`."""
+    def abort(self, batch: BatchAttempt) -> None:
+        """Abort the batch's transaction if it is open still; see :class:`directkafka.sinks.api.TransactionalStore`."""
         if batch.pipeline in self._owners:
-            self._owners[batch.pipeline].abandon(batch.attempt)
+            self._owners[batch.pipeline].abort(batch.attempt)
 
     @contextmanager
     def transaction(
@@ -241,7 +241,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
                     transaction.reserve(cast("TopicSink", sink).topics, sink=sink.name)
                 yield _Commit(transaction=transaction, owner=owner, commit_id=commit_id, ends=entry.ends())
             except BaseException as error:
-                owner.give_up(error)
+                owner.abort_with_cause(error)
                 self._learn(owner, error)
                 raise
 
@@ -249,7 +249,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
         """Look at the record that the transaction was begun behind."""
         self._check_previous(entry, previous, transaction.owner)
 
-    def apply(self, transaction: _Commit, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: _Commit, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Write what the tasks have not, and tell the sink's consumer group."""
         with translate(self.label, sink=sink.name):
             rows = sink.apply(transaction.transaction, batch, reports)
@@ -271,7 +271,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
         transaction.owner.commit(transaction.transaction, record)
 
     def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
-        """Never: :meth:`PipelineOwner.commit` settles."""
+        """Never: :meth:`TransactionManager.commit` settles."""
         return False
 
     def force_durable(self) -> None:
@@ -280,15 +280,15 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
     def close(self) -> None:
         """Abort what is open and close the connections; the fence stays."""
         for owner in self._owners.values():
-            owner.abandon()
+            owner.abort()
         if self._client is not None:
             self._client.close()
             self._client = None
 
-    def _owner(self, pipeline: str) -> PipelineOwner:
+    def _owner(self, pipeline: str) -> TransactionManager:
         client = self.client
         if pipeline not in self._owners:
-            self._owners[pipeline] = PipelineOwner(
+            self._owners[pipeline] = TransactionManager(
                 client,
                 self.options,
                 pipeline,
@@ -322,7 +322,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
             log.warning("group %s lacks offsets of committed batches, which changes nothing else: %s", group, refusal)
         self._group_refusals[group] = refusal
 
-    def _learn(self, owner: PipelineOwner, cause: BaseException) -> None:
+    def _learn(self, owner: TransactionManager, cause: BaseException) -> None:
         """From a record batch that was too large: the next try has smaller ones."""
         if (refused := refused_batch(cause)) is None:
             return
@@ -335,7 +335,7 @@ class KafkaStore(LedgerStore[_Commit], EarlyStore):
             owner.options.producer.batch_size_bytes,
         )  # fmt: skip
 
-    def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: PipelineOwner) -> None:
+    def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: TransactionManager) -> None:
         record = owner.record
         if record.generation > entry.generation:
             raise FencedError(store=self.label, pipeline=entry.pipeline, held=entry.generation, found=record.generation)

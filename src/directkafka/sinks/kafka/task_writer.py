@@ -23,7 +23,7 @@ from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 from directkafka.sinks.api import TARGET, TaskReport
-from directkafka.sinks.kafka.rows import Aims, aims_of, aims_to_payload, merge_aims
+from directkafka.sinks.kafka.rows import Destinations, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import hold, report_held
 
 __all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
@@ -48,7 +48,7 @@ class KafkaTaskWriter:
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0
-        aims: Aims = {}
+        aims: Destinations = {}
         for batch in batches:
             rows += batch.num_rows
             aims = merge_aims((aims, aims_of(batch, self.topic)))

@@ -48,7 +48,7 @@ from directkafka.sinks.kafka.ledger_topic import NO_RECORD, LedgerRecord, Ledger
 from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 
-__all__ = ["REFUSED_AS_OLD", "PipelineOwner"]
+__all__ = ["REFUSED_AS_OLD", "TransactionManager"]
 
 #: What a driver is told that does not own the transaction any more, for whatever reason.
 REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFencedError, TransactionStateError)
@@ -61,7 +61,7 @@ _FENCE_PAUSE_S_MAX: Final = 0.2
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
 
-class PipelineOwner:
+class TransactionManager:
     """Fences, opens transactions and ends them, for one pipeline.
 
     Args:
@@ -142,7 +142,7 @@ class PipelineOwner:
         # Once: from here on the id is known, and drivers that fence at the same time take it from each other.
         check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
         while True:
-            self._check_free(self._ledger.newest_standing(), generation)
+            self._check_free(self._ledger.read_stable_tail(), generation)
             self._ledger.ensure()
             try:
                 self.held = self._fence_once(generation)
@@ -157,7 +157,7 @@ class PipelineOwner:
                 time.sleep(random.uniform(0.0, _FENCE_PAUSE_S_MAX))
 
     def _fence_once(self, generation: int | None) -> int:
-        self.abandon()
+        self.abort()
         self._take_over()
         reach("fence.taken")
         self._check_free(self.record, generation)
@@ -189,14 +189,14 @@ class PipelineOwner:
             FencedError: a newer driver has fenced since.
             SchemaMismatchError: the ledger lacks this driver's own fence.
         """
-        standing = self._ledger.newest_standing()
+        standing = self._ledger.read_stable_tail()
         if not self.held:
             return standing
         self.check_held(standing)
         if not self._ledger.exists():
             self._check_is_there(NO_RECORD)
         # EndTxn is answered before its markers are written, so the last stable offset may lag behind.
-        record = self._ledger.newest_settled(self._ledger.end())
+        record = self._ledger.read_committed_tail(self._ledger.end())
         self.check_held(record)
         self._check_is_there(record)
         return record
@@ -227,13 +227,13 @@ class PipelineOwner:
         """
         if self._transaction is not None and self._transaction.attempt == attempt != "":
             return self._transaction
-        self.abandon()
+        self.abort()
         if self._identity is None or not self._is_fresh:
             self._refresh()
         reach("transaction.fresh")
         end = self._ledger.end()
         if end != self._read_until:
-            self.record, self._read_until = self._ledger.newest_settled(end), end
+            self.record, self._read_until = self._ledger.read_committed_tail(end), end
         self.check_held(self.record)
         return self._open(attempt)
 
@@ -256,7 +256,7 @@ class PipelineOwner:
             self._settle(record, error)
         self._committed(transaction, record)
 
-    def give_up(self, cause: BaseException) -> None:
+    def abort_with_cause(self, cause: BaseException) -> None:
         """Abort what is open after a failure, and find out whether it was a newer driver's doing.
 
         Raises:
@@ -265,15 +265,15 @@ class PipelineOwner:
             StoreUnavailableError: neither, and another try may succeed.
         """
         transaction = self._transaction
-        self.abandon()
+        self.abort()
         is_old = isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD)
         # Without a transaction the failure is settled already.
         if transaction is not None and is_old:
-            self._win_back()
+            self._reacquire()
             transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
-    def abandon(self, attempt: str | None = None) -> None:
+    def abort(self, attempt: str | None = None) -> None:
         """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
 
         Args:
@@ -326,19 +326,19 @@ class PipelineOwner:
         """
         if self._identity is not None:
             if self._ledger.end() != self._read_until:
-                self.check_held(self._ledger.newest_standing())
+                self.check_held(self._ledger.read_stable_tail())
             try:
-                self._identity = self._coordinator.bump(self._identity)
+                self._identity = self._coordinator.bump_epoch(self._identity)
             except REFUSED_AS_OLD as error:
                 log.warning("pipeline %s: %s", self._pipeline, error)
             else:
                 self._is_fresh = True
                 return
-        self._win_back()
+        self._reacquire()
 
-    def _win_back(self) -> None:
+    def _reacquire(self) -> None:
         """Look whether a newer driver is there; if not, take the transactional id over, and look again."""
-        self.check_held(self._ledger.newest_standing())
+        self.check_held(self._ledger.read_stable_tail())
         self._take_over()
         self.check_held(self.record)
 
@@ -346,7 +346,7 @@ class PipelineOwner:
         self._identity = self._coordinator.take_over()
         self._is_fresh = True
         self._read_until = self._ledger.end()
-        self.record = self._ledger.newest_settled(self._read_until)
+        self.record = self._ledger.read_committed_tail(self._read_until)
 
     # The third outcome.
 
@@ -359,8 +359,8 @@ class PipelineOwner:
         self._transaction = None
         assert record.entry is not None, "only a batch is settled"
         try:
-            if self._ledger.newest_standing().commit_id != record.commit_id:
-                self._win_back()
+            if self._ledger.read_stable_tail().commit_id != record.commit_id:
+                self._reacquire()
                 if self.record.commit_id != record.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
         except FencedError as fenced:

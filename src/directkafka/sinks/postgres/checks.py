@@ -11,7 +11,7 @@ from typing import Final
 import pyarrow as pa
 
 from directkafka.sinks.postgres.table_schema import Table, column_problems
-from directkafka.sinks.write_modes import Mode, RowMode
+from directkafka.sinks.write_modes import Mode, WriteMode
 
 __all__ = ["missing_right", "table_problems"]
 
@@ -36,7 +36,7 @@ _EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
 _NUMBERS: Final = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})
 
 
-def table_problems(schema: pa.Schema, table: Table, mode: RowMode, *, sink: str, held: pa.Schema) -> list[str]:
+def table_problems(schema: pa.Schema, table: Table, mode: WriteMode, *, sink: str, held: pa.Schema) -> list[str]:
     """All that keeps rows of a schema out of a table, one sentence each.
 
     Args:
@@ -59,7 +59,7 @@ def table_problems(schema: pa.Schema, table: Table, mode: RowMode, *, sink: str,
 
 
 def missing_right(
-    table: Table, mode: RowMode, user: str, *, staging_schema: str, more: Sequence[str] = ()
+    table: Table, mode: WriteMode, user: str, *, staging_schema: str, more: Sequence[str] = ()
 ) -> tuple[str, str] | None:
     """The first right that the user lacks, as cause and remedy; None when all are there.
 
@@ -86,13 +86,13 @@ def missing_right(
     return None
 
 
-def _rights_needed(table: Table, mode: RowMode) -> list[str]:
+def _rights_needed(table: Table, mode: WriteMode) -> list[str]:
     """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
     needed = [right for right in _RIGHTS[mode.name] if right != "SELECT" or mode.key]
     return needed + ["SELECT"] * (mode.name == "replace" and bool(table.triggers))
 
 
-def _rule_problems(table: Table, mode: RowMode) -> list[str]:
+def _rule_problems(table: Table, mode: WriteMode) -> list[str]:
     """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
     met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[mode.name]]
     if not met:
@@ -100,7 +100,7 @@ def _rule_problems(table: Table, mode: RowMode) -> list[str]:
     return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
 
 
-def _key_problems(table: Table, mode: RowMode, sink: str) -> list[str]:
+def _key_problems(table: Table, mode: WriteMode, sink: str) -> list[str]:
     problems = []
     if mode.key and table.unique_index(mode.key) is None:
         columns = ", ".join(mode.key)

@@ -10,10 +10,10 @@ from pydantic import Field
 from directkafka.sinks.config import (
     AddColumns,
     KeyColumns,
+    ModeName,
     OrderColumns,
     SchemaPolicy,
     SinkConfig,
-    WriteMode,
     sink_config,
 )
 
@@ -33,7 +33,7 @@ class PostgresConfig(SinkConfig):
             "it does not exist.",
         ),
     ]
-    mode: WriteMode = "append"
+    mode: ModeName = "append"
     key: KeyColumns = None
     add: AddColumns = None
     order: OrderColumns = None

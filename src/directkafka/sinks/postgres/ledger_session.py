@@ -102,7 +102,7 @@ class LedgerSession:
         connection = self.connection(pipeline)
         if (pipeline, generation) not in self._recorded:
             parameters = self._backend(connection) | {"pipeline": pipeline, "generation": generation}
-            count = self.past_the_lock(
+            count = self.with_row_lock(
                 pipeline, lambda cursor: cursor.execute(SQL["record_backend"], parameters).rowcount, held=generation
             )
             if count != 1:
@@ -123,7 +123,7 @@ class LedgerSession:
         parameters = self._backend(connection) | {
             "pipeline": pipeline, "generation": generation, "format_version": format_version,
         }  # fmt: skip
-        row = self.past_the_lock(
+        row = self.with_row_lock(
             pipeline,
             lambda cursor: cursor.execute(SQL["fence"], parameters).fetchone(),
             ends_below=_ANY_GENERATION if generation is None else generation,
@@ -154,11 +154,11 @@ class LedgerSession:
             return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
 
         try:
-            return self.past_the_lock(pipeline, read, held=held)
+            return self.with_row_lock(pipeline, read, held=held)
         except FencedError:
             return self.read_row(pipeline)
 
-    def past_the_lock(
+    def with_row_lock(
         self, pipeline: str, work: Callable[[Cursor], T], *, held: int | None = None, ends_below: int = 0
     ) -> T:
         """Run ``work`` in a transaction; end the recorded session if it keeps the row locked for too long.

@@ -18,7 +18,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
-from directkafka.sinks.api import BatchName, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems
@@ -42,7 +42,7 @@ from directkafka.sinks.postgres.table_schema import (
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter, SinkPlan, identifiers
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
-from directkafka.sinks.write_modes import RowMode
+from directkafka.sinks.write_modes import WriteMode
 
 __all__ = ["PostgresSink"]
 
@@ -60,7 +60,7 @@ class PostgresSink(PostgresConfig, Clonable):
     """
 
     def __post_init__(self) -> None:
-        self._mode = RowMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
+        self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
         try:
             self._table = parse_name(self.table)
         except ValueError as error:
@@ -148,7 +148,7 @@ class PostgresSink(PostgresConfig, Clonable):
             plan = self._examine(connection, schema, self._find_or_make(connection, schema))
             self._plan = replace(plan, ledger_schema=ledger_schema(connection))
 
-    def task_writer(self, batch: BatchName, schema: pa.Schema, *, task_count: int = 1) -> PostgresTaskWriter:
+    def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> PostgresTaskWriter:
         """What each task of this batch runs.
 
         Args:
@@ -164,7 +164,7 @@ class PostgresSink(PostgresConfig, Clonable):
             inline_bytes_max=self.inline_bytes_max // max(1, task_count),
         )
 
-    def apply(self, transaction: Any, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move the reported rows into the table and drop what was staged.
 
         Args:

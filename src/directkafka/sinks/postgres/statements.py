@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_encoder import copy_chunks
 from directkafka.sinks.postgres.table_schema import SQL
@@ -67,7 +67,7 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
     return sum(report.rows for report in reports)
 
 
-def drop_staging(cursor: Cursor, plan: SinkPlan, batch: BatchName) -> None:
+def drop_staging(cursor: Cursor, plan: SinkPlan, batch: BatchAttempt) -> None:
     """Drop the staging tables of batches up to this one; those that a zombie task still writes to are left.
 
     A zombie may be stopped for hours, and the batch must not wait for it; ending its session would need a

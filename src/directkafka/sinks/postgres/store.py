@@ -39,7 +39,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.faults import reach
-from directkafka.sinks.api import FORMAT_VERSION, BatchName, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import (
     PipelineState,
@@ -239,7 +239,7 @@ class PostgresStore(LedgerStore[_Transaction]):
             raise self._refused(entry, previous, row)
         reach("commit.ledger_updated")
 
-    def apply(self, transaction: _Transaction, sink: Sink, batch: BatchName, reports: Sequence[TaskReport]) -> int:
+    def apply(self, transaction: _Transaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""
         cursor = transaction.cursor
         try:

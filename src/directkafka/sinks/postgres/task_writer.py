@@ -29,7 +29,7 @@ from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.staging import hold, report_held
-from directkafka.sinks.write_modes import RowMode
+from directkafka.sinks.write_modes import WriteMode
 
 __all__ = ["PostgresTaskWriter", "SinkPlan", "fold", "identifiers"]
 
@@ -52,7 +52,7 @@ class SinkPlan:
 
     store: str
     sink: str
-    mode: RowMode
+    mode: WriteMode
     target: tuple[str, str]
     staging_schema: str
     columns: tuple[WireColumn, ...]

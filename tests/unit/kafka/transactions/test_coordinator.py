@@ -87,7 +87,7 @@ def test_a_coordinator_that_moved_is_found_again(moved: Any) -> None:
 
 def test_what_is_sent_again_is_the_same_question() -> None:
     client = Client(LOST, 0)
-    assert coordinator(client).bump(OWNER).epoch == 4
+    assert coordinator(client).bump_epoch(OWNER).epoch == 4
     assert (client.values[-1]["producer_id"], client.values[-1]["producer_epoch"]) == (7, 3)
 
 

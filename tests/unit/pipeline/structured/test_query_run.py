@@ -19,7 +19,7 @@ from directkafka.pipeline.retry import Patience, StopAsked
 from directkafka.pipeline.structured.lineage import PlannedBatch
 from directkafka.pipeline.structured.query_run import QueryRun
 from directkafka.producer_errors import TransactionTooSlowError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
 #: In the far future, as a machine whose clock is ahead would say.
@@ -60,7 +60,7 @@ class FakeMicroBatchWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def write_frame(self, name: BatchName, frame: object, *, stores: Collection[str]) -> Written:
+    def write_frame(self, name: BatchAttempt, frame: object, *, stores: Collection[str]) -> Written:
         self._world.happens("write")
         self._written_for.append(tuple(sorted(stores)))
         report = TaskReport(rows=1, attempt="a", staged=False)

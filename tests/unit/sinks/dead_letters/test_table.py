@@ -116,7 +116,7 @@ def test_letters_that_are_not_those_that_were_read_stay(sink: Sink) -> None:
     letters = letters_of(sink)
     for transaction in inside(sink):
         with pytest.raises(RowCountError):
-            letters.take_out(transaction, 2, expected=6)
+            letters.delete_replayed(transaction, 2, expected=6)
         assert transaction.connection.rows("SELECT count(*) FROM rejected") == [(5,)]
 
 

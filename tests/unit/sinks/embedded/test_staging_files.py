@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowCountError, StoreAccessError, StoreUnavailableError
-from directkafka.sinks.api import BatchName, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
 
 SCHEMA = pa.schema([("id", pa.int64())])
@@ -43,8 +43,8 @@ def read(folder: Path, *reports: TaskReport) -> list[int]:
     return [value for batch in rows.batches() for value in batch.column(0).to_pylist()]
 
 
-def name(generation: int = 3, attempt: str = "a1", pipeline: str = "flights") -> BatchName:
-    return BatchName(pipeline=pipeline, generation=generation, batch_id=7, attempt=attempt)
+def name(generation: int = 3, attempt: str = "a1", pipeline: str = "flights") -> BatchAttempt:
+    return BatchAttempt(pipeline=pipeline, generation=generation, batch_id=7, attempt=attempt)
 
 
 def test_few_rows_travel_inside_the_report(tmp_path: Path) -> None:

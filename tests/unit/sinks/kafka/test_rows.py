@@ -13,7 +13,7 @@ from directkafka.kafka.records.arrow import HEADERS_TYPE
 from directkafka.offsets import TopicPartition
 from directkafka.sinks.api import TARGET
 from directkafka.sinks.kafka.rows import (
-    Aims,
+    Destinations,
     Router,
     aims_from_payload,
     aims_of,
@@ -31,7 +31,7 @@ def rows(**columns: tuple[Any, pa.DataType]) -> pa.RecordBatch:
     return pa.record_batch({"value": pa.array([b"x"] * count, pa.binary()), **arrays})
 
 
-def router(aims: Aims, counts: dict[str, int], topic: str | None = None) -> Router:
+def router(aims: Destinations, counts: dict[str, int], topic: str | None = None) -> Router:
     return Router.of(aims, counts, store="kafka", sink="flights", topic=topic)
 
 
@@ -90,7 +90,7 @@ def test_rows_without_key_are_dealt_on_from_batch_to_batch() -> None:
 @pytest.mark.parametrize(
     ("aims", "said"), [({"a": frozenset({3})}, "names partition 3 of topic a"), ({"": None}, "'topic' is null")]
 )
-def test_a_row_that_has_nowhere_to_go_is_refused(aims: Aims, said: str) -> None:
+def test_a_row_that_has_nowhere_to_go_is_refused(aims: Destinations, said: str) -> None:
     with pytest.raises(RowRejectedError, match=said):
         router(aims, {"a": 3, "": 0})
 

@@ -15,7 +15,7 @@ from directkafka.errors import (
     StoreRequestError,
     StoreUnavailableError,
 )
-from directkafka.sinks.api import BatchName
+from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.postgres.session import PostgresAddress, translate
 from directkafka.sinks.staging import staging_name, stale_staging_pattern
 
@@ -70,7 +70,7 @@ def test_an_address_shows_host_port_and_database_but_no_password(dsn: str) -> No
 def test_a_staging_name_fits_and_tells_its_generation() -> None:
     import re
 
-    batch = BatchName(pipeline="flights" * 20, generation=12345678, batch_id=12345678901, attempt="ab" * 16)
+    batch = BatchAttempt(pipeline="flights" * 20, generation=12345678, batch_id=12345678901, attempt="ab" * 16)
     name = staging_name(batch, "public.flights")
     assert len(name.encode()) <= 63
     found = re.search(stale_staging_pattern(batch.pipeline), name)
