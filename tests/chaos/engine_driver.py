@@ -26,13 +26,13 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options import OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Binding, bind
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import log_report
 from directkafka.pipeline.replay.report import log_replay
-from directkafka.pipeline.replay.selection import Choice, with_letters_last
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.replay.selection import ReplaySelection, with_letters_last
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
 from directkafka.sinks.api import BatchAttempt, TaskReport
@@ -122,11 +122,11 @@ class MadeUpTopic:
 class DoneAhead:
     """A batch that was written in another thread, to its end before anything else happens: all of it is there."""
 
-    def __init__(self, write: Callable[[], Written]) -> None:
+    def __init__(self, write: Callable[[], WrittenBatch]) -> None:
         with ThreadPoolExecutor(1) as threads:
             self._outcome = threads.submit(write)
 
-    def result(self) -> Written:
+    def result(self) -> WrittenBatch:
         return self._outcome.result()
 
     def cancel(self) -> bool:
@@ -162,12 +162,12 @@ class RowWriter:
     def schema_of(self, binding: Binding) -> pa.Schema:
         return SCHEMA
 
-    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         ranges: Sequence[Any] = tasks
         offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
         wanted = [one for one in self._bindings if one.sink.store.identity in stores]
         reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
-        return Written(name=name, reports=reports, record_count=len(offsets))
+        return WrittenBatch(name=name, reports=reports, record_count=len(offsets))
 
     def write_rows(self, binding: Binding, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
         writer = binding.sink.task_writer(name, SCHEMA)
@@ -190,7 +190,7 @@ class LetterWriter(RowWriter):
     def schema_of(self, binding: Binding) -> pa.Schema:
         return REPLAYED_SCHEMA if binding.sink is self._settled else SCHEMA
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
         self._settled.expected = letters.num_rows
         offsets = letters.column("offset").to_pylist()
         reports = []
@@ -203,7 +203,7 @@ class LetterWriter(RowWriter):
             else:
                 kept = [offset for offset in offsets if offset % self._rejected]
                 reports.append((one.sink, self.write_rows(one, name, kept)))
-        return Written(name=name, reports=tuple(reports), record_count=len(offsets))
+        return WrittenBatch(name=name, reports=tuple(reports), record_count=len(offsets))
 
 
 def run_pipeline(places: Sequence[Place], records: int) -> None:
@@ -219,7 +219,7 @@ def run_pipeline(places: Sequence[Place], records: int) -> None:
         trigger=AvailableNow(),
         report=log_report,
         stop=stop,
-        patience=Patience(stop, retry_ms_max=20_000),
+        patience=RetryPolicy(stop, retry_ms_max=20_000),
     ).run()
 
 
@@ -227,10 +227,10 @@ def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
     """A replay of all letters of a table, few in each batch."""
     letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
     bindings, stop = bind([place.sink() for place in places], letters.sink("rejected")), threading.Event()
-    choice = Choice.of(PIPELINE, bindings)
+    choice = ReplaySelection.of(PIPELINE, bindings)
     settled = DeadLetterReplaySink(choice.sink, choice.letters)
     writer = LetterWriter(with_letters_last(bindings, settled), settled, rejected)
-    patience = Patience(stop, retry_ms_max=20_000)
+    patience = RetryPolicy(stop, retry_ms_max=20_000)
     choice.engine(writer, report=log_replay, stop=stop, patience=patience).run()
 
 

@@ -40,7 +40,7 @@ ABSENT = re.compile(
     r"(?! with| where| in)"
 )
 #: Doing words that stand for a part of the format.
-DOING = {"Writing": "writer streamWriter", "Reading": "reader streamReader"}
+DOING = {"PendingWrite": "writer streamWriter", "Reading": "reader streamReader"}
 
 
 def prose(page: Path) -> str:

@@ -24,7 +24,7 @@ from directkafka.options.consumer import consumer_specs
 from directkafka.options.limits import rate_specs
 from directkafka.options.producer import TransactionOptions, producer_specs, sink_specs
 from directkafka.options.read_policy import read_specs
-from directkafka.options.spec import Given, OptionSpec, specs_of
+from directkafka.options.spec import OptionSpec, RawOptions, specs_of
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "flights"}
 
@@ -377,7 +377,7 @@ EVERY_SPEC = (
 def test_a_default_that_is_written_out_is_taken(spec: OptionSpec) -> None:
     # Where reads differ, the page says both: "latest (streaming), earliest (batch)".
     for text in (part.partition(" (")[0] for part in spec.default.split("), ")):
-        assert Given.read({spec.name: text}).value(spec) is not None
+        assert RawOptions.read({spec.name: text}).value(spec) is not None
 
 
 OWN_DOTTED = {

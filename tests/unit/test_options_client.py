@@ -26,7 +26,7 @@ from directkafka.options.names import (
     REFUSED_CLIENT_NAMES,
     REFUSED_SOURCE_CLIENT_NAMES,
 )
-from directkafka.options.spec import Given, OptionSpec
+from directkafka.options.spec import OptionSpec, RawOptions
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 
@@ -258,7 +258,7 @@ def test_what_holds_secrets_shows_them_in_no_form() -> None:
     strategy = Subscribe("flights", params)
     holders: list[Any] = [
         client,
-        Given.read(params),
+        RawOptions.read(params),
         SourceOptions.parse({**kafka, "subscribe": "flights"}, streaming=False),
         SinkOptions.parse({**kafka, "topic": "flights"}),
         ConsumerOptions.read(strategy),

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
 from directkafka.options.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
-from directkafka.options.spec import INT_MAX, Given, Mistakes, OptionSpec, Secret, option, shown, specs_of
+from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, Secret, option, shown, specs_of
 from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.told_once import warn_once
 
@@ -208,7 +208,7 @@ class ClientOptions:
             OptionError: a name that nobody knows, a value that is out of bounds, an address that is
                 none, or a way to log in that is not supported.
         """
-        given = Given.read(params, where=where, prefix=prefix)
+        given = RawOptions.read(params, where=where, prefix=prefix)
         mistakes = Mistakes()
         _check_names(given, used_elsewhere, ignored, mistakes)
         with mistakes.kept():
@@ -235,7 +235,7 @@ def client_specs() -> tuple[OptionSpec, ...]:
     return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), SECURITY_PROTOCOL, *TLS_SPECS, *SASL_SPECS)
 
 
-def _read_addresses(given: Given) -> tuple[str, ...]:
+def _read_addresses(given: RawOptions) -> tuple[str, ...]:
     addresses = given.value(BOOTSTRAP_SERVERS)
     if not addresses:
         reason = "is required: the addresses host:port of one or more brokers, separated by commas"
@@ -243,7 +243,7 @@ def _read_addresses(given: Given) -> tuple[str, ...]:
     return tuple(_read_address(given, address) for address in addresses)
 
 
-def _read_address(given: Given, address: str) -> str:
+def _read_address(given: RawOptions, address: str) -> str:
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found[2]) < 2**16 or not _is_host(found[1]):
         reason = f"expected host:port with a port from 1 to 65535, found {shown(address)}"
@@ -256,7 +256,9 @@ def _is_host(text: str) -> bool:
     return text.startswith("[") or all(0 < len(part) <= 63 for part in text.removesuffix(".").split("."))
 
 
-def _check_names(given: Given, used_elsewhere: Collection[str], ignored: Mapping[str, str], mistakes: Mistakes) -> None:
+def _check_names(
+    given: RawOptions, used_elsewhere: Collection[str], ignored: Mapping[str, str], mistakes: Mistakes
+) -> None:
     known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]
     passed_over = []
     for name in sorted(set(given.texts).difference(known, used_elsewhere)):

@@ -13,7 +13,7 @@ from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, Topi
 from directkafka.options.client import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
-from directkafka.options.spec import Given, OptionSpec, shown
+from directkafka.options.spec import OptionSpec, RawOptions, shown
 from directkafka.options.texts import check_type, fault_of_pattern, fault_of_topic, iso_duration_ms, list_of
 
 __all__ = [
@@ -141,7 +141,7 @@ class ConsumerOptions:
         Raises:
             OptionError: a client setting that is wrong, no topic, a pattern that is none, a start that is none.
         """
-        given = Given.read(strategy.kafka_params, where="kafka_params")
+        given = RawOptions.read(strategy.kafka_params, where="kafka_params")
         names = (GROUP_ID.name, OFFSET_RESET.name)
         check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")
         list_of(TopicPartition, strategy.offsets or {}, option="offsets", wanted="offsets by TopicPartition")

@@ -8,7 +8,7 @@ from typing import Final
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options.spec import INT_MAX, LONG_MAX, Given, OptionSpec, option, read_json, shown, specs_of
+from directkafka.options.spec import INT_MAX, LONG_MAX, OptionSpec, RawOptions, option, read_json, shown, specs_of
 from directkafka.options.texts import fault_of_topic, whole_number
 
 __all__ = [
@@ -76,7 +76,7 @@ NO_LIMITS: Final = OffsetLimits()
 NO_WAIT: Final = MinOffsets(0, 0)
 
 
-def read_limits_by_topic(given: Given) -> tuple[dict[str, int], dict[TopicPartition, int]]:
+def read_limits_by_topic(given: RawOptions) -> tuple[dict[str, int], dict[TopicPartition, int]]:
     """The limits of topics, and those of partitions.
 
     Raises:
@@ -100,14 +100,14 @@ def read_limits_by_topic(given: Given) -> tuple[dict[str, int], dict[TopicPartit
     return topics, partitions
 
 
-def _limit(given: Given, topic: str, limit: object) -> int:
+def _limit(given: RawOptions, topic: str, limit: object) -> int:
     # bool is a subclass of int, and JSON's true is not a number.
     if type(limit) is int and 1 <= limit <= LONG_MAX:
         return limit
     raise _error(given, topic, limit)
 
 
-def _error(given: Given, topic: str, found: object) -> OptionError:
+def _error(given: RawOptions, topic: str, found: object) -> OptionError:
     return given.error(LIMITS_BY_TOPIC.name, f"expected {_FORM}; {topic!r} has {shown(found)}")
 
 
@@ -199,7 +199,7 @@ class RatePolicy:
         Raises:
             OptionError: a rate below its least one, or a value that is no number.
         """
-        given = Given.read({name: text for name, text in conf.items() if name.startswith("spark.streaming.")})
+        given = RawOptions.read({name: text for name, text in conf.items() if name.startswith("spark.streaming.")})
         given.value(_ESTIMATOR)
         feedback = FeedbackPolicy(**given.values(specs_of(FeedbackPolicy)))
         return cls(

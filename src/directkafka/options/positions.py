@@ -27,7 +27,7 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.options.spec import INT_MAX, LONG_MAX, Given, OptionSpec, read_json, shown
+from directkafka.options.spec import INT_MAX, LONG_MAX, OptionSpec, RawOptions, read_json, shown
 from directkafka.options.texts import duration_ms, fault_of_topic, whole_number
 from directkafka.spark_conditions import (
     MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
@@ -109,7 +109,7 @@ POSITION_SPECS: Final = (
 )
 
 
-def read_positions(given: Given, *, streaming: bool) -> tuple[Positions, Positions | None]:
+def read_positions(given: RawOptions, *, streaming: bool) -> tuple[Positions, Positions | None]:
     """Where to start, and where to end: the latter None for a stream.
 
     Raises:
@@ -167,7 +167,7 @@ def read_position(value: str | int | datetime, *, option: str) -> Position:
 
 
 def _read_side(
-    given: Given,
+    given: RawOptions,
     specs: tuple[OptionSpec, OptionSpec, OptionSpec],
     *,
     default: Position,
@@ -193,7 +193,7 @@ def _read_side(
     return Positions(default=_word(given, offsets, given.text(offsets)), option=offsets.name)
 
 
-def _word(given: Given, spec: OptionSpec, text: str) -> Position:
+def _word(given: RawOptions, spec: OptionSpec, text: str) -> Position:
     """A position that is no offset, for all partitions or for a topic's."""
     word = text.strip().lower()
     otherwise = _ENDS.get(word.removeprefix(f"{_COMMITTED}-or-"))
@@ -213,14 +213,14 @@ def _word_alone(word: str) -> Position | None:
     return _ENDS.get(word) if duration is None else Ago(duration)
 
 
-def _group(given: Given, spec: OptionSpec, word: str) -> str:
+def _group(given: RawOptions, spec: OptionSpec, word: str) -> str:
     group = given.texts.get(_GROUP_ID, "").strip()
     if not group:
         raise given.error(spec.name, f"{word} needs {_GROUP_ID}, the consumer group that has committed")
     return group
 
 
-def _read_timestamps(given: Given, spec: OptionSpec) -> dict[TopicPartition, Position]:
+def _read_timestamps(given: RawOptions, spec: OptionSpec) -> dict[TopicPartition, Position]:
     nested = read_json(given, spec, _TIMESTAMP_FORM)
     timestamps = dict(_numbers(given, spec, nested, _TIMESTAMP_FORM))
     for topic_partition, timestamp_ms in timestamps.items():
@@ -232,7 +232,7 @@ def _read_timestamps(given: Given, spec: OptionSpec) -> dict[TopicPartition, Pos
     return {one: AtTimestamp(timestamp_ms) for one, timestamp_ms in timestamps.items()}
 
 
-def _read_offsets(given: Given, spec: OptionSpec) -> Positions:
+def _read_offsets(given: RawOptions, spec: OptionSpec) -> Positions:
     nested = read_json(given, spec, _OFFSET_FORMS)
     topics = {topic: _word(given, spec, value) for topic, value in nested.items() if isinstance(value, str)}
     numbered = {topic: value for topic, value in nested.items() if topic not in topics}
@@ -246,7 +246,7 @@ def _read_offsets(given: Given, spec: OptionSpec) -> Positions:
 
 
 def _numbers(
-    given: Given, spec: OptionSpec, nested: Mapping[str, Any], form: str
+    given: RawOptions, spec: OptionSpec, nested: Mapping[str, Any], form: str
 ) -> Iterator[tuple[TopicPartition, int]]:
     """The numbers of ``{"topic": {"partition": number}}``, one by one."""
     for topic, numbers in nested.items():
@@ -263,7 +263,7 @@ def _numbers(
             yield TopicPartition(topic, index), number
 
 
-def _decode(given: Given, spec: OptionSpec, topic_partition: TopicPartition, offset: int) -> Position:
+def _decode(given: RawOptions, spec: OptionSpec, topic_partition: TopicPartition, offset: int) -> Position:
     if offset == _EARLIEST_CODE:
         return Earliest()
     if offset == _LATEST_CODE:
@@ -274,13 +274,13 @@ def _decode(given: Given, spec: OptionSpec, topic_partition: TopicPartition, off
     return Exact(offset)
 
 
-def _refuse(given: Given, positions: Positions, refused: Position, reason: str) -> None:
+def _refuse(given: RawOptions, positions: Positions, refused: Position, reason: str) -> None:
     everywhere = (positions.default, *positions.topics.values(), *positions.partitions.values())
     if refused in everywhere:
         raise given.error(positions.option, reason)
 
 
-def _check_pair(given: Given, starting: Positions, ending: Positions) -> None:
+def _check_pair(given: RawOptions, starting: Positions, ending: Positions) -> None:
     """Refuse a start and an end that name different partitions, or a start behind its end."""
     if starting.topics or ending.topics or not (starting.partitions and ending.partitions):
         return

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES, hint
 from directkafka.options.source import CLIENT_PREFIX
-from directkafka.options.spec import INT_MAX, Given, OptionSpec, option, specs_of
+from directkafka.options.spec import INT_MAX, OptionSpec, RawOptions, option, specs_of
 
 __all__ = [
     "FIXED_SETTINGS",
@@ -160,13 +160,13 @@ class SinkOptions:
         Raises:
             OptionError: a name that nobody knows or that is not supported, or a value out of bounds.
         """
-        given = Given.read(options, where=where)
+        given = RawOptions.read(options, where=where)
         _check_names(given)
         client, producer = read_connection(given)
         return cls(topic=given.text(TOPIC) or None, client=client, producer=producer, **given.values(specs_of(cls)))
 
 
-def read_connection(given: Given) -> tuple[ClientOptions, ProducerOptions]:
+def read_connection(given: RawOptions) -> tuple[ClientOptions, ProducerOptions]:
     """The connection, and how records are written, from the options whose names begin with ``kafka.``.
 
     Raises:
@@ -185,7 +185,7 @@ def read_connection(given: Given) -> tuple[ClientOptions, ProducerOptions]:
         used_elsewhere=[spec.name for spec in producer_specs()],
         ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
     )
-    named = Given(texts=params, where=given.where, prefix=CLIENT_PREFIX)
+    named = RawOptions(texts=params, where=given.where, prefix=CLIENT_PREFIX)
     return client, ProducerOptions(**named.values(specs_of(ProducerOptions)))
 
 
@@ -199,7 +199,7 @@ def producer_specs() -> tuple[OptionSpec, ...]:
     return tuple(specs_of(ProducerOptions).values())
 
 
-def _check_names(given: Given) -> None:
+def _check_names(given: RawOptions) -> None:
     known = [spec.name for spec in sink_specs()]
     lower_known = {name.lower() for name in known}
     for name in sorted(given.texts):
@@ -254,7 +254,7 @@ class TransactionOptions:
         Raises:
             OptionError: a name that nobody knows, or a value that is out of bounds or can only be another one.
         """
-        given = Given.read(params, where=where, prefix=prefix)
+        given = RawOptions.read(params, where=where, prefix=prefix)
         for name, (allowed, reason) in FIXED_SETTINGS.items():
             if name in given.texts and given.texts[name].strip().lower() not in allowed:
                 raise given.error(name, reason)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from directkafka.options.spec import Given, OptionSpec, option, specs_of
+from directkafka.options.spec import OptionSpec, RawOptions, option, specs_of
 from directkafka.told_once import warn_once
 
 __all__ = ["COLUMNS", "HEADERS", "INCLUDE_HEADERS", "RECORD_COLUMNS", "ReadPolicy", "read_columns", "read_specs"]
@@ -55,7 +55,9 @@ class ReadPolicy:
                 "minutes, whatever a program says, and a retried task begins with new ones)",
                 ", ".join(unused),
             )
-        given = Given.read({name: text for name, text in conf.items() if name.startswith("spark.streaming.kafka.")})
+        given = RawOptions.read(
+            {name: text for name, text in conf.items() if name.startswith("spark.streaming.kafka.")}
+        )
         return cls(**given.values(specs_of(cls)))
 
 
@@ -82,7 +84,7 @@ COLUMNS: Final = OptionSpec(
 )
 
 
-def read_columns(given: Given) -> tuple[str, ...]:
+def read_columns(given: RawOptions) -> tuple[str, ...]:
     """The names of the columns, as Spark spells them.
 
     Raises:

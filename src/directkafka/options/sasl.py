@@ -6,7 +6,7 @@ import logging
 import re
 from typing import Any, Final
 
-from directkafka.options.spec import Given, OptionSpec, Secret
+from directkafka.options.spec import OptionSpec, RawOptions, Secret
 from directkafka.told_once import warn_once
 
 __all__ = [
@@ -78,7 +78,7 @@ _JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*
 _JAAS_ENTRY = re.compile(rf"\s*([\w.$]+)\s+required((?:\s+{_JAAS_OPTION.pattern})*)\s*;\s*", re.DOTALL | re.IGNORECASE)
 
 
-def read_sasl(given: Given) -> dict[str, Any]:
+def read_sasl(given: RawOptions) -> dict[str, Any]:
     """The ``sasl_`` fields of ``ClientOptions``.
 
     Raises:
@@ -109,13 +109,13 @@ def warn_in_the_clear(mechanism: str) -> None:
     )
 
 
-def _warn_unused(given: Given, *specs: OptionSpec, why: str) -> None:
+def _warn_unused(given: RawOptions, *specs: OptionSpec, why: str) -> None:
     names = [given.prefix + spec.name for spec in specs if given.has(spec)]
     if names:
         warn_once(logger, "ignored: %s (%s)", ", ".join(names), why)
 
 
-def _read_callback(given: Given) -> str:
+def _read_callback(given: RawOptions) -> str:
     callback = given.text(TOKEN_CALLBACK)
     if not callback:
         raise given.error(
@@ -128,7 +128,7 @@ def _read_callback(given: Given) -> str:
     return callback
 
 
-def _mechanism(given: Given) -> str:
+def _mechanism(given: RawOptions) -> str:
     mechanism = given.text(SASL_MECHANISM).upper() or "GSSAPI (Kafka's default)"
     if mechanism not in _LOGIN_MODULES:
         supported = ", ".join(_LOGIN_MODULES)
@@ -136,7 +136,7 @@ def _mechanism(given: Given) -> str:
     return mechanism
 
 
-def _read_jaas(given: Given, mechanism: str) -> tuple[str, str]:
+def _read_jaas(given: RawOptions, mechanism: str) -> tuple[str, str]:
     # Messages here never quote the text: it holds the password.
     entry = _JAAS_ENTRY.fullmatch(given.text(JAAS_CONFIG))
     module = _LOGIN_MODULES[mechanism]

@@ -15,7 +15,7 @@ from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, O
 from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
 from directkafka.options.positions import POSITION_SPECS, read_positions
 from directkafka.options.read_policy import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
-from directkafka.options.spec import INT_MAX, Given, Mistakes, OptionSpec, option, read_json, shown, specs_of
+from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, option, read_json, shown, specs_of
 from directkafka.options.texts import fault_of_pattern, fault_of_topic
 from directkafka.told_once import warn_once
 
@@ -246,9 +246,9 @@ class SourceOptions:
                 none or several of the three strategies, or positions that contradict each other;
                 all mistakes at once.
         """
-        fallback = Given.read(defaults or {}, where=where).texts
-        texts = {**fallback, **Given.read(options, where=where).texts}
-        given = Given(texts=texts, where=where)
+        fallback = RawOptions.read(defaults or {}, where=where).texts
+        texts = {**fallback, **RawOptions.read(options, where=where).texts}
+        given = RawOptions(texts=texts, where=where)
         mistakes = Mistakes()
         _check_names(given, mistakes)
         with mistakes.kept():
@@ -287,13 +287,13 @@ def source_specs() -> tuple[OptionSpec, ...]:
     return (*STRATEGY_SPECS, *POSITION_SPECS, *limits, *specs_of(SourceOptions).values(), *columns, *groups)
 
 
-def _read_limits(given: Given) -> OffsetLimits:
+def _read_limits(given: RawOptions) -> OffsetLimits:
     topics, partitions = read_limits_by_topic(given)
     total = given.value(MAX_OFFSETS) if given.has(MAX_OFFSETS) else None
     return OffsetLimits(total=total, topics=topics, partitions=partitions)
 
 
-def _check_streaming_values(given: Given, limits: OffsetLimits, values: Mapping[str, Any]) -> None:
+def _check_streaming_values(given: RawOptions, limits: OffsetLimits, values: Mapping[str, Any]) -> None:
     least, specs = values.get("min_offsets_per_trigger"), specs_of(SourceOptions)
     if least is not None and limits.total is not None and least > limits.total:
         reason = f"{least} is more than {MAX_OFFSETS.name}, {limits.total}: no batch could have so many"
@@ -302,7 +302,7 @@ def _check_streaming_values(given: Given, limits: OffsetLimits, values: Mapping[
         raise given.error(specs["commit_to_group"].name, "is empty; give the name of a consumer group or leave it out")
 
 
-def _read_client(given: Given) -> ClientOptions:
+def _read_client(given: RawOptions) -> ClientOptions:
     params = {
         name.removeprefix(CLIENT_PREFIX): text
         for name, text in given.texts.items()
@@ -314,7 +314,7 @@ def _read_client(given: Given) -> ClientOptions:
     return ClientOptions.from_kafka_params(params, where=given.where, prefix=CLIENT_PREFIX)
 
 
-def _check_names(given: Given, mistakes: Mistakes) -> None:
+def _check_names(given: RawOptions, mistakes: Mistakes) -> None:
     known = [spec.name for spec in source_specs()]
     lower_known = {name.lower() for name in known}
     for name in sorted(given.texts):
@@ -324,7 +324,7 @@ def _check_names(given: Given, mistakes: Mistakes) -> None:
             mistakes.add(given.error(name, reason))
 
 
-def _warn(given: Given, *, streaming: bool, needs_group: bool) -> None:
+def _warn(given: RawOptions, *, streaming: bool, needs_group: bool) -> None:
     unused = (GROUP_ID_PREFIX,) if needs_group else (GROUP_ID, GROUP_ID_PREFIX)
     groups = [spec.name for spec in unused if given.has(spec)]
     if groups:
@@ -335,7 +335,7 @@ def _warn(given: Given, *, streaming: bool, needs_group: bool) -> None:
         warn_once(logger, "%s: no effect on a batch read", ", ".join(streaming_only))
 
 
-def _read_strategy(given: Given) -> Strategy:
+def _read_strategy(given: RawOptions) -> Strategy:
     named = [spec for spec in STRATEGY_SPECS if given.has(spec)]
     if len(named) != 1:
         names = ", ".join(spec.name for spec in STRATEGY_SPECS)
@@ -351,7 +351,7 @@ def _read_strategy(given: Given) -> Strategy:
     return _read_pattern(given) if spec is SUBSCRIBE_PATTERN else _read_assigned(given)
 
 
-def _read_topic_names(given: Given) -> TopicNames:
+def _read_topic_names(given: RawOptions) -> TopicNames:
     topics = tuple(dict.fromkeys(given.value(SUBSCRIBE)))
     if not topics:
         raise given.error(SUBSCRIBE.name, "names no topic to subscribe to")
@@ -361,7 +361,7 @@ def _read_topic_names(given: Given) -> TopicNames:
     return TopicNames(topics)
 
 
-def _read_pattern(given: Given) -> TopicPattern:
+def _read_pattern(given: RawOptions) -> TopicPattern:
     pattern = given.text(SUBSCRIBE_PATTERN)
     if not pattern:
         raise given.error(SUBSCRIBE_PATTERN.name, "is empty; give a regular expression for topic names")
@@ -370,7 +370,7 @@ def _read_pattern(given: Given) -> TopicPattern:
     return TopicPattern(pattern)
 
 
-def _read_assigned(given: Given) -> AssignedPartitions:
+def _read_assigned(given: RawOptions) -> AssignedPartitions:
     form = 'JSON of partition numbers by topic: {"flights": [0, 1]}'
     partitions: set[TopicPartition] = set()
     for topic, numbers in read_json(given, ASSIGN, form).items():

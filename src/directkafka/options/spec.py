@@ -25,7 +25,7 @@ from directkafka.options.texts import (
 )
 from directkafka.plain_text import cut
 
-__all__ = ["Given", "Mistakes", "OptionSpec", "Secret", "option", "read_json", "shown", "specs_of"]
+__all__ = ["Mistakes", "OptionSpec", "RawOptions", "Secret", "option", "read_json", "shown", "specs_of"]
 
 #: How many are told; a file that is all wrong needs no longer list.
 _TOLD_MAX = 20
@@ -206,7 +206,7 @@ def specs_of(options_type: type) -> dict[str, OptionSpec]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Given:
+class RawOptions:
     """The options as the user gave them, ready to be asked for.
 
     Attributes:
@@ -220,7 +220,7 @@ class Given:
     prefix: str = ""
 
     @classmethod
-    def read(cls, values: Mapping[str, object], *, where: str = "", prefix: str = "") -> Given:
+    def read(cls, values: Mapping[str, object], *, where: str = "", prefix: str = "") -> RawOptions:
         """Lower the names' case and make texts of values such as ``10`` or ``False``.
 
         Raises:
@@ -343,7 +343,7 @@ def _text(value: object) -> str:
     return hex(value) if isinstance(value, int) and abs(value) > LONG_MAX else str(value)
 
 
-def read_json(given: Given, spec: OptionSpec, form: str) -> dict[str, Any]:
+def read_json(given: RawOptions, spec: OptionSpec, form: str) -> dict[str, Any]:
     """The option's text as a JSON object by topic.
 
     Raises:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from directkafka.options.spec import Given, OptionSpec, Secret
+from directkafka.options.spec import OptionSpec, RawOptions, Secret
 
 __all__ = ["TLS_SPECS", "KeyStore", "TrustStore", "read_tls"]
 
@@ -163,7 +163,7 @@ class KeyStore:
     key_password: Secret | None = None
 
 
-def read_tls(given: Given) -> dict[str, Any]:
+def read_tls(given: RawOptions) -> dict[str, Any]:
     """The ``ssl_`` fields of ``ClientOptions``.
 
     Raises:
@@ -176,7 +176,7 @@ def read_tls(given: Given) -> dict[str, Any]:
     }
 
 
-def _read_trust_store(given: Given) -> TrustStore | None:
+def _read_trust_store(given: RawOptions) -> TrustStore | None:
     way = _the_one_given(given, TRUSTSTORE_LOCATION, TRUSTSTORE_CERTIFICATES, CA_LOCATION)
     if way is TRUSTSTORE_LOCATION:
         return TrustStore(
@@ -191,7 +191,7 @@ def _read_trust_store(given: Given) -> TrustStore | None:
     return None if way is None else TrustStore(type="PEM", setting=way.name, location=given.text(way))
 
 
-def _read_key_store(given: Given) -> KeyStore | None:
+def _read_key_store(given: RawOptions) -> KeyStore | None:
     way = _the_one_given(given, KEYSTORE_LOCATION, KEYSTORE_KEY, CERTIFICATE_LOCATION)
     for part, whole in ((KEYSTORE_CHAIN, KEYSTORE_KEY), (KEY_LOCATION, CERTIFICATE_LOCATION)):
         if given.text(part) and way is not whole:
@@ -222,7 +222,7 @@ def _read_key_store(given: Given) -> KeyStore | None:
     )
 
 
-def _the_one_given(given: Given, *ways: OptionSpec) -> OptionSpec | None:
+def _the_one_given(given: RawOptions, *ways: OptionSpec) -> OptionSpec | None:
     """Which one of several options that say the same is given."""
     found = [way for way in ways if given.text(way)]
     if len(found) > 1:
@@ -230,12 +230,12 @@ def _the_one_given(given: Given, *ways: OptionSpec) -> OptionSpec | None:
     return found[0] if found else None
 
 
-def _must_be_pem(given: Given, way: OptionSpec, store_type: OptionSpec) -> None:
+def _must_be_pem(given: RawOptions, way: OptionSpec, store_type: OptionSpec) -> None:
     if given.value(store_type) != "PEM":
         raise given.error(
             way.name, f"is PEM, but {store_type.name} is {given.value(store_type)}: set {store_type.name} to PEM"
         )
 
 
-def _secret(given: Given, spec: OptionSpec) -> Secret | None:
+def _secret(given: RawOptions, spec: OptionSpec) -> Secret | None:
     return given.value(spec) if given.text(spec) else None

@@ -27,8 +27,8 @@ from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trig
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
-from directkafka.pipeline.replay.selection import Choice, Chosen
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.replay.selection import Chosen, ReplaySelection
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.structured.api import BatchFunction, check_engine
 from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
@@ -252,7 +252,7 @@ class Pipeline:
             FencedError: a newer replay of this pipeline took over.
             DirectKafkaError: what stopped it; the next replay goes on with what is left.
         """
-        choice = Choice.of(self.name, self._bindings, **chosen)
+        choice = ReplaySelection.of(self.name, self._bindings, **chosen)
         if dry_run or not choice.letters.is_there:
             return choice.count(is_dry=dry_run)
         if not self._run_lock.acquire(blocking=False):
@@ -263,7 +263,7 @@ class Pipeline:
             writer = choice.writer(session, self.transform(session), self._source.columns)
             if self._checkpoint is not None:
                 writer.check_stateless()
-            patience = Patience(self._stop, retry_ms_max=self._retry_ms_max)
+            patience = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
             return choice.engine(writer, report=report, stop=self._stop, patience=patience).run()
         finally:
             self._stop.clear()
@@ -349,7 +349,7 @@ class Pipeline:
             output_mode=self._output_mode,
             make_function=make_function,
             stop=self._stop,
-            patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
+            patience=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
@@ -364,7 +364,7 @@ class Pipeline:
             trigger=self._trigger,
             report=self.report,
             stop=self._stop,
-            patience=Patience(self._stop, retry_ms_max=self._retry_ms_max),
+            patience=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
     def _writer(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter:

@@ -24,7 +24,7 @@ from directkafka.errors import (
     WorkerLostError,
 )
 
-__all__ = ["Patience", "StopAsked", "may_pass"]
+__all__ = ["RetryPolicy", "StopAsked", "may_pass"]
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -41,7 +41,7 @@ class StopAsked(Exception):  # noqa: N818 - like StopIteration, it is no error
     """A stop was asked for while a step was being tried again; nothing of the step is committed."""
 
 
-class Patience:
+class RetryPolicy:
     """Runs steps, and runs them again while their failure may pass.
 
     Args:

@@ -28,7 +28,7 @@ from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.view import ClusterView
 
-__all__ = ["SECOND_LOOK_S", "SourceCluster", "believed", "task_of"]
+__all__ = ["SECOND_LOOK_S", "SourceCluster", "confirm_loss", "task_of"]
 
 log = logging.getLogger("directkafka.source")
 
@@ -230,7 +230,7 @@ T = TypeVar("T")
 SECOND_LOOK_S: Final = 0.5
 
 
-def believed(
+def confirm_loss(
     decide: Callable[[ClusterView], T],
     view: ClusterView,
     *,

@@ -36,7 +36,7 @@ class PostgresProxy(TcpProxy):
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
         while data := receive(client):
             if b"COMMIT\0" in data and self.loss is not Loss.NOTHING:
-                self._lose(client, server, data)
+                self._raise_or_skip_loss(client, server, data)
                 return
             send(server, data)
         self._end_unless_half_open(server)
@@ -49,7 +49,7 @@ class PostgresProxy(TcpProxy):
         end(client)
         self._end_unless_half_open(server)
 
-    def _lose(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
+    def _raise_or_skip_loss(self, client: socket.socket, server: socket.socket, data: bytes) -> None:
         loss, self.loss = self.loss, Loss.NOTHING
         self.happened.append(loss)
         self.refuse = self.refuse_after_loss

@@ -19,7 +19,7 @@ from tests.real.kafka.logs import create_topic_again, until
 from directkafka.errors import StoreUnavailableError
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.transactions.coordinator import Coordinator
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker
@@ -86,7 +86,7 @@ class Batches:
             if last is None or last.batch_id < wanted - 1:
                 self.job.run((self.sink, rows))
 
-        Patience(threading.Event(), retry_ms_max=60_000).until_done(step)
+        RetryPolicy(threading.Event(), retry_ms_max=60_000).until_done(step)
         self.committed = wanted
 
     def check(self) -> None:

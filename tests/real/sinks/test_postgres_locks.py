@@ -21,7 +21,7 @@ from tests.real.proxy import TcpProxy
 from directkafka.errors import CommitUnknownError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.retry import Patience, StopAsked, may_pass
+from directkafka.pipeline.retry import RetryPolicy, StopAsked, may_pass
 from directkafka.sinks.postgres import lock_watch, session
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.sinks.postgres.store import PostgresStore
@@ -322,7 +322,7 @@ def test_a_stop_ends_a_wait_for_a_locked_ledger(
     ledgers = Ledgers("flights", [Binding(output="default", sink=harness.sink("flights"))], stop=stop)
     ledgers.connect()
     other.execute("LOCK TABLE directkafka_ledger")
-    patience = Patience(stop, retry_ms_max=60_000)
+    patience = RetryPolicy(stop, retry_ms_max=60_000)
     done = pool.submit(patience.until_done, getattr(ledgers, step))
     until(lambda: waits(database), f"{step} waits for nobody")
     assert isinstance(failure_after_stop(done, stop), StopAsked)

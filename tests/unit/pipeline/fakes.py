@@ -15,11 +15,11 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
@@ -220,7 +220,7 @@ class FakeCluster:
 class FakeWriting:
     """A job in the background: it runs when it begins, and what it met is told when somebody asks."""
 
-    def __init__(self, world: World, write: Callable[[], Written]) -> None:
+    def __init__(self, world: World, write: Callable[[], WrittenBatch]) -> None:
         self._world = world
         self._error: Exception | None = None
         try:
@@ -228,7 +228,7 @@ class FakeWriting:
         except DirectKafkaError as error:
             self._error = error
 
-    def result(self) -> Written:
+    def result(self) -> WrittenBatch:
         self._world.happens("wait")
         if self._error is not None:
             raise self._error
@@ -265,7 +265,7 @@ class FakeWriter:
         self._world.happens("begin")
         return FakeWriting(self._world, lambda: self.write(name, tasks, stores=stores))
 
-    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         self._world.happens("write")
         self.stores.append(tuple(sorted(stores)))
         ranges: Sequence[Any] = tasks
@@ -274,7 +274,7 @@ class FakeWriter:
         count = sum(one.count() for one in ranges)
         report = TaskReport(rows=count, attempt="a", staged=False)
         reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
-        return Written(name=name, reports=reports, record_count=count, early=tuple(self.early))
+        return WrittenBatch(name=name, reports=reports, record_count=count, early=tuple(self.early))
 
 
 @dataclass
@@ -326,7 +326,7 @@ def bench(
         trigger=trigger or AvailableNow(),
         report=report or reports.append,
         stop=stop,
-        patience=Patience(stop, retry_ms_max=retry_ms_max, clock=clock),
+        patience=RetryPolicy(stop, retry_ms_max=retry_ms_max, clock=clock),
         min_offsets=min_offsets,
         clock=clock,
     )

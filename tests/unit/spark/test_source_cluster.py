@@ -10,7 +10,7 @@ from directkafka.errors import DataLossError, TopicNotFoundError
 from directkafka.offsets import TopicPartition
 from directkafka.planning.loss import STANDING_STILL, Condition, Loss
 from directkafka.planning.plan import BatchPlan
-from directkafka.spark.source_cluster import SECOND_LOOK_S, believed
+from directkafka.spark.source_cluster import SECOND_LOOK_S, confirm_loss
 
 FIRST: Any = "first view"
 SECOND: Any = "second view"
@@ -36,7 +36,7 @@ class Looks:
         return SECOND
 
     def __call__(self) -> tuple[Any, str]:
-        return believed(self.decide, FIRST, look_again=self.look_again, wait=self.events.append)
+        return confirm_loss(self.decide, FIRST, look_again=self.look_again, wait=self.events.append)
 
 
 def test_a_decision_without_a_loss_needs_one_look() -> None:
@@ -83,7 +83,7 @@ def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed
         seen.append(view)
         return losing(*conditions)
 
-    believed(decide, FIRST, look_again=lambda: SECOND, wait=lambda _: None, harmless=harmless)
+    confirm_loss(decide, FIRST, look_again=lambda: SECOND, wait=lambda _: None, harmless=harmless)
     assert seen == [FIRST, SECOND][:looks]
 
 
@@ -92,4 +92,4 @@ def test_other_errors_are_not_looked_at_again() -> None:
         raise TopicNotFoundError(topics=("flights",), addresses=("h:1",))
 
     with pytest.raises(TopicNotFoundError):
-        believed(decide, FIRST, look_again=lambda: pytest.fail("it looked again"))
+        confirm_loss(decide, FIRST, look_again=lambda: pytest.fail("it looked again"))

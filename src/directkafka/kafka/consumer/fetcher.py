@@ -208,15 +208,15 @@ class RangeFetch:
                 self._link.move_to(response.preferred_read_replica, self._left_ms())
                 response = self._ask(buffer)
             if response.error_code:
-                self._react(response.error_code)
+                self._handle_error_code(response.error_code)
                 return None
             self._link.served()
             if response.is_empty:
-                self._on_nothing(response)
+                self._handle_empty_response(response)
                 return None
             return self._accept(response, buffer)
         except TopicGone as gone:
-            self._lose(gone.condition, self._task.range.until_offset, str(gone))
+            self._raise_or_skip_loss(gone.condition, self._task.range.until_offset, str(gone))
             return None
 
     def _ask(self, buffer: bytearray) -> FetchResponse:
@@ -283,9 +283,9 @@ class RangeFetch:
             f"the log was cut and written again: what is at these offsets now was written after leader epoch "
             f"{self._task.leader_epoch}, under which the range was planned"
         )
-        self._lose("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+        self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
 
-    def _on_nothing(self, response: FetchResponse) -> None:
+    def _handle_empty_response(self, response: FetchResponse) -> None:
         """Find out why there are no records: move over what is empty or lost, or try again.
 
         Within a planned range there should be some. A broker that has less than the leader is left; a new leader
@@ -307,7 +307,7 @@ class RangeFetch:
                 f"the log was cut: what was written up to leader epoch {self._task.leader_epoch}, under which the "
                 f"range was planned, ends at offset {state.planned_end} now"
             )
-            self._lose("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
             return
         is_committed = self._task.client.isolation_level == "read_committed"
         visible_end = response.last_stable_offset if is_committed else response.high_watermark
@@ -322,7 +322,7 @@ class RangeFetch:
         expected = int(rest * byte_count / offset_count * 1.1) + _BYTES_SPARE
         self._bytes_max = min(self._bytes_limit, expected)
 
-    def _react(self, code: int) -> None:
+    def _handle_error_code(self, code: int) -> None:
         """Act on an error code: raise, try again elsewhere, or move the position over what is lost."""
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             self._on_out_of_range()
@@ -342,15 +342,15 @@ class RangeFetch:
         until_offset = self._task.range.until_offset
         if self._position < earliest:
             detail = f"the log starts at offset {earliest} now: the records were deleted"
-            self._lose("COULD_NOT_READ_OFFSET_RANGE", min(earliest, until_offset), detail)
+            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", min(earliest, until_offset), detail)
         elif self._position > latest:
             detail = f"the log ends at offset {latest} now: it was truncated or made again"
-            self._lose("COULD_NOT_READ_OFFSET_RANGE", until_offset, detail)
+            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", until_offset, detail)
         else:
             # A replica that is behind its leader, or a log that has just moved.
             raise TryAgain(f"offset {self._position} is out of range, and the log is [{earliest}, {latest})")
 
-    def _lose(self, condition: str, lost_until: int, detail: str) -> None:
+    def _raise_or_skip_loss(self, condition: str, lost_until: int, detail: str) -> None:
         """Raise what is lost, or move over it.
 
         Raises:

@@ -254,7 +254,7 @@ class Sender:
         except BrokerUnreachableError as error:
             self._accumulator.requeue(sendings, str(error))
         except OSError as error:
-            self._lose(error)
+            self._raise_or_skip_loss(error)
 
     def _open(self) -> Channel:
         """The channel; a new one when there is none, or when its SASL session is about to end."""
@@ -288,7 +288,7 @@ class Sender:
                 raise ResponseError(f"asked with correlation id {request.correlation_id}, got {found}")
             _check_named(answer, request)
         except (OSError, ResponseError) as error:
-            self._lose(error)
+            self._raise_or_skip_loss(error)
             return
         self._requests.popleft()
         for topic in answer.responses:
@@ -310,7 +310,7 @@ class Sender:
             case ProduceOutcome.REFUSED:
                 raise refusal(code, words, sending.batch, self._identity)
 
-    def _lose(self, error: Exception) -> None:
+    def _raise_or_skip_loss(self, error: Exception) -> None:
         """The connection is of no more use: nobody knows whether what is on its way was written, so it is sent again.
 
         The leader will know batches again that it has: they have the sequence numbers that they had.

@@ -23,7 +23,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry, Sink
-from directkafka.spark.source_cluster import believed
+from directkafka.spark.source_cluster import confirm_loss
 from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner", "log_losses"]
@@ -91,7 +91,7 @@ class Planner:
         known = previous.by_place()
         view, policy = self._cluster.view(known=known), self._policy_now()
         self._viewed_ms = self._now_ms()
-        view, batch = believed(
+        view, batch = confirm_loss(
             lambda view: plan(known, self._up_to_target(view), policy),
             view,
             look_again=lambda: self._cluster.view(fresh=True, known=known),

@@ -35,18 +35,18 @@ from directkafka.faults import reach
 from directkafka.offsets import Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
-from directkafka.pipeline.direct.prefetch import BatchAhead, BegunBatch
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Cluster, Writer
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
-from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.source_cluster import believed
+from directkafka.spark.source_cluster import confirm_loss
 
 __all__ = ["DirectEngine"]
 
@@ -90,7 +90,7 @@ class DirectEngine:
         trigger: Trigger,
         report: Reporter,
         stop: Event,
-        patience: Patience,
+        patience: RetryPolicy,
         min_offsets: MinOffsets = NO_WAIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -112,7 +112,7 @@ class DirectEngine:
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
         #: The batch behind the one that is committed, if it has begun.
-        self._ahead: BatchAhead | None = None
+        self._ahead: PrefetchedBatch | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
 
@@ -181,7 +181,7 @@ class DirectEngine:
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
-        _, origin = believed(
+        _, origin = confirm_loss(
             lambda view: plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy),
             self._cluster.view(must_exist=True),
             look_again=lambda: self._cluster.view(must_exist=True, fresh=True),
@@ -206,9 +206,9 @@ class DirectEngine:
             fixed = "cannot be made smaller, since another store has it as it is."
             raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
 
-    def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> Written:
+    def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> WrittenBatch:
         known = ahead.by_place()
-        view, pinned = believed(
+        view, pinned = confirm_loss(
             lambda view: plan_pinned(ahead.progress, view, self._policy),
             self._cluster.view(known=known),
             look_again=lambda: self._cluster.view(fresh=True, known=known),
@@ -256,14 +256,14 @@ class DirectEngine:
         self._tell(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
         return True
 
-    def _begin(self) -> BegunBatch | None:
+    def _begin(self) -> PlannedBatch | None:
         previous = self._ledgers.entry
         return self._begun(self._planner.next(previous), previous)
 
-    def _write(self, begun: BegunBatch) -> Written:
+    def _write(self, begun: PlannedBatch) -> WrittenBatch:
         return self._writer.write(begun.name, begun.tasks, stores=self._ledgers.identities)
 
-    def _begin_ahead(self, begun: BegunBatch, entry: LedgerEntry) -> None:
+    def _begin_ahead(self, begun: PlannedBatch, entry: LedgerEntry) -> None:
         """Begin the next batch while this one is committed, if it would follow at once."""
         backlog = begun.batch.backlog
         if not (backlog and self._writer.may_run_ahead) or self._stop.is_set():
@@ -281,7 +281,7 @@ class DirectEngine:
             # No thread, or Spark is gone: the commit needs neither, and the batch's turn will tell.
             log.warning("%s: batch %d waits for its turn", self._name, following.name.batch_id, exc_info=True)
             return
-        self._ahead = BatchAhead(begun=following, writing=writing)
+        self._ahead = PrefetchedBatch(begun=following, writing=writing)
 
     def _end_ahead(self) -> None:
         """At the end of the run: what it writes counts for nothing, whenever it ends."""
@@ -294,15 +294,15 @@ class DirectEngine:
             self._ahead.give_up()
             self._ahead = None
 
-    def _begun(self, planned: Planned | None, previous: LedgerEntry) -> BegunBatch | None:
+    def _begun(self, planned: Planned | None, previous: LedgerEntry) -> PlannedBatch | None:
         if planned is None:
             return None
         batch, view = planned
         log_losses(batch, self._ledgers.sinks)
         tasks = self._cluster.tasks(batch.ranges, view)
-        return BegunBatch(name=self._session.attempt(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
+        return PlannedBatch(name=self._session.attempt(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
 
-    def _tell(self, batch: BatchPlan, written: Written, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
+    def _tell(self, batch: BatchPlan, written: WrittenBatch, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
         report = BatchReport(
             pipeline=self._name,
             generation=self._ledgers.generation,

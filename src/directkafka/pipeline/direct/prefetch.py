@@ -21,17 +21,17 @@ from dataclasses import dataclass
 
 from directkafka.errors import WorkerLostError
 from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.pipeline.execution.batch_writer import Written
-from directkafka.pipeline.execution.ports import Writing
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
+from directkafka.pipeline.execution.ports import PendingWrite
 from directkafka.planning.plan import BatchPlan
 from directkafka.sinks.api import BatchAttempt
 from directkafka.view import ClusterView
 
-__all__ = ["BatchAhead", "BegunBatch"]
+__all__ = ["PlannedBatch", "PrefetchedBatch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BegunBatch:
+class PlannedBatch:
     """A batch that is planned.
 
     Attributes:
@@ -48,7 +48,7 @@ class BegunBatch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BatchAhead:
+class PrefetchedBatch:
     """One that is being written in the background.
 
     Attributes:
@@ -56,10 +56,10 @@ class BatchAhead:
         writing: the job.
     """
 
-    begun: BegunBatch
-    writing: Writing
+    begun: PlannedBatch
+    writing: PendingWrite
 
-    def written(self) -> Written:
+    def written(self) -> WrittenBatch:
         """Wait for its rows.
 
         Raises:

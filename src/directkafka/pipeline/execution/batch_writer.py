@@ -41,11 +41,11 @@ from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, Transac
 from directkafka.sinks.ledger import check_count
 from directkafka.spark.dataframe import records_frame
 
-__all__ = ["BatchWriter", "Written"]
+__all__ = ["BatchWriter", "WrittenBatch"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Written:
+class WrittenBatch:
     """What the tasks of one batch wrote; as a context manager, it leaves no transaction open.
 
     Attributes:
@@ -167,11 +167,11 @@ class BatchWriter:
 
     def begin(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
-    ) -> BackgroundJob[Written]:
+    ) -> BackgroundJob[WrittenBatch]:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
         return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
-    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Read, transform and write one batch.
 
         Args:
@@ -195,7 +195,7 @@ class BatchWriter:
                 raise from_executor(error) from error
             early = self._finish_all(parts, name, keeper)
         reports = tuple((part.sink, part.reports) for part in parts)
-        return Written(name=name, reports=reports, record_count=record_count, early=early)
+        return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
 
     def _write_all(
         self,

@@ -7,11 +7,11 @@ from typing import Protocol
 
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.view import ClusterView
 
-__all__ = ["Cluster", "Prepared", "Writer", "Writing"]
+__all__ = ["Cluster", "PendingWrite", "Prepared", "Writer"]
 
 
 class Cluster(Protocol):
@@ -56,10 +56,10 @@ class Prepared(Protocol):
         ...
 
 
-class Writing(Protocol):
+class PendingWrite(Protocol):
     """A batch that is being written in the background."""
 
-    def result(self) -> Written:
+    def result(self) -> WrittenBatch:
         """Wait for it.
 
         Raises:
@@ -76,7 +76,7 @@ class Writer(Prepared, Protocol):
     """What the direct engine asks of Spark and the sinks; see
     :class:`~directkafka.pipeline.execution.batch_writer.BatchWriter`."""
 
-    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Written:
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Read, transform and write one batch where no reader sees it, for the stores of these identities."""
         ...
 
@@ -85,6 +85,6 @@ class Writer(Prepared, Protocol):
         """Whether a batch may be computed and written while the one before it is committed."""
         ...
 
-    def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> Writing:
+    def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> PendingWrite:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
         ...

@@ -15,8 +15,8 @@ from typing import TypeVar
 from directkafka.errors import RowCountError
 from directkafka.faults import reach
 from directkafka.offsets import PartitionProgress, to_nested
-from directkafka.pipeline.execution.batch_writer import Written
-from directkafka.pipeline.ledger.reconcile import progress_of_newcomer
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
+from directkafka.pipeline.ledger.reconcile import progress_of_new_store
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
@@ -39,7 +39,7 @@ class CommitSession:
         self._pipeline = pipeline
         self._ledgers = ledgers
         #: A batch that is written and not yet committed everywhere.
-        self._pending: tuple[LedgerEntry, Written] | None = None
+        self._pending: tuple[LedgerEntry, WrittenBatch] | None = None
 
     def entry(
         self, batch_id: int, lineage: str, progress: tuple[PartitionProgress, ...] = (), *, not_before_ms: int = 0
@@ -68,7 +68,7 @@ class CommitSession:
             attempt=uuid.uuid4().hex,
         )
 
-    def kept(self, entry: LedgerEntry, stores: Collection[str]) -> Written | None:
+    def kept(self, entry: LedgerEntry, stores: Collection[str]) -> WrittenBatch | None:
         """A batch's rows as this driver wrote them before a store failed; None where they are gone.
 
         Args:
@@ -80,7 +80,9 @@ class CommitSession:
         written = self._pending[1]
         return written if written.is_kept_for(stores) else None
 
-    def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
+    def commit(
+        self, entry: LedgerEntry, written: WrittenBatch | None = None, *, only: Iterable[int] | None = None
+    ) -> None:
         """Step 4, store by store; see :meth:`Ledgers.commit`. The next batch waits for all of them.
 
         An entry without rows leaves what is kept as it is: it may be one by which a store joins.
@@ -98,7 +100,7 @@ class CommitSession:
 
     def join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
         """Let stores that have no entry begin where the others stand; they have nothing of what lies before."""
-        progress = progress_of_newcomer(ahead)
+        progress = progress_of_new_store(ahead)
         self.commit(
             self.entry(ahead.batch_id, ahead.lineage, progress, not_before_ms=ahead.committed_at_ms), only=stores
         )

@@ -15,7 +15,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
-__all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_newcomer", "reconcile", "with_own_origins"]
+__all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_new_store", "reconcile", "with_own_origins"]
 
 #: Lineage of an entry that waits for a new checkpoint: its batch 0 may follow, and no other batch (structured engine).
 OPEN_LINEAGE = "open"
@@ -66,7 +66,7 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
     return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new))
 
 
-def progress_of_newcomer(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:
+def progress_of_new_store(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:
     """The first entry's progress of a store that joins: it has nothing of what lies before."""
     return tuple(replace(one, start=one.end, origin=one.end) for one in ahead.progress)
 

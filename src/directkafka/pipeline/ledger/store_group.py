@@ -12,7 +12,7 @@ from typing import Final
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.faults import reach
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
@@ -284,7 +284,9 @@ class Ledgers:
         for ledger in self._ledgers:
             ledger.entry = ledger.store.read(self._pipeline)
 
-    def commit(self, entry: LedgerEntry, written: Written | None = None, *, only: Iterable[int] | None = None) -> None:
+    def commit(
+        self, entry: LedgerEntry, written: WrittenBatch | None = None, *, only: Iterable[int] | None = None
+    ) -> None:
         """Step 4. Commit store by store, in the order listed.
 
         Args:

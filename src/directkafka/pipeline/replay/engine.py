@@ -35,13 +35,13 @@ import pyarrow as pa
 
 from directkafka.errors import LineageError
 from directkafka.faults import reach
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
-from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import Letters
@@ -64,7 +64,7 @@ class Writer(Prepared, Protocol):
         """The sink of what is rejected again."""
         ...
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
         """Transform and write one batch where no reader sees it."""
         ...
 
@@ -94,7 +94,7 @@ class ReplayEngine:
         planned: ReplayPlanSink,
         report: ReplayReporter,
         stop: Event,
-        patience: Patience,
+        patience: RetryPolicy,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
@@ -198,7 +198,9 @@ class ReplayEngine:
     def _plan(self) -> bool:
         previous = self._ledgers.entry
         entry = self._session.entry(previous.batch_id + 1, previous.lineage)
-        written = Written(name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), record_count=0)
+        written = WrittenBatch(
+            name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), record_count=0
+        )
         self._ledgers.commit(entry, written, only=[self._last])
         self._ledgers.commit(entry, only=range(self._last))
         planned = self._letters.planned()
@@ -219,10 +221,10 @@ class ReplayEngine:
         self._tell(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
         return True
 
-    def _write(self, batch_id: int) -> Written:
+    def _write(self, batch_id: int) -> WrittenBatch:
         return self._writer.write_letters(self._session.attempt(batch_id), self._letters.read(batch_id))
 
-    def _settle(self, entry: LedgerEntry, written: Written, *, only: Sequence[int] | None = None) -> None:
+    def _settle(self, entry: LedgerEntry, written: WrittenBatch, *, only: Sequence[int] | None = None) -> None:
         """Step 4, and what became of the letters."""
         self._session.commit(entry, written, only=only)
         self._taken.update(self._settled.outcome.taken)

@@ -19,12 +19,12 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.engine import ReplayEngine, Writer
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
 from directkafka.pipeline.replay.writer import LettersWriter
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
 
-__all__ = ["Choice", "Chosen", "choose", "with_letters_last"]
+__all__ = ["Chosen", "ReplaySelection", "choose", "with_letters_last"]
 
 
 class Chosen(TypedDict, total=False):
@@ -49,7 +49,7 @@ class Chosen(TypedDict, total=False):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ReplaySelection:
     """Letters of one pipeline, chosen, and where their records go.
 
     Attributes:
@@ -67,7 +67,7 @@ class Choice:
     selection: Selection
 
     @classmethod
-    def of(cls, pipeline: str, bindings: Sequence[Binding], **chosen: Unpack[Chosen]) -> Choice:
+    def of(cls, pipeline: str, bindings: Sequence[Binding], **chosen: Unpack[Chosen]) -> ReplaySelection:
         """Look at the pipeline's table of dead letters.
 
         Args:
@@ -106,7 +106,7 @@ class Choice:
         bindings = with_letters_last(self.bindings, settled)
         return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
 
-    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, patience: Patience) -> ReplayEngine:
+    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, patience: RetryPolicy) -> ReplayEngine:
         """The run that replays them."""
         name = replay_name(self.pipeline)
         return ReplayEngine(

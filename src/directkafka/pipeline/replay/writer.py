@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
 from directkafka.pipeline.execution.routes import Binding, outputs_of
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
@@ -57,7 +57,7 @@ class LettersWriter(BatchWriter):
         """Which output goes where."""
         return self._bindings
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> Written:
+    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
         """Transform and write one batch of letters.
 
         Raises:

@@ -19,7 +19,7 @@ from directkafka.pipeline.execution.transform import PythonTransform, SqlTransfo
 from directkafka.pipeline.file import check_name, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
-from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
@@ -74,7 +74,7 @@ class BatchFunction:
         self._transform = transform
         self._report = report
         self._stop = stop or threading.Event()
-        self._patience = Patience(self._stop, retry_ms_max=retry_ms_max)
+        self._patience = RetryPolicy(self._stop, retry_ms_max=retry_ms_max)
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None

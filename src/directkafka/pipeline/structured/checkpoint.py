@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import TopicPartition, from_nested
 from directkafka.options.texts import whole_number
-from directkafka.pipeline.structured.lineage import PlannedBatch
+from directkafka.pipeline.structured.lineage import CheckpointBatch
 
 __all__ = ["Checkpoint", "LoggedOffsets", "parse_offsets"]
 
@@ -138,7 +138,7 @@ class Checkpoint:
         text = self._read("metadata")
         return None if text is None else str(json.loads(text)["id"])
 
-    def planned(self, batch_id: int) -> PlannedBatch:
+    def planned(self, batch_id: int) -> CheckpointBatch:
         """A batch that Spark has planned.
 
         Raises:
@@ -154,7 +154,7 @@ class Checkpoint:
         noted = self._noted
         starts = _lowest(noted.values()) if batch_id == 0 else self._ends_before(batch_id)
         read_at_once = _lowest(offsets for name, offsets in logged.sources.items() if name in noted)
-        return PlannedBatch(
+        return CheckpointBatch(
             lineage=lineage,
             batch_id=batch_id,
             starts=starts,

@@ -23,10 +23,10 @@ from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured.checkpoint import Checkpoint
-from directkafka.pipeline.structured.lineage import PlannedBatch, decide
+from directkafka.pipeline.structured.lineage import CheckpointBatch, decide
 from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
@@ -81,7 +81,7 @@ class StructuredEngine:
         output_mode: str,
         make_function: Callable[[Transform], BatchFunction],
         stop: threading.Event,
-        patience: Patience,
+        patience: RetryPolicy,
     ) -> None:
         self._name = name
         self._session = session
@@ -208,13 +208,13 @@ class StructuredEngine:
             cluster.close()
 
 
-def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> PlannedBatch:
+def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> CheckpointBatch:
     """What Spark would hand over first if the query were started now, as far as its checkpoint tells."""
     last = checkpoint.last_planned()
     if last is None:
         # A new checkpoint: its query begins where a ledger that waits for it ends.
         ends = entry.ends() if entry is not None else {}
-        return PlannedBatch(lineage="a new checkpoint's", batch_id=0, starts={}, ends=ends, planned_at_ms=0)
+        return CheckpointBatch(lineage="a new checkpoint's", batch_id=0, starts={}, ends=ends, planned_at_ms=0)
     newest = checkpoint.planned(last)
     if last != checkpoint.last_done():
         return newest

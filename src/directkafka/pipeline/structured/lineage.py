@@ -18,13 +18,13 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, Recovery
 from directkafka.sinks.api import LedgerEntry
 
-__all__ = ["Case", "Decision", "PlannedBatch", "classify", "decide", "describe_position", "progress_of"]
+__all__ = ["Case", "CheckpointBatch", "Decision", "classify", "decide", "describe_position", "progress_of"]
 
 Offsets = Mapping[TopicPartition, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedBatch:
+class CheckpointBatch:
     """A batch as the checkpoint planned it.
 
     Attributes:
@@ -127,7 +127,7 @@ class Case(Enum):
         return self not in (Case.FIRST, Case.RESTARTED, Case.NEXT, Case.DONE)
 
 
-def classify(entry: LedgerEntry | None, batch: PlannedBatch) -> Case:
+def classify(entry: LedgerEntry | None, batch: CheckpointBatch) -> Case:
     """What the newest entry of a pipeline's stores is to this batch; every combination has its case."""
     if entry is None:
         return Case.FIRST if batch.batch_id == 0 else Case.NO_ENTRY
@@ -138,7 +138,7 @@ def classify(entry: LedgerEntry | None, batch: PlannedBatch) -> Case:
     return _classify_followed(entry, batch)
 
 
-def _classify_followed(entry: LedgerEntry, batch: PlannedBatch) -> Case:
+def _classify_followed(entry: LedgerEntry, batch: CheckpointBatch) -> Case:
     """Entry and batch are of one lineage."""
     if entry.batch_id > batch.batch_id:
         return Case.CHECKPOINT_IS_OLD
@@ -153,7 +153,7 @@ def _classify_followed(entry: LedgerEntry, batch: PlannedBatch) -> Case:
     return Case.NEXT if _follows(ends, batch.starts) and _follows(ends, again) else Case.OFFSETS_DIFFER
 
 
-def _classify_open(entry: LedgerEntry, batch: PlannedBatch) -> Case:
+def _classify_open(entry: LedgerEntry, batch: CheckpointBatch) -> Case:
     if batch.batch_id != 0:
         return Case.WAITS_FOR_ANOTHER
     # The other way round than for a batch in mid-query: what the ledger has must go on, new partitions may join.
@@ -164,7 +164,7 @@ def _follows(known: Offsets, wanted: Offsets) -> bool:
     return all(known.get(place) == offset for place, offset in wanted.items())
 
 
-def _is_this_plan(entry: LedgerEntry, batch: PlannedBatch) -> bool:
+def _is_this_plan(entry: LedgerEntry, batch: CheckpointBatch) -> bool:
     """Whether the batch that was committed is the one that is planned.
 
     Offsets alone would do for Kafka. For other sources the time helps: an entry is never older than the plan that
@@ -173,7 +173,7 @@ def _is_this_plan(entry: LedgerEntry, batch: PlannedBatch) -> bool:
     return _follows(entry.ends(), batch.ends) and batch.planned_at_ms <= entry.committed_at_ms
 
 
-def decide(recovery: Recovery, batch: PlannedBatch, *, pipeline: str, stores: Sequence[str]) -> Decision:
+def decide(recovery: Recovery, batch: CheckpointBatch, *, pipeline: str, stores: Sequence[str]) -> Decision:
     """Which stores this batch is written to.
 
     Args:
@@ -200,7 +200,7 @@ def decide(recovery: Recovery, batch: PlannedBatch, *, pipeline: str, stores: Se
     return Decision(write=recovery.behind, join=recovery.new)
 
 
-def _error(case: Case, recovery: Recovery, batch: PlannedBatch, pipeline: str, store: str) -> LineageError:
+def _error(case: Case, recovery: Recovery, batch: CheckpointBatch, pipeline: str, store: str) -> LineageError:
     entry = recovery.ahead
     found = "none" if entry is None else describe_position(entry.lineage, entry.batch_id, entry.ends())
     return LineageError(store=store, pipeline=pipeline, expected=str(batch), found=found, remedy=case.value)
@@ -211,7 +211,7 @@ def describe_position(lineage: str, batch_id: int, ends: Offsets) -> str:
     return f"{lineage} (batch {batch_id}" + (f", ending at {to_nested(ends)})" if ends else ")")
 
 
-def progress_of(batch: PlannedBatch, before: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
+def progress_of(batch: CheckpointBatch, before: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
     """The batch's progress: one item for each partition that the pipeline has ever read and that is not gone for good.
 
     Spark's offset log has neither topic ids nor epochs; those that an entry of the direct engine left are kept.

@@ -27,7 +27,7 @@ from pyspark.sql import DataFrame
 
 from directkafka.faults import reach
 from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.pipeline.execution.batch_writer import BatchWriter, Written
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.executor_errors import from_executor
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.routes import Binding
@@ -36,9 +36,9 @@ from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
-from directkafka.pipeline.retry import Patience
+from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.structured.checkpoint import Checkpoint
-from directkafka.pipeline.structured.lineage import PlannedBatch, decide, progress_of
+from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
@@ -78,7 +78,7 @@ class MicroBatchWriter(BatchWriter):
         """Computed once: the user's plan, which may not give the same twice."""
         return keeper.keep(source)
 
-    def write_frame(self, name: BatchAttempt, frame: DataFrame, *, stores: Collection[str]) -> Written:
+    def write_frame(self, name: BatchAttempt, frame: DataFrame, *, stores: Collection[str]) -> WrittenBatch:
         """Transform and write one micro-batch, for the stores that lack it.
 
         Raises:
@@ -137,7 +137,7 @@ class QueryRun:
         writer: MicroBatchWriter,
         ledgers: Ledgers,
         report: Reporter,
-        patience: Patience,
+        patience: RetryPolicy,
     ) -> None:
         self._name = name
         self._checkpoint = checkpoint
@@ -211,7 +211,7 @@ class QueryRun:
         self._recovery = Recovery(ahead=self._ledgers.entry)
 
     def _write_and_commit(
-        self, frame: DataFrame, batch: PlannedBatch, ahead: LedgerEntry | None, stores: Sequence[int], watch: _Watch
+        self, frame: DataFrame, batch: CheckpointBatch, ahead: LedgerEntry | None, stores: Sequence[int], watch: _Watch
     ) -> None:
         is_ahead = ahead is not None and (ahead.lineage, ahead.batch_id) == (batch.lineage, batch.batch_id)
         if is_ahead:

@@ -44,7 +44,7 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
-from directkafka.spark.source_cluster import SourceCluster, believed
+from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 from directkafka.spark_conditions import loss_of_available_now
 from directkafka.view import ClusterView
 
@@ -83,7 +83,7 @@ class BatchReader(DataSourceReader):
         freeze_imports("plan")
         cluster = SourceCluster(self._options)
         try:
-            view, batch = believed(
+            view, batch = confirm_loss(
                 lambda view: self._plan(cluster, view),
                 cluster.view(must_exist=True),
                 look_again=lambda: cluster.view(must_exist=True, fresh=True),
@@ -203,7 +203,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _first_offsets(self) -> Nested:
         positions, policy = self._options.starting, PlanPolicy.of(self._options)
-        _, origin = believed(
+        _, origin = confirm_loss(
             lambda view: plan_origin(positions, view, self._cluster.lookups(positions, view), policy),
             self._view(must_exist=True),
             look_again=lambda: self._view(must_exist=True, fresh=True),
@@ -216,7 +216,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
         policy = self._policy_now(limit)
         try:
-            view, batch = believed(
+            view, batch = confirm_loss(
                 lambda view: plan(previous, view, policy),
                 self._view(known=previous),
                 look_again=lambda: self._view(fresh=True, known=previous),
@@ -262,7 +262,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not start:
             # Batch 0, which only says where the query starts.
             return []
-        view, batch = believed(
+        view, batch = confirm_loss(
             lambda view: plan_pinned(self._between(start, end, view), view, PlanPolicy.of(self._options)),
             self._cluster.last_view,
             look_again=lambda: self._cluster.view(fresh=True, known=self._previous(end)),

@@ -24,7 +24,7 @@ from directkafka.error_notes import Notes
 from directkafka.errors import OptionError
 from directkafka.options import SinkOptions, SourceOptions
 from directkafka.options.read_policy import read_columns
-from directkafka.options.spec import Given
+from directkafka.options.spec import RawOptions
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
 
@@ -63,7 +63,7 @@ class DirectKafkaDataSource(DataSource):
     def schema(self) -> str:
         """Spark's seven columns, and ``headers`` when the option asks for them."""
         freeze_imports("plan")
-        return record_schema(read_columns(Given.read(dict(self.options))))
+        return record_schema(read_columns(RawOptions.read(dict(self.options))))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""

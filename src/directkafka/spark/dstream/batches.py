@@ -18,7 +18,7 @@ from directkafka.planning.direct import DirectBatch, added_partitions, plan_dire
 from directkafka.spark.dstream.batch_tracker import BatchOutcomes
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.state import StreamPlan, StreamState, rates_of
-from directkafka.spark.source_cluster import SourceCluster, believed
+from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 from directkafka.view import ClusterView
 
 __all__ = ["EVENTS_S", "Batches", "next_batch"]
@@ -136,4 +136,4 @@ def next_batch(
             partition_rates=rates_of(plan.partition_config, view.partitions),
         )
 
-    return believed(decide, view, look_again=lambda: cluster.view(fresh=True, known=state.progress))
+    return confirm_loss(decide, view, look_again=lambda: cluster.view(fresh=True, known=state.progress))

@@ -24,7 +24,7 @@ from directkafka.spark.dstream.planner import DirectPlanner, PlannerHandle
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = ["GuardedStream"]
+__all__ = ["FailStopDStream"]
 
 Planners = tuple[DirectPlanner, ...]
 
@@ -45,7 +45,7 @@ class _Guarded(DStream[Any]):
 
         super().foreachRDD(guarded)
 
-    def transform(self, func: Callable[..., RDD[Any]]) -> GuardedStream:
+    def transform(self, func: Callable[..., RDD[Any]]) -> FailStopDStream:
         """Apply a function of an RDD, or of a time and an RDD, to each batch."""
         made = _failing(self._planners, _with_time(func, rdds=1))
 
@@ -53,7 +53,7 @@ class _Guarded(DStream[Any]):
         def guarded(when: datetime, rdd: RDD[Any]) -> Any:
             return made(when, rdd)
 
-        return GuardedStream(TransformedDStream(self._folded(), guarded), self._planners)
+        return FailStopDStream(TransformedDStream(self._folded(), guarded), self._planners)
 
     def transformWith(  # noqa: N802 - Spark's name
         self,
@@ -87,7 +87,7 @@ class _Guarded(DStream[Any]):
         return self
 
 
-class GuardedStream(_Guarded, TransformedDStream[Any]):
+class FailStopDStream(_Guarded, TransformedDStream[Any]):
     """A stream that is made of a direct stream RDD by RDD.
 
     Args:

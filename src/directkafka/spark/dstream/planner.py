@@ -44,7 +44,7 @@ from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.offset_commits import GroupCommits
 from directkafka.spark.dstream.state import StreamPlan, StreamState, tick_folder
 from directkafka.spark.rdd.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
-from directkafka.spark.source_cluster import SourceCluster, believed
+from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 
@@ -249,7 +249,7 @@ class DirectPlanner:
         else:
             ranges, cluster, progress = known, self.cluster(), self._state.progress
             self.batches.plan(ms)
-            view, _ = believed(
+            view, _ = confirm_loss(
                 lambda view: check_planned(progress, ranges, view),
                 cluster.view(must_exist=True, known=progress),
                 look_again=lambda: cluster.view(must_exist=True, fresh=True, known=progress),

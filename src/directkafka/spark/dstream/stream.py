@@ -28,7 +28,7 @@ from directkafka.options.limits import RatePolicy
 from directkafka.options.texts import check_type, list_of
 from directkafka.planning.placement import LocationStrategy, PreferConsistent
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Trigger, parse_trigger
-from directkafka.spark.dstream.fail_stop import GuardedStream
+from directkafka.spark.dstream.fail_stop import FailStopDStream
 from directkafka.spark.dstream.offset_commits import CommitCallback, Queued
 from directkafka.spark.dstream.planner import DirectPlanner, PlannerHandle
 from directkafka.spark.dstream.state import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
@@ -38,7 +38,7 @@ from directkafka.spark.rdd.tasks import ArrowHandler, MessageHandler, ReadRecord
 __all__ = ["DirectStream", "create_direct_stream"]
 
 
-class DirectStream(GuardedStream):
+class DirectStream(FailStopDStream):
     """The stream that :func:`create_direct_stream` gives: a DStream whose RDDs have offset ranges.
 
     It may be used inside the functions that are given to it: a checkpoint keeps the stream's name, not the stream.

@@ -28,7 +28,7 @@ from directkafka.planning.starts import checked_ranges, losses_of_ranges
 from directkafka.spark.cluster import Cluster
 from directkafka.spark.rdd.executors import executors, placed_rdd
 from directkafka.spark.rdd.tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
-from directkafka.spark.source_cluster import believed, task_of
+from directkafka.spark.source_cluster import confirm_loss, task_of
 from directkafka.view import ClusterView
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ def create_rdd(
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
     partitions = {one.topic_partition for one in ranges}
     with Cluster(kafka_params) as cluster:
-        view, _ = believed(
+        view, _ = confirm_loss(
             lambda view: raise_for(losses_of_ranges(ranges, view)),
             cluster.view(partitions),
             look_again=lambda: cluster.view(partitions),

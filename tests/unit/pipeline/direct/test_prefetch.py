@@ -16,7 +16,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
-from directkafka.pipeline.direct.prefetch import BatchAhead
+from directkafka.pipeline.direct.prefetch import PrefetchedBatch
 from directkafka.planning.trigger import Backlog, Delay, Interval, Trigger
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
@@ -212,7 +212,7 @@ def test_one_that_spark_does_not_end_is_no_reason_to_write_beside_it() -> None:
             return self.cancelled > 1
 
     endless = Endless()
-    ahead = BatchAhead(begun=None, writing=endless)  # type: ignore[arg-type]
+    ahead = PrefetchedBatch(begun=None, writing=endless)  # type: ignore[arg-type]
     with pytest.raises(DirectKafkaError, match="has not ended"):
         ahead.give_up()
     ahead.give_up()

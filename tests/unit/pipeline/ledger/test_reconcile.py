@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress
-from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_newcomer, reconcile, with_own_origins
+from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store, reconcile, with_own_origins
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
@@ -121,7 +121,7 @@ def test_stores_of_one_history_go_on_from_the_newest_unless_one_is_two_batches_b
 
 
 def test_a_newcomer_begins_at_the_ends_and_has_nothing_before() -> None:
-    assert progress_of_newcomer(FIFTH) == (progress(50, 50, origin=50),)
+    assert progress_of_new_store(FIFTH) == (progress(50, 50, origin=50),)
 
 
 def test_each_store_keeps_the_origin_at_which_it_began() -> None:

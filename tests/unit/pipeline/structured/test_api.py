@@ -13,7 +13,7 @@ import directkafka as dk
 from directkafka.error_notes import Notes
 from directkafka.errors import FencedError, OptionError
 from directkafka.pipeline.pipeline import Pipeline
-from directkafka.pipeline.retry import Patience, StopAsked
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured import engine
 from directkafka.pipeline.structured.api import trigger_arguments
 from directkafka.pipeline.structured.engine import StructuredEngine
@@ -104,7 +104,7 @@ def made_engine(monkeypatch: pytest.MonkeyPatch, query: IdleQuery, function: Loo
     return StructuredEngine(
         "p", session=nothing, source={}, transform=nothing, bindings=(), checkpoint="/c", trigger="1s",
         output_mode="append", make_function=make_function, stop=threading.Event(),
-        patience=Patience(threading.Event(), retry_ms_max=0),
+        patience=RetryPolicy(threading.Event(), retry_ms_max=0),
     )  # fmt: skip
 
 

@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from directkafka.errors import LineageError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, Recovery, reconcile
-from directkafka.pipeline.structured.lineage import Case, Decision, PlannedBatch, classify, decide, progress_of
+from directkafka.pipeline.structured.lineage import Case, CheckpointBatch, Decision, classify, decide, progress_of
 from directkafka.sinks.api import LedgerEntry
 
 PLACE = TopicPartition("t", 0)
 MINE = "mine"
 
 
-def planned(batch_id: int = 5, start: int = 50, end: int = 60, **changes: Any) -> PlannedBatch:
-    batch = PlannedBatch(lineage=MINE, batch_id=batch_id, starts={PLACE: start}, ends={PLACE: end}, planned_at_ms=1_000)
+def planned(batch_id: int = 5, start: int = 50, end: int = 60, **changes: Any) -> CheckpointBatch:
+    batch = CheckpointBatch(
+        lineage=MINE, batch_id=batch_id, starts={PLACE: start}, ends={PLACE: end}, planned_at_ms=1_000
+    )
     return replace(batch, **changes)
 
 
@@ -34,7 +36,7 @@ def entry(batch_id: int = 4, start: int = 40, end: int = 50, **changes: Any) -> 
 
 FIRST_BATCH = planned(0, starts={}, end=50)
 
-CASES: list[tuple[Case, LedgerEntry | None, PlannedBatch]] = [
+CASES: list[tuple[Case, LedgerEntry | None, CheckpointBatch]] = [
     (Case.FIRST, None, FIRST_BATCH),
     (Case.NO_ENTRY, None, planned()),
     (Case.NEXT, entry(), planned()),
@@ -60,7 +62,9 @@ CASES: list[tuple[Case, LedgerEntry | None, PlannedBatch]] = [
 
 
 @pytest.mark.parametrize(("case", "found", "batch"), CASES, ids=lambda value: getattr(value, "name", ""))
-def test_each_ledger_and_checkpoint_have_their_case(case: Case, found: LedgerEntry | None, batch: PlannedBatch) -> None:
+def test_each_ledger_and_checkpoint_have_their_case(
+    case: Case, found: LedgerEntry | None, batch: CheckpointBatch
+) -> None:
     assert classify(found, batch) is case
 
 
@@ -133,7 +137,7 @@ def test_a_partition_begins_where_the_log_first_names_it() -> None:
 STORES = ["a", "b"]
 
 
-def decided(*entries: LedgerEntry | None, batch: PlannedBatch) -> Decision:
+def decided(*entries: LedgerEntry | None, batch: CheckpointBatch) -> Decision:
     recovery = reconcile(list(zip(STORES, entries, strict=True)))
     return decide(recovery, batch, pipeline="p", stores=STORES)
 
@@ -189,7 +193,7 @@ def entries(draw: st.DrawFn) -> LedgerEntry | None:
 
 
 @st.composite
-def batches(draw: st.DrawFn) -> PlannedBatch:
+def batches(draw: st.DrawFn) -> CheckpointBatch:
     start = draw(offsets)
     batch_id = draw(batch_ids)
     return planned(
@@ -202,7 +206,7 @@ def batches(draw: st.DrawFn) -> PlannedBatch:
 
 @given(entries(), batches())
 def test_nothing_is_written_unless_it_begins_where_the_ledger_ends(
-    found: LedgerEntry | None, batch: PlannedBatch
+    found: LedgerEntry | None, batch: CheckpointBatch
 ) -> None:
     case = classify(found, batch)
     if case in (Case.NEXT, Case.RESTARTED):
@@ -215,7 +219,7 @@ def test_nothing_is_written_unless_it_begins_where_the_ledger_ends(
 
 @given(entries(), batches())
 def test_nothing_is_skipped_unless_the_ledger_has_this_very_plan(
-    found: LedgerEntry | None, batch: PlannedBatch
+    found: LedgerEntry | None, batch: CheckpointBatch
 ) -> None:
     if classify(found, batch) is Case.DONE:
         assert found is not None
@@ -225,7 +229,7 @@ def test_nothing_is_skipped_unless_the_ledger_has_this_very_plan(
 
 @given(batches(), st.integers(0, 3))
 def test_what_was_committed_from_a_plan_is_done_for_that_plan_and_next_for_the_following(
-    batch: PlannedBatch, records: int
+    batch: CheckpointBatch, records: int
 ) -> None:
     committed = entry(batch.batch_id, progress=progress_of(batch, None), committed_at_ms=batch.planned_at_ms)
     assert classify(committed, batch) is Case.DONE

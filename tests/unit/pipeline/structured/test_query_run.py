@@ -10,13 +10,13 @@ import pytest
 from tests.unit.pipeline.fakes import NAME, PLACE, Clock, FakeSink, FakeStop, FakeStore, World
 
 from directkafka.errors import FencedError, LineageError, RowCountError, StoreUnavailableError
-from directkafka.pipeline.execution.batch_writer import Written
+from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
-from directkafka.pipeline.retry import Patience, StopAsked
-from directkafka.pipeline.structured.lineage import PlannedBatch
+from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.structured.lineage import CheckpointBatch
 from directkafka.pipeline.structured.query_run import QueryRun
 from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import BatchAttempt, TaskReport
@@ -34,9 +34,9 @@ class FakeCheckpoint:
         self.lineage = lineage
         self.records = 10
 
-    def planned(self, batch_id: int) -> PlannedBatch:
+    def planned(self, batch_id: int) -> CheckpointBatch:
         start, end = self.records * (batch_id - 1), self.records * batch_id
-        return PlannedBatch(
+        return CheckpointBatch(
             lineage=self.lineage,
             batch_id=batch_id,
             starts={} if batch_id == 0 else {PLACE: start},
@@ -60,12 +60,12 @@ class FakeMicroBatchWriter:
     def prepare(self) -> None:
         self._world.happens("prepare")
 
-    def write_frame(self, name: BatchAttempt, frame: object, *, stores: Collection[str]) -> Written:
+    def write_frame(self, name: BatchAttempt, frame: object, *, stores: Collection[str]) -> WrittenBatch:
         self._world.happens("write")
         self._written_for.append(tuple(sorted(stores)))
         report = TaskReport(rows=1, attempt="a", staged=False)
         reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
-        return Written(name=name, reports=reports, record_count=0)
+        return WrittenBatch(name=name, reports=reports, record_count=0)
 
     def run_into_nothing(self, frame: object) -> None:
         self._world.happens("run into nothing")
@@ -92,7 +92,7 @@ class Bench:
             writer=FakeMicroBatchWriter(self.world, sinks, self.written_for),
             ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),
             report=self.report or self.reports.append,
-            patience=Patience(self.stop, retry_ms_max=60_000, clock=Clock()),
+            patience=RetryPolicy(self.stop, retry_ms_max=60_000, clock=Clock()),
         )
         run.take_over()
         return run
