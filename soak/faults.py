@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import psutil
 import psycopg
 
-from directkafka.faults import FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS
 from soak.driver import Driver, write_pipeline
 from soak.history import History
 from soak.world import BROKERS, World

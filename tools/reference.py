@@ -380,7 +380,7 @@ def _message(error: Any) -> str:
 
 def faults() -> Iterator[str]:
     """The fault points."""
-    from directkafka import faults as module
+    from directkafka import fault_points as module
 
     yield "# Fault points"
     yield _filled(

@@ -219,7 +219,7 @@ def run_pipeline(places: Sequence[Place], records: int) -> None:
         trigger=AvailableNow(),
         report=log_report,
         stop=stop,
-        patience=RetryPolicy(stop, retry_ms_max=20_000),
+        retry_policy=RetryPolicy(stop, retry_ms_max=20_000),
     ).run()
 
 
@@ -230,8 +230,8 @@ def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
     choice = ReplaySelection.of(PIPELINE, bindings)
     settled = DeadLetterReplaySink(choice.sink, choice.letters)
     writer = LetterWriter(with_letters_last(bindings, settled), settled, rejected)
-    patience = RetryPolicy(stop, retry_ms_max=20_000)
-    choice.engine(writer, report=log_replay, stop=stop, patience=patience).run()
+    retry_policy = RetryPolicy(stop, retry_ms_max=20_000)
+    choice.engine(writer, report=log_replay, stop=stop, retry_policy=retry_policy).run()
 
 
 class EngineDriver(KafkaDriver):

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import FencedError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing.store_driver import Job
@@ -52,28 +52,28 @@ def drive(servers: str, prefix: str, topic: str, count: int, *, staged: bool, ti
     params = {"bootstrap.servers": servers, "transaction.timeout.ms": timeout_ms}
     sink = KafkaSink(params, topic, inline_bytes_max=-1 if staged else 1 << 20, name_prefix=prefix)
     with closing(KafkaStore(params, name_prefix=prefix)) as store, closing(sink.store):
-        reach("fence.before")
+        fault_point("fence.before")
         job = Job(store, PIPELINE)
         job.generation = store.fence(PIPELINE)
-        reach("fence.done")
+        fault_point("fence.done")
         job.last = store.read(PIPELINE)
-        reach("ledger.read")
+        fault_point("ledger.read")
         sink.prepare(SCHEMA)
         if job.last is None:
-            reach("origin.planned")
+            fault_point("origin.planned")
             job.last = store.commit(job.next_entry(0), previous=None)
-            reach("origin.committed")
+            fault_point("origin.committed")
         while (first := job.last.progress[0].end) < count:
             entry = job.next_entry(BATCH)
             batch = job.batch(entry)
-            reach("batch.planned")
+            fault_point("batch.planned")
             tasks = [[rows_of(one, BATCH // 2, entry.batch_id, batch.attempt)] for one in (first, first + BATCH // 2)]
             writer = sink.task_writer(batch, SCHEMA)
             reports = job.finish(sink, batch, tasks, [writer(iter(task)) for task in tasks])
-            reach("batch.written")
+            fault_point("batch.written")
             job.last = store.commit(entry, previous=job.last, writes=[(sink, batch, reports)])
             print(json.dumps({"batch": entry.batch_id, "generation": job.generation}), flush=True)
-            reach("batch.reported")
+            fault_point("batch.reported")
 
 
 class KafkaDriver:

@@ -14,7 +14,7 @@ from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_
 from tests.chaos.kafka_driver import running
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 
-from directkafka.faults import FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS
 
 pytestmark = pytest.mark.real
 

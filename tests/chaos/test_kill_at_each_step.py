@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
 
-from directkafka.faults import FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

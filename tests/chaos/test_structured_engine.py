@@ -17,7 +17,7 @@ from tests.chaos.pipelines import PARTITIONS, Job, PipelineProcess, produce_numb
 from tests.chaos.test_several_stores import FILE, batch_id, rows
 
 from directkafka import Pipeline
-from directkafka.faults import FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 
 pytestmark = pytest.mark.real

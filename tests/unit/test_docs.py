@@ -14,7 +14,7 @@ import pytest
 
 import directkafka
 from directkafka.errors import DirectKafkaError
-from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS, STREAM_FAULT_POINTS
 from directkafka.kafka.consumer import fetcher
 from directkafka.kafka.records import decoder
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX

@@ -263,8 +263,8 @@ class Pipeline:
             writer = choice.writer(session, self.transform(session), self._source.columns)
             if self._checkpoint is not None:
                 writer.check_stateless()
-            patience = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
-            return choice.engine(writer, report=report, stop=self._stop, patience=patience).run()
+            retry_policy = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
+            return choice.engine(writer, report=report, stop=self._stop, retry_policy=retry_policy).run()
         finally:
             self._stop.clear()
             self._run_lock.release()
@@ -349,7 +349,7 @@ class Pipeline:
             output_mode=self._output_mode,
             make_function=make_function,
             stop=self._stop,
-            patience=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
+            retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
@@ -364,7 +364,7 @@ class Pipeline:
             trigger=self._trigger,
             report=self.report,
             stop=self._stop,
-            patience=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
+            retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
     def _writer(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter:

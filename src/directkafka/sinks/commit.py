@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_exponential
 
 from directkafka.errors import CommitUnknownError, FencedError, StoreError, StoreUnavailableError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
 
@@ -77,7 +77,7 @@ class LedgerStore(Store, Generic[Transaction]):
         committed: LedgerEntry | None = None
         try:
             with self.transaction(entry, previous, commit_id, writes) as transaction:
-                reach("commit.begun")
+                fault_point("commit.begun")
                 self.advance(transaction, entry, previous)
                 counts = Counter[str]()
                 for sink, batch, reports in writes:
@@ -87,7 +87,7 @@ class LedgerStore(Store, Generic[Transaction]):
                     counts[sink.name] += rows
                 counted = with_counts(entry, previous, counts)
                 self.write_entry(transaction, counted)
-                reach("commit.rows_moved")
+                fault_point("commit.rows_moved")
                 committed = counted
                 self.end(transaction, counted)
         except BaseException as error:
@@ -95,7 +95,7 @@ class LedgerStore(Store, Generic[Transaction]):
                 raise
             self._settle(entry, previous, commit_id, error, was_asked=committed is not None)
         assert committed is not None, "what is settled without an error was asked for"
-        reach("commit.answered")
+        fault_point("commit.answered")
         self.tidy(transaction, committed)
         return committed
 

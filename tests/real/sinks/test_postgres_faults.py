@@ -29,7 +29,7 @@ from directkafka.errors import (
     RowRejectedError,
     StoreUnavailableError,
 )
-from directkafka.faults import InjectedFaultError
+from directkafka.fault_points import InjectedFaultError
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.sinks.postgres.store import PostgresStore
 from directkafka.testing import EmbeddedPostgres
@@ -369,7 +369,7 @@ def test_a_session_ended_in_the_commit_is_a_definite_failure(
             ended.append(True)
 
     for module in ("commit", "postgres.store"):
-        monkeypatch.setattr(f"directkafka.sinks.{module}.reach", end_session)
+        monkeypatch.setattr(f"directkafka.sinks.{module}.fault_point", end_session)
     with pytest.raises(StoreUnavailableError):
         job.run((sink, [[(2, 1)]]))
     assert ended == [True]
@@ -384,7 +384,7 @@ def test_a_fault_before_commit_leaves_nothing_behind(
 ) -> None:
     job.run((sink, [[(1, 1)]]))
     with monkeypatch.context() as patch:
-        patch.setattr("directkafka.faults._passes", Counter())
+        patch.setattr("directkafka.fault_points._passes", Counter())
         patch.setenv("DIRECTKAFKA_FAULTS", f"{point}=raise")
         with pytest.raises(InjectedFaultError):
             job.run((sink, [[(2, 1)]]))

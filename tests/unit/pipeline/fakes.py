@@ -326,7 +326,7 @@ def bench(
         trigger=trigger or AvailableNow(),
         report=report or reports.append,
         stop=stop,
-        patience=RetryPolicy(stop, retry_ms_max=retry_ms_max, clock=clock),
+        retry_policy=RetryPolicy(stop, retry_ms_max=retry_ms_max, clock=clock),
         min_offsets=min_offsets,
         clock=clock,
     )

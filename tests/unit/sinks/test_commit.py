@@ -17,7 +17,7 @@ from directkafka.errors import (
     RowRejectedError,
     StoreUnavailableError,
 )
-from directkafka.faults import FAULT_POINTS
+from directkafka.fault_points import FAULT_POINTS
 from directkafka.sinks import commit as module
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write, when_available
@@ -122,7 +122,7 @@ def write(found: int | BaseException, *, reported: int = 3) -> Any:
 
 def test_a_commit_passes_its_parts_in_their_order_and_the_fault_points_between(monkeypatch: pytest.MonkeyPatch) -> None:
     store = Memory()
-    monkeypatch.setattr(module, "reach", store.events.append)
+    monkeypatch.setattr(module, "fault_point", store.events.append)
     committed = store.commit(ENTRY, previous=None, writes=[write(3), write(3)])
     assert store.events == ["begin", "commit.begun", "advance", "commit.rows_moved", "commit.answered", "tidy"]
     assert [event for event in store.events if "." in event] == [

@@ -15,7 +15,7 @@
 
 While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.direct.prefetch`).
 
-Each arrow between two steps is a fault point (:mod:`directkafka.faults`), and ``tests/chaos`` kills the process
+Each arrow between two steps is a fault point (:mod:`directkafka.fault_points`), and ``tests/chaos`` kills the process
 at each. An error that may pass (a database that restarts, a leader that moves) is answered by reading the ledgers
 again and going on from there; no later batch is committed before that.
 """
@@ -31,7 +31,7 @@ from dataclasses import replace
 from threading import Event
 
 from directkafka.errors import WorkerLostError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.offsets import Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
@@ -90,7 +90,7 @@ class DirectEngine:
         trigger: Trigger,
         report: Reporter,
         stop: Event,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         min_offsets: MinOffsets = NO_WAIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -107,7 +107,7 @@ class DirectEngine:
         self._trigger = trigger
         self._report = report
         self._stop = stop
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._clock = clock
         #: Whether what is remembered of the ledgers may be wrong: after any failure.
         self._is_in_doubt = False
@@ -129,7 +129,7 @@ class DirectEngine:
             ending.callback(self._end_ahead)
             try:
                 if not self._stop.is_set():
-                    for remark in self._patience.until_done(self._take_over):
+                    for remark in self._retry_policy.until_done(self._take_over):
                         log.warning("%s: %s", self._name, remark)
                     self._run_batches()
             except StopAsked as asked:
@@ -141,17 +141,17 @@ class DirectEngine:
         looked_ms = self._now_ms()
         while not self._stop.is_set():
             if self._ahead is None:
-                backlog = self._patience.until_done(self._backlog)
+                backlog = self._retry_policy.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
                     self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
                     continue
             self._started_ms = self._now_ms()
-            is_idle = not self._patience.until_done(self._next_batch)
+            is_idle = not self._retry_policy.until_done(self._next_batch)
             ended_ms = self._now_ms()
             if is_idle and isinstance(self._trigger, AvailableNow):
                 return
             if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
-                self._patience.until_done(self._ledgers.read)
+                self._retry_policy.until_done(self._ledgers.read)
                 looked_ms = ended_ms
 
     def _wait_ms(self, backlog: int | None, *, ended_ms: int | None, is_idle: bool = False) -> int:
@@ -188,10 +188,10 @@ class DirectEngine:
             wait=self._stop.wait,
         )
         log_losses(origin, self._ledgers.sinks)
-        reach("origin.planned")
+        fault_point("origin.planned")
         entry = self._session.entry(0, uuid.uuid4().hex, origin.progress)
         self._session.commit(entry)
-        reach("origin.committed")
+        fault_point("origin.committed")
         log.info("%s starts at %s", self._name, to_nested(entry.ends()))
 
     def _catch_up(self, ahead: LedgerEntry, behind: Sequence[int]) -> None:
@@ -241,12 +241,12 @@ class DirectEngine:
         begun = ahead.begun if ahead is not None else self._begin()
         if begun is None:
             return False
-        reach("batch.planned")
+        fault_point("batch.planned")
         plan_ms = watch.lap_ms()
         with ahead.written() if ahead is not None else self._write(begun) as written:
             # Not before: whatever ends the wait, it is still there to be given up.
             self._ahead = None
-            reach("batch.written")
+            fault_point("batch.written")
             write_ms = watch.lap_ms()
             entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
             self._begin_ahead(begun, entry)

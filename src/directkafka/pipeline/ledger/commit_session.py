@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import TypeVar
 
 from directkafka.errors import RowCountError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.offsets import PartitionProgress, to_nested
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.ledger.reconcile import progress_of_new_store
@@ -117,7 +117,7 @@ class CommitSession:
         except Exception:
             batch_id = self._ledgers.entry.batch_id
             log.warning("%s: the report callback failed on batch %d", self._pipeline, batch_id, exc_info=True)
-        reach("batch.reported")
+        fault_point("batch.reported")
 
 
 def _identity(entry: LedgerEntry) -> tuple[object, ...]:

@@ -11,7 +11,7 @@ from threading import Event
 from typing import Final
 
 from directkafka.errors import FencedError, OptionError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
@@ -173,9 +173,9 @@ class Ledgers:
         self.claim()
         self.connect()
         remarks = writer.check()
-        reach("fence.before")
+        fault_point("fence.before")
         self.fence()
-        reach("fence.done")
+        fault_point("fence.done")
         writer.prepare()
         return remarks
 
@@ -272,7 +272,7 @@ class Ledgers:
             LineageError, OffsetMismatchError: the stores have no common history.
         """
         self.read_each()
-        reach("ledger.read")
+        fault_point("ledger.read")
         return reconcile([(ledger.store.identity, ledger.entry) for ledger in self._ledgers])
 
     def read_each(self) -> None:

@@ -34,7 +34,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from directkafka.errors import LineageError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
 from directkafka.pipeline.execution.routes import Binding
@@ -94,7 +94,7 @@ class ReplayEngine:
         planned: ReplayPlanSink,
         report: ReplayReporter,
         stop: Event,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._name = name
@@ -106,7 +106,7 @@ class ReplayEngine:
         self._settled = writer.settled
         self._report = report
         self._stop = stop
-        self._patience = patience
+        self._retry_policy = retry_policy
         self._clock = clock
         self._taken: Counter[str] = Counter()
         self._rejected: Counter[str] = Counter()
@@ -122,10 +122,10 @@ class ReplayEngine:
         """
         try:
             if not self._stop.is_set():
-                for remark in self._patience.until_done(self._take_over):
+                for remark in self._retry_policy.until_done(self._take_over):
                     log.warning("%s: %s", self._name, remark)
-                self._patience.until_done(lambda: self._step(self._plan))
-                while not self._stop.is_set() and self._patience.until_done(lambda: self._step(self._batch)):
+                self._retry_policy.until_done(lambda: self._step(self._plan))
+                while not self._stop.is_set() and self._retry_policy.until_done(lambda: self._step(self._batch)):
                     pass
         except StopAsked as asked:
             log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
@@ -150,9 +150,9 @@ class ReplayEngine:
         """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
         recovery = self._ledgers.read()
         if recovery.ahead is None:
-            reach("origin.planned")
+            fault_point("origin.planned")
             self._session.commit(self._session.entry(0, uuid.uuid4().hex))
-            reach("origin.committed")
+            fault_point("origin.committed")
             return
         if self._last in recovery.new:
             self._check_no_claims(recovery.ahead)
@@ -214,9 +214,9 @@ class ReplayEngine:
         if not any(batch_id > previous.batch_id for batch_id in self._letters.planned()):
             return False
         entry = self._session.entry(previous.batch_id + 1, previous.lineage)
-        reach("batch.planned")
+        fault_point("batch.planned")
         with self._write(entry.batch_id) as written:
-            reach("batch.written")
+            fault_point("batch.written")
             self._settle(entry, written)
         self._tell(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
         return True

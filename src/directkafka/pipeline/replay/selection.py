@@ -106,7 +106,7 @@ class ReplaySelection:
         bindings = with_letters_last(self.bindings, settled)
         return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
 
-    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, patience: RetryPolicy) -> ReplayEngine:
+    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy) -> ReplayEngine:
         """The run that replays them."""
         name = replay_name(self.pipeline)
         return ReplayEngine(
@@ -117,7 +117,7 @@ class ReplaySelection:
             planned=ReplayPlanSink(self.sink, self.letters, self.selection),
             report=report,
             stop=stop,
-            patience=patience,
+            retry_policy=retry_policy,
         )
 
 

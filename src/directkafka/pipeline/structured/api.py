@@ -74,7 +74,7 @@ class BatchFunction:
         self._transform = transform
         self._report = report
         self._stop = stop or threading.Event()
-        self._patience = RetryPolicy(self._stop, retry_ms_max=retry_ms_max)
+        self._retry_policy = RetryPolicy(self._stop, retry_ms_max=retry_ms_max)
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None
@@ -158,7 +158,7 @@ class BatchFunction:
                 writer=MicroBatchWriter(frame, self._transform, self._bindings),
                 ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
                 report=self._report,
-                patience=self._patience,
+                retry_policy=self._retry_policy,
             )
             self._run, self._run_id, self.failure = run, run_id, None
             run.take_over()

@@ -81,7 +81,7 @@ class StructuredEngine:
         output_mode: str,
         make_function: Callable[[Transform], BatchFunction],
         stop: threading.Event,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
     ) -> None:
         self._name = name
         self._session = session
@@ -93,7 +93,7 @@ class StructuredEngine:
         self._output_mode = output_mode
         self._make_function = make_function
         self._stop = stop
-        self._patience = patience
+        self._retry_policy = retry_policy
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, have every sink look at its columns, compare checkpoint and ledgers; change nothing.
@@ -126,7 +126,7 @@ class StructuredEngine:
             DirectKafkaError: whatever else ended the query.
         """
         try:
-            options = self._source | self._patience.until_done(self._continued_offsets)
+            options = self._source | self._retry_policy.until_done(self._continued_offsets)
         except StopAsked as asked:
             log.info("%s stops before it began: %s", self._name, asked)
             return

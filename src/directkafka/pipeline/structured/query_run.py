@@ -25,7 +25,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.executor_errors import from_executor
@@ -137,7 +137,7 @@ class QueryRun:
         writer: MicroBatchWriter,
         ledgers: Ledgers,
         report: Reporter,
-        patience: RetryPolicy,
+        retry_policy: RetryPolicy,
     ) -> None:
         self._name = name
         self._checkpoint = checkpoint
@@ -145,7 +145,7 @@ class QueryRun:
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
         self._report = report
-        self._patience = patience
+        self._retry_policy = retry_policy
         #: What the ledgers say; None before they are read, and after any failure.
         self._recovery: Recovery | None = None
 
@@ -156,7 +156,7 @@ class QueryRun:
             FencedError: a newer driver took over.
             DirectKafkaError: a sink or a store cannot be used.
         """
-        for remark in self._patience.until_done(self._take_over):
+        for remark in self._retry_policy.until_done(self._take_over):
             log.warning("%s: %s", self._name, remark)
 
     def run_batch(self, frame: DataFrame, batch_id: int) -> None:
@@ -167,7 +167,7 @@ class QueryRun:
             FencedError: a newer driver took over.
             DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
         """
-        self._patience.until_done(lambda: self._run_batch(frame, batch_id))
+        self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
     def look(self) -> None:
         """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
@@ -178,7 +178,7 @@ class QueryRun:
             DirectKafkaError: the ledgers cannot be read.
         """
         self._recovery = None
-        self._recovery = self._patience.until_done(self._ledgers.read)
+        self._recovery = self._retry_policy.until_done(self._ledgers.read)
 
     def close(self) -> None:
         """Give the stores' connections back."""
@@ -198,7 +198,7 @@ class QueryRun:
         decision = decide(recovery, batch, pipeline=self._name, stores=self._ledgers.identities)
         if recovery.ahead is not None and decision.join:
             self._session.join(recovery.ahead, decision.join)
-        reach("batch.planned")
+        fault_point("batch.planned")
         watch.plan_ms = watch.lap_ms()
         if decision.write:
             try:
@@ -223,7 +223,7 @@ class QueryRun:
         kept = self._session.kept(entry, lacking) if is_ahead else None
         name = self._session.attempt(batch.batch_id)
         with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
-            reach("batch.written")
+            fault_point("batch.written")
             watch.write_ms = watch.lap_ms()
             self._session.commit(entry, written, only=stores)
         watch.commit_ms = watch.lap_ms()

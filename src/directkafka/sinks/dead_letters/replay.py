@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport, TaskWriter
 from directkafka.sinks.dead_letters.table import REPLAYS, Letters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink
@@ -86,7 +86,7 @@ class ReplayPlanSink(_LetterSink):
             RowRejectedError: see :meth:`~directkafka.sinks.dead_letters.table.Letters.plan`.
         """
         self._letters.plan(transaction, self._selection, after=batch.batch_id)
-        reach("replay.planned")
+        fault_point("replay.planned")
         return 0
 
 
@@ -117,7 +117,7 @@ class DeadLetterReplaySink(_LetterSink):
         """
         plain, rejected = uncounted(reports)
         taken = self._letters.delete_replayed(transaction, batch.batch_id, expected=self.expected)
-        reach("replay.taken_out")
+        fault_point("replay.taken_out")
         rows = self._inner.apply(transaction, batch, plain)
         self.outcome = Outcome(taken=taken, rejected=rejected)
         return rows

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError, StoreAccessError, StoreRequestError, StoreUnavailableError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.files.posix import sync_directory, sync_file, translated
 
 if TYPE_CHECKING:
@@ -99,10 +99,10 @@ class DeltaLog:
             app_transactions=[Transaction(name, number) for name, number in numbers.items()],
         )
         version = table.version()
-        reach("log.entry_written")
+        fault_point("log.entry_written")
         with translated(self.label), delta_errors(self.label):
             table.create_write_transaction(added, "append", table.schema(), commit_properties=properties)
-        reach("log.slot_taken")
+        fault_point("log.slot_taken")
         if not self._path(version).exists():
             self._table = None
             raise StoreUnavailableError(store=self.label, cause=f"version {version} of its log was cleaned up")

@@ -26,7 +26,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from directkafka.errors import StoreAccessError, StoreUnavailableError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.staging import hold, report_held, staging_name, stale_staging_pattern
@@ -156,7 +156,7 @@ class FileTaskWriter:
             ) from error
         except OSError as error:
             raise StoreUnavailableError(store=self.store, cause=f"staging rows in {self.folder}: {error}") from error
-        reach("task.staged")
+        fault_point("task.staged")
         return TaskReport(rows=rows, attempt=attempt, staged=True)
 
 

@@ -32,7 +32,7 @@ from typing import Any, TypeVar
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
 from directkafka.errors import FencedError, StoreUnavailableError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.databases import load_blocks
@@ -176,7 +176,7 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
         row = self._read_row(connection, entry.pipeline)
         check_stands(entry, previous, generation=row.generation, found=row.entry, store=self.label)
-        reach("commit.ledger_updated")
+        fault_point("commit.ledger_updated")
 
     def apply(
         self, transaction: FileTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]

@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.files.log_state import (
     BatchAdded,
     DataFile,
@@ -132,9 +132,9 @@ class FilesLog:
         target = self._entry_path(self.state.next_slot)
         temporary = prepare_file(target, entry_to_bytes(entry), durable=self.durable)
         try:
-            reach("log.entry_written")
+            fault_point("log.entry_written")
             link_new(temporary, target)
-            reach("log.slot_taken")
+            fault_point("log.slot_taken")
         finally:
             remove(temporary)
         self.sync()
@@ -216,12 +216,12 @@ class FilesLog:
         target = self._checkpoint_of(state.next_slot - 1)
         temporary = prepare_file(target, content.getvalue().to_pybytes(), durable=self.durable)
         try:
-            reach("log.checkpoint_written")
+            fault_point("log.checkpoint_written")
             link_new(temporary, target)
         finally:
             remove(temporary)
         self.sync()
-        reach("log.checkpoint_put")
+        fault_point("log.checkpoint_put")
         self._sealed, self._tail = state, self._tail[GROUP:]
 
     def _superfluous(self) -> Iterator[Path]:

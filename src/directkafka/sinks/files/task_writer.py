@@ -19,7 +19,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.files.formats import FileFormat
 from directkafka.sinks.files.log_state import DataFile
@@ -129,7 +129,7 @@ class DataFileWriter:
             return TaskReport(rows=0, attempt=attempt, staged=False)
         with translated(self.store):
             written = self._write(attempt, chain([first], filled))
-        reach("task.staged")
+        fault_point("task.staged")
         return TaskReport(
             rows=written.rows, attempt=attempt, staged=True, payload=json.dumps([asdict(written)]).encode()
         )
@@ -142,7 +142,7 @@ class DataFileWriter:
             size = temporary.stat().st_size
             if self.durable:
                 sync_file(temporary)
-            reach("task.file_written")
+            fault_point("task.file_written")
             temporary.rename(self.folder / name)
         except BaseException:
             temporary.unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
@@ -91,7 +91,7 @@ class KafkaShareWriter:
                 rows += batch.num_rows
                 producer.write(batch, self.targets, np.asarray(batch.column(TARGET)))
             found = sum(producer.flush().values())
-        reach("task.flushed")
+        fault_point("task.flushed")
         return self._report(rows, found)
 
     def _report(self, rows: int, found: int) -> TaskReport:

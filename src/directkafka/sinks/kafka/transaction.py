@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowCountError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
@@ -127,7 +127,7 @@ class KafkaTransaction:
         self._taken |= new
         self._writers |= dict.fromkeys(new - {self.ledger}, writer)
         if is_first:
-            reach("transaction.opened")
+            fault_point("transaction.opened")
 
     def has_writer(self, writer: str) -> bool:
         """Whether partitions were taken in for this writer."""

@@ -33,7 +33,7 @@ from directkafka.errors import (
     OptionError,
     StoreUnavailableError,
 )
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
@@ -159,7 +159,7 @@ class TransactionManager:
     def _fence_once(self, generation: int | None) -> int:
         self.abort()
         self._take_over()
-        reach("fence.taken")
+        fault_point("fence.taken")
         self._check_free(self.record, generation)
         if self._is_mine(self.record, generation):
             # The answer to this driver's own fence was lost.
@@ -230,7 +230,7 @@ class TransactionManager:
         self.abort()
         if self._identity is None or not self._is_fresh:
             self._refresh()
-        reach("transaction.fresh")
+        fault_point("transaction.fresh")
         end = self._ledger.end()
         if end != self._read_until:
             self.record, self._read_until = self._ledger.read_committed_tail(end), end
@@ -248,7 +248,7 @@ class TransactionManager:
         """
         self._write(transaction, record)
         transaction.check_budget()
-        reach("commit.ledger_produced")
+        fault_point("commit.ledger_produced")
         try:
             transaction.end(commit=True)
         # The last two: it was sent, the connection broke, and the new one was refused.

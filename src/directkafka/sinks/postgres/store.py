@@ -38,7 +38,7 @@ from directkafka.errors import (
     StoreError,
     StoreUnavailableError,
 )
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import (
@@ -237,7 +237,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         if cursor.rowcount != 1:
             row = cursor.execute(SQL["read_entry"], {"pipeline": entry.pipeline}).fetchone()
             raise self._refused(entry, previous, row)
-        reach("commit.ledger_updated")
+        fault_point("commit.ledger_updated")
 
     def apply(self, transaction: _Transaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""

@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg import sql
 
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
@@ -182,7 +182,7 @@ class PostgresTaskWriter:
         finally:
             connection.close()
         check_count(store=self.plan.store, sink=self.plan.sink, reported=sent, found=stored)
-        reach("task.staged")
+        fault_point("task.staged")
         return TaskReport(rows=sent, attempt=attempt, staged=True)
 
     def _make_staging(self, connection: psycopg.Connection[Any], staging: sql.Identifier) -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from directkafka.errors import DirectKafkaError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.offsets import TopicPartition
 from directkafka.stream_errors import OffsetsNotCommittedError
 
@@ -130,9 +130,9 @@ class GroupCommits:
                     time.sleep(_LOOK_S)
                     continue
                 together += self._done_beside(first)
-                reach("stream.done")
+                fault_point("stream.done")
                 self._commit(_furthest(together))
-                reach("stream.committed")
+                fault_point("stream.committed")
             except DirectKafkaError as failure:
                 error = failure
             except Exception as failure:  # noqa: BLE001 - Spark's or the system's; the next commit may succeed

@@ -34,7 +34,7 @@ from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.faults import reach
+from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.planning.direct import check_planned, reads_up_to, unread
 from directkafka.planning.rates import BatchTimes, observe
@@ -317,7 +317,7 @@ class DirectPlanner:
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         self._pace.planned(ms, batch.ranges)
-        reach("stream.planned")
+        fault_point("stream.planned")
         return view, batch.ranges
 
     def _must_wait(self, ms: int, waiting: int) -> bool:

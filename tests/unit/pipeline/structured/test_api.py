@@ -104,7 +104,7 @@ def made_engine(monkeypatch: pytest.MonkeyPatch, query: IdleQuery, function: Loo
     return StructuredEngine(
         "p", session=nothing, source={}, transform=nothing, bindings=(), checkpoint="/c", trigger="1s",
         output_mode="append", make_function=make_function, stop=threading.Event(),
-        patience=RetryPolicy(threading.Event(), retry_ms_max=0),
+        retry_policy=RetryPolicy(threading.Event(), retry_ms_max=0),
     )  # fmt: skip
 
 

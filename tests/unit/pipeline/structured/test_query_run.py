@@ -92,7 +92,7 @@ class Bench:
             writer=FakeMicroBatchWriter(self.world, sinks, self.written_for),
             ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),
             report=self.report or self.reports.append,
-            patience=RetryPolicy(self.stop, retry_ms_max=60_000, clock=Clock()),
+            retry_policy=RetryPolicy(self.stop, retry_ms_max=60_000, clock=Clock()),
         )
         run.take_over()
         return run

@@ -176,11 +176,11 @@ def test_a_temporary_file_that_was_swept_is_a_slot_that_was_lost(
 
     def meanwhile(point: str) -> None:
         if point == "log.entry_written":
-            monkeypatch.setattr(log_module, "reach", lambda _: None)
+            monkeypatch.setattr(log_module, "fault_point", lambda _: None)
             fast.put(fence(1, "fast"))
             fast.tidy()
 
-    monkeypatch.setattr(log_module, "reach", meanwhile)
+    monkeypatch.setattr(log_module, "fault_point", meanwhile)
     assert slow.put(fence(1, "slow")).pipelines["flights"].driver == "fast"
 
 

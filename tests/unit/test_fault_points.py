@@ -9,24 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from directkafka import faults
+from directkafka import fault_points
 from directkafka.errors import OptionError
-from directkafka.faults import FAULT_POINTS, STREAM_FAULT_POINTS, InjectedFaultError, reach
+from directkafka.fault_points import FAULT_POINTS, STREAM_FAULT_POINTS, InjectedFaultError, fault_point
 
 POINT = "commit.begun"
 
 
 @pytest.fixture(autouse=True)
 def _no_passes_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(faults, "_passes", Counter())
-    monkeypatch.delenv(faults.ENVIRONMENT_NAME, raising=False)
-    monkeypatch.delenv(faults.ENVIRONMENT_NAME_ONCE, raising=False)
+    monkeypatch.setattr(fault_points, "_passes", Counter())
+    monkeypatch.delenv(fault_points.ENVIRONMENT_NAME, raising=False)
+    monkeypatch.delenv(fault_points.ENVIRONMENT_NAME_ONCE, raising=False)
 
 
 def arm(monkeypatch: pytest.MonkeyPatch, rules: str, *, once: Path | None = None) -> None:
-    monkeypatch.setenv(faults.ENVIRONMENT_NAME, rules)
+    monkeypatch.setenv(fault_points.ENVIRONMENT_NAME, rules)
     if once is not None:
-        monkeypatch.setenv(faults.ENVIRONMENT_NAME_ONCE, str(once))
+        monkeypatch.setenv(fault_points.ENVIRONMENT_NAME_ONCE, str(once))
 
 
 def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch)
         found = []
         for point in (*FAULT_POINTS, *STREAM_FAULT_POINTS):
             try:
-                reach(point)
+                fault_point(point)
             except InjectedFaultError:
                 found.append(point)
         return found
@@ -47,42 +47,42 @@ def test_of_all_points_only_the_armed_one_fires(monkeypatch: pytest.MonkeyPatch)
 def test_an_armed_point_fires_and_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     arm(monkeypatch, f"{POINT}=raise")
     with pytest.raises(InjectedFaultError, match=POINT):
-        reach(POINT)
+        fault_point(POINT)
 
 
 def test_a_point_fires_at_the_pass_that_is_asked_for_and_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
     arm(monkeypatch, f"batch.written=raise, {POINT}@3=raise")
-    reach(POINT)
-    reach(POINT)
+    fault_point(POINT)
+    fault_point(POINT)
     with pytest.raises(InjectedFaultError):
-        reach(POINT)
-    reach(POINT)
+        fault_point(POINT)
+    fault_point(POINT)
 
 
 def test_points_are_counted_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     arm(monkeypatch, f"{POINT}@2=raise")
-    reach("batch.written")
-    reach(POINT)
+    fault_point("batch.written")
+    fault_point(POINT)
     with pytest.raises(InjectedFaultError):
-        reach(POINT)
+        fault_point(POINT)
 
 
 def test_with_a_claim_file_only_the_first_process_fires(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     arm(monkeypatch, f"{POINT}=raise", once=tmp_path / "fired")
     with pytest.raises(InjectedFaultError):
-        reach(POINT)
+        fault_point(POINT)
     assert (tmp_path / "fired").exists()
     # A restarted process counts its passes from the beginning, and finds the file.
-    monkeypatch.setattr(faults, "_passes", Counter())
-    reach(POINT)
+    monkeypatch.setattr(fault_points, "_passes", Counter())
+    fault_point(POINT)
 
 
 @pytest.mark.parametrize("rule", ["commit.begun", "commit.begun=explode", "nowhere=raise", "commit.begun@x=raise", "="])
 def test_a_rule_that_cannot_be_understood_is_refused(monkeypatch: pytest.MonkeyPatch, rule: str) -> None:
     arm(monkeypatch, rule)
     with pytest.raises(OptionError) as caught:
-        reach(POINT)
-    assert (caught.value.option, caught.value.where) == (rule, faults.ENVIRONMENT_NAME)
+        fault_point(POINT)
+    assert (caught.value.option, caught.value.where) == (rule, fault_points.ENVIRONMENT_NAME)
     assert "fence.done" in caught.value.reason
 
 
@@ -94,8 +94,8 @@ def test_points_are_listed_in_the_order_of_the_commit_protocol() -> None:
 
 
 def run(action: str) -> subprocess.Popen[bytes]:
-    code = f"from directkafka.faults import reach; reach({POINT!r}); print('passed', flush=True)"
-    environment = {**os.environ, faults.ENVIRONMENT_NAME: f"{POINT}={action}"}
+    code = f"from directkafka.fault_points import fault_point; fault_point({POINT!r}); print('passed', flush=True)"
+    environment = {**os.environ, fault_points.ENVIRONMENT_NAME: f"{POINT}={action}"}
     return subprocess.Popen([sys.executable, "-c", code], env=environment, stdout=subprocess.PIPE)
 
 

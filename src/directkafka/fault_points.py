@@ -20,7 +20,7 @@ from collections import Counter
 
 from directkafka.errors import OptionError
 
-__all__ = ["FAULT_POINTS", "STREAM_FAULT_POINTS", "InjectedFaultError", "reach"]
+__all__ = ["FAULT_POINTS", "STREAM_FAULT_POINTS", "InjectedFaultError", "fault_point"]
 
 ENVIRONMENT_NAME = "DIRECTKAFKA_FAULTS"
 ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
@@ -71,7 +71,7 @@ class InjectedFaultError(RuntimeError):
     """What an armed point with the action ``raise`` raises."""
 
 
-def reach(point: str) -> None:
+def fault_point(point: str) -> None:
     """Pass a fault point.
 
     Args:
