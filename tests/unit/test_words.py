@@ -1,0 +1,106 @@
+"""Words that the code has left behind: each has one of the field's own in its place."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "directkafka"
+
+#: What a name was, and what it is now: in Kafka's, Spark's and Postgres' own words.
+REPLACED = {
+    # The producer: Kafka's RecordAccumulator, ProducerBatch, Sender.
+    "Desk": "RecordAccumulator",
+    "Outbox": "PartitionQueues",
+    "Sending": "ProducerBatch",
+    "BrokerLine": "Sender",
+    "Verdict": "ProduceOutcome",
+    "judge": "classify",
+    # The consumer.
+    "PartitionLink": "PartitionConnection",
+    "_on_nothing": "_handle_empty_response",
+    "_react": "_handle_error_code",
+    "_lose": "_raise_or_skip_loss",
+    # Records.
+    "survey": "filter_batches",
+    "Asked": "FilterSpec",
+    "Wanted": "OffsetWindow",
+    "Room": "Capacity",
+    "Filled": "WriteCursor",
+    "Member": "BatchSlice",
+    "Spans": "BinaryColumn",
+    "Laid": "EncodedSpan",
+    "lay_out": "encode_records",
+    "seal": "write_headers",
+    # Stores.
+    "PipelineOwner": "TransactionManager",
+    "_win_back": "_reacquire",
+    "bump": "bump_epoch",
+    "newest_settled": "read_committed_tail",
+    "newest_standing": "read_stable_tail",
+    "EarlyStore": "TransactionalStore",
+    "is_left": "needs_second_phase",
+    "BatchName": "BatchAttempt",
+    "past_the_lock": "with_row_lock",
+    "patiently": "retry_locked",
+    # Sinks.
+    "SettledLetters": "DeadLetterReplaySink",
+    "PlannedLetters": "ReplayPlanSink",
+    "take_out": "delete_replayed",
+    "RowMode": "WriteMode",
+    "Renewable": "Clonable",
+    "renewed": "clone",
+    "Aims": "Destinations",
+    "BatchTries": "AttemptTracker",
+    # Pipelines and streams.
+    "Patience": "RetryPolicy",
+    "patience": "retry_policy",
+    "Written": "WrittenBatch",
+    "Writing": "PendingWrite",
+    "BegunBatch": "PlannedBatch",
+    "BatchAhead": "PrefetchedBatch",
+    "Ceiling": "AdaptiveLimit",
+    "progress_of_newcomer": "progress_of_new_store",
+    "Choice": "ReplaySelection",
+    "GuardedStream": "FailStopDStream",
+    "believed": "confirm_loss",
+    "reach": "fault_point",
+    "Given": "RawOptions",
+}
+
+
+def identifiers(tree: ast.AST) -> Iterator[tuple[str, int]]:
+    """Names that the code gives, uses or asks for, with their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            yield node.id, node.lineno
+        elif isinstance(node, ast.Attribute):
+            yield node.attr, node.lineno
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.alias):
+            yield node.asname or node.name.rpartition(".")[2], node.lineno
+
+
+@pytest.mark.parametrize("line", ["class Desk: ...", "x.is_left()", "def f(patience): ...", "from a import reach"])
+def test_a_word_of_before_is_found_wherever_it_stands(line: str) -> None:
+    assert [name for name, _ in identifiers(ast.parse(line)) if name in REPLACED]
+
+
+def test_no_word_of_before_has_come_back() -> None:
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}: {name} is called {REPLACED[name]} here"
+        for path in sorted(SOURCE.rglob("*.py"))
+        for name, line in identifiers(ast.parse(path.read_text()))
+        if name in REPLACED
+    ]
+    assert not found, "\n".join(found)
+
+
+def test_a_word_is_not_replaced_by_one_that_was_replaced() -> None:
+    assert set(REPLACED.values()) & set(REPLACED) == set()
