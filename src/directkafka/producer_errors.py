@@ -1,4 +1,4 @@
-"""What can go wrong when records are written to Kafka: leaves of the tree in :mod:`directkafka.errors`.
+"""Errors of writing records to Kafka: leaves of the tree in :mod:`directkafka.errors`.
 
 ::
 

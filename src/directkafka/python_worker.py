@@ -1,4 +1,4 @@
-"""What a Spark Python worker pays between two tasks, and how not to; and where its log lines go.
+"""Spark's Python workers: what one pays between two tasks, and how not to; and where its log lines go.
 
 Spark keeps its Python workers and runs ``gc.collect()`` in each after every task (``pyspark/daemon.py``), while the
 next task already waits for it. With pyarrow and numba imported that costs 50 to 120 ms a task, more than reading

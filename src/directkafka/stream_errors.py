@@ -1,4 +1,4 @@
-"""What can go wrong while records are read, in direct streams and RDDs above all: leaves of the tree in
+"""Errors of reading records, in direct streams and RDDs above all: leaves of the tree in
 :mod:`directkafka.errors`.
 
 ::

@@ -1,4 +1,4 @@
-"""What the driver saw of the cluster at one moment: the value in which ``kafka`` and ``planning`` meet."""
+"""The view of the cluster at one moment: the value in which ``kafka`` and ``planning`` meet."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ FILES = sorted(SOURCE.rglob("*.py"))
 FUNCTION_LINES_MAX = 70
 FILE_LINES_MAX = 400
 FOLDER_FILES_MAX = 16
+#: Words that a module's text does not begin with: it says first what the module is.
+NO_NOUNS = {"How", "What", "When", "Where", "Whether", "Which", "Who", "Why"}
 LEFT_OVER = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b")
 
 #: Methods of PySpark that import pandas or ask for it.
@@ -99,6 +101,11 @@ def test_nothing_is_left_for_later() -> None:
         if LEFT_OVER.search(line)
     ]
     assert found == []
+
+
+def test_a_module_s_text_opens_with_what_the_module_is() -> None:
+    opens = {name: (ast.get_docstring(tree) or "").partition(" ")[0] for name, tree in trees().items()}
+    assert {name: word for name, word in opens.items() if word in NO_NOUNS} == {}
 
 
 def test_a_module_and_what_is_public_in_it_have_docstrings() -> None:

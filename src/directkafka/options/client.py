@@ -1,4 +1,4 @@
-"""What a connection to Kafka needs, parsed from Kafka's own dotted names."""
+"""Settings of a connection to Kafka, parsed from Kafka's own dotted names."""
 
 from __future__ import annotations
 

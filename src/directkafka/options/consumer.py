@@ -1,4 +1,4 @@
-"""What a direct stream reads: the consumer strategies of Spark's direct API (``ConsumerStrategies``)."""
+"""Consumer strategies of Spark's direct API (``ConsumerStrategies``): what a direct stream reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a read starts and ends: Spark's six options made into two
+"""Positions where a read starts and ends: Spark's six options made into two
 :class:`~directkafka.offsets.Positions`.
 
 Of the three options of one side the global timestamp counts before timestamps per partition, and

@@ -1,4 +1,4 @@
-"""How large a batch may be after one took longer than a store's transaction may. Pure.
+"""The limit of a batch after one took longer than a store's transaction may. Pure.
 
 Sequence of events that this ends: a batch takes longer than ``transaction.timeout.ms``; it is aborted; it is planned
 again, as large as before or larger, for more records have come; it takes longer again; and so on without end.

@@ -1,4 +1,4 @@
-"""Which partitions a strategy reads, of those that the cluster has."""
+"""Subscriptions: which partitions a strategy reads, of those that the cluster has."""
 
 from __future__ import annotations
 

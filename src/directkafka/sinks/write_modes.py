@@ -1,4 +1,4 @@
-"""How a batch's rows meet the rows that are there: what every sink into a table shares.
+"""Write modes: how a batch's rows meet the rows that are there, in every sink into a table.
 
 ``append``: they are inserted. ``ignore``: those that violate a unique index are left out. ``upsert``: a row replaces
 the row of its key. ``merge``: numbers are added to the row of the key. ``replace``: the batch's rows become the whole

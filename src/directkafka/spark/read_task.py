@@ -1,4 +1,4 @@
-"""What executors run to read: Arrow batches of Kafka records from planned ranges.
+"""The task that reads, on executors: Arrow batches of Kafka records from planned ranges.
 
 Executors import this module without ``pyspark.sql``.
 """

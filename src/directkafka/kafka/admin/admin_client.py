@@ -1,4 +1,4 @@
-"""What the driver asks of the cluster: topics, partitions, leaders, offsets.
+"""The driver's questions to the cluster: topics, partitions, leaders, offsets.
 
 APIs: Metadata (3, up to v12), ListOffsets (2, up to v9), FindCoordinator (10), OffsetFetch (9), OffsetCommit (8).
 Every question is asked again when the broker's answer is retriable (metadata not there yet) or no broker answers:

@@ -1,4 +1,4 @@
-"""What brokers can do, and how they are set: versions of requests, and single settings.
+"""Abilities and settings of brokers: versions of requests, and single settings.
 
 API keys: ApiVersions 18 (v0 to v2), DescribeConfigs 32, Metadata 3. Settings of a broker may be seen with the right
 (ACL) DESCRIBE_CONFIGS on the cluster, those of a topic with that on the topic; who has it not sees none, and that is no

@@ -1,4 +1,4 @@
-"""What the compiled kernels have in common: how they are compiled, and bytes behind bare pointers."""
+"""The common ground of compiled kernels: how they are compiled, and bytes behind bare pointers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a broker that answers cannot be used: what TLS and SASL say, as an error that names the settings.
+"""Errors of logins: why a broker that answers cannot be used, from what TLS and SASL say, with the settings to look at.
 
 A refusal stays one however often it is tried, so nobody tries again. What may pass, such as a connection that is cut
 in the middle of the handshake, is no refusal.

@@ -1,4 +1,4 @@
-"""What this process keeps from one task to the next: idle connections, and receive buffers.
+"""The pool of a process: idle connections and receive buffers, kept from one task to the next.
 
 A Python worker of Spark runs many tasks one after the other. A new connection for each costs a TCP and TLS
 handshake, version negotiation and SASL; a new buffer costs the page faults of its first use. A channel is borrowed

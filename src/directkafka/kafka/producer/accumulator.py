@@ -1,4 +1,4 @@
-"""Where a producer's threads meet: the outbox behind a lock, and whether it goes on at all."""
+"""The producer's accumulator: its queues behind a lock, where its threads meet, and whether it goes on at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which batches of a response hold records that are wanted: a compiled walk over the index, before any is decompressed.
+"""The filter of record batches: a compiled walk over the index that finds wanted ones, before any is decompressed.
 
 Of each batch that begins before the wanted end, codec and CRC32C are checked before anything else is believed.
 Left out are control batches, batches before the wanted offsets and those of aborted transactions.

@@ -1,4 +1,4 @@
-"""Which attempt of a task may count: the first one that says so in a partition's log.
+"""Fencing of task attempts: only the first one that says so in a partition's log may count.
 
 Within one transaction a target partition takes one writer's batches, counted from 0. If a task dies after some of its
 batches were acknowledged and is run again, this happens: attempt 2 sends other rows as its first batch; the leader has

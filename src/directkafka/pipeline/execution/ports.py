@@ -1,4 +1,4 @@
-"""What engines ask of Kafka, and of Spark and the sinks."""
+"""Protocols of the engines: what they ask of Kafka, and of Spark and the sinks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What travels to the executors beside the reading, and back: a sink's writer, its reports, the proofs of reading."""
+"""The task that writes, as it travels to executors and back: a sink's writer, its reports, the proofs of reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a pipeline stands when it starts: the stores' ledgers compared. Pure.
+"""Reconciliation of ledgers: where a pipeline stands when it starts, by comparing its stores. Pure.
 
 One store: its entry says it all. Several stores commit one after the other, so a crash leaves each at batch n
 or n-1; the one that is ahead pins the ranges for the others, which must be exactly one batch behind. A store

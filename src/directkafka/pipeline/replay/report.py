@@ -1,4 +1,4 @@
-"""What a replay tells the outside: of each batch after it is committed, and of all at the end."""
+"""Reports of a replay to the outside: of each batch after it is committed, and of all at the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be replayed: which pipelines can be, and which of their letters; refused before anything changes."""
+"""The selection of a replay: which pipelines can be, and which of their letters; refused before anything changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a ledger and a checkpoint say of each other: the structured engine's decision. Pure.
+"""The lineage of a checkpoint: what it and a ledger say of each other, the structured engine's decision. Pure.
 
 Structured Streaming has a log of its own: the checkpoint plans batch N in ``offsets/N`` before it runs, and notes it
 in ``commits/N`` after the sink is done. A batch id alone says little: a deleted checkpoint counts from 0 again, a

@@ -1,4 +1,4 @@
-"""What a replay does in the dead letters' own store, as sinks: plans its batches, and settles each in its commit.
+"""Sinks of a replay in the dead letters' own store: one plans its batches, one settles each in its commit.
 
 A settled batch's letters are gone, and those that were rejected again are there anew: in one transaction with the
 ledger, and with the rows that the others gave when these go into the same store.

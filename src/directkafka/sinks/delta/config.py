@@ -1,4 +1,4 @@
-"""What a Delta sink is made from."""
+"""The configuration of a Delta sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sink into a database file is made from."""
+"""The configuration of a sink into a database file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the sinks of embedded databases share: rows into one table of one file, in the transaction of the ledger."""
+"""The sink of embedded databases: rows into one table of one file, in the transaction of the ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sinks into files are made from."""
+"""The configuration of a sink into files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a directory's log says, as values. Pure: no I/O.
+"""The state of a directory's log, as values. Pure: no I/O.
 
 An **entry** is one line of history: a fence, a table's columns, or a batch with the files it adds. The **state** is
 all entries up to a slot, folded: :func:`applied` is the only place that says what an entry means. The state has no

@@ -1,4 +1,4 @@
-"""What is committed in a directory of files: a list that does not change any more, a dataset, a DataFrame."""
+"""The committed files of a directory: a list that does not change any more, a dataset, a DataFrame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns a table of files has, and what of a DataFrame fits into it. Pure.
+"""The columns of a table of files, and what of a DataFrame fits into them. Pure.
 
 Every rule that types can decide is decided on the driver, before a row is written; all problems are told at once.
 A table's columns only ever grow: a file that was written earlier reads as null where it lacks one.

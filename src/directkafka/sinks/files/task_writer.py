@@ -1,4 +1,4 @@
-"""What each task of a batch runs on an executor where rows are files: write one file, and tell its name.
+"""The task writer of files, on executors: writes one file, and tells its name, which says whose it is.
 
 The file lies in a folder that driver and executors share, and counts for nothing until the driver commits its name. Its
 own name says whose it is (:class:`FileOwner`), so that a task which dies, a speculative twin, or a zombie leaves a file

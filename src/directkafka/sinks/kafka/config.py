@@ -1,4 +1,4 @@
-"""What a Kafka sink is made from."""
+"""The configuration of a Kafka sink."""
 
 from __future__ import annotations
 

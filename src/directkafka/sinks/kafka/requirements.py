@@ -1,4 +1,4 @@
-"""What a cluster must be for one transaction of many writers, and how many replicas its ledgers have.
+"""Requirements of a cluster for one transaction of many writers, and the replicas of its ledgers.
 
 **Versions.** Every broker is asked, since each may lead a partition or become the coordinator. Below 3.6 a leader takes
 a late batch of a transaction that has ended, and the transaction that it opens again is ended by nobody (KIP-890). From

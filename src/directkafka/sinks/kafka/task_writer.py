@@ -1,4 +1,4 @@
-"""What the tasks of a batch run on executors: hand over few rows, count many, and write shares of them.
+"""Task writers of a Kafka sink, on executors: hand over few rows, count many, and write shares of them.
 
 First job: a task holds its rows while they are few, and hands them to the driver inside its report. A task with more
 says how many they are and where they go. Second job, only if there was such a task: every row goes through the task

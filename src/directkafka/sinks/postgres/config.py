@@ -1,4 +1,4 @@
-"""What a Postgres sink is made from."""
+"""The configuration of a Postgres sink."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each task of a batch runs on an executor: hold few rows, stage many.
+"""The task writer of a Postgres sink, on executors: holds few rows, stages many; and the driver's plan for it.
 
 A task does not know how many rows will come. It holds them while they are few; a task that ends so hands them
 to the driver inside its report, and they are written once, by the committing transaction. As soon as they are

@@ -1,4 +1,4 @@
-"""How Spark reads the format ``directkafka``: batch and stream readers over the planner.
+"""Readers of the format ``directkafka``: batch and stream, over the planner.
 
 Two things differ from what the API suggests, both so that a killed query loses nothing:
 

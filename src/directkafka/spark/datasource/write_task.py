@@ -1,4 +1,4 @@
-"""What executors run to write: Arrow batches of rows to Kafka, at least once.
+"""The task that writes for the format, on executors: Arrow batches of rows to Kafka, at least once.
 
 A task has a producer of its own, idempotent and without transaction, and is done when all its rows are acknowledged.
 A task that fails is run again by Spark, and its rows may then be there twice. Executors import this module without

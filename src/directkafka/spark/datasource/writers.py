@@ -1,4 +1,4 @@
-"""How Spark writes to the format ``directkafka``: at least once, as its own sink does.
+"""Writers of the format ``directkafka``: at least once, as Spark's own sink.
 
 Nothing is committed at the end: a task's rows are there when the task is done, and stay when the job fails. For rows
 and progress in one transaction there is the Kafka sink of a pipeline.

@@ -1,4 +1,4 @@
-"""What a direct stream asks of the JVM's streaming scheduler, and what it tells it.
+"""The JVM's streaming scheduler, as a direct stream asks it and is told by it.
 
 PySpark has no call for most of it. ``StreamingContext.scheduler``, ``JobScheduler.getPendingTimes`` and
 ``InputInfoTracker.reportInfo`` are what Spark's own direct stream uses; they are private to Spark's packages in Scala

@@ -1,4 +1,4 @@
-"""What a direct stream is and where it stands: the two values that its checkpoint holds."""
+"""The state of a direct stream: what it is and where it stands, the two values that its checkpoint holds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What executors run for an RDD: from a range to what the program's function makes of its records.
+"""Tasks of an RDD, on executors: from a range to what the program's function makes of its records.
 
 Executors import this module without ``pyspark.sql``.
 """

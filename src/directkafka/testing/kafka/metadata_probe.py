@@ -1,4 +1,4 @@
-"""Which brokers a broker sees: one Metadata request, made by hand.
+"""The probe for a broker's metadata: which brokers it sees, by one request made by hand.
 
 The test broker must know when its cluster is ready, and must not lean on what it is there to test: neither on
 directkafka's client nor on kafka-python. A line in the log would do for one node, but says nothing of whether

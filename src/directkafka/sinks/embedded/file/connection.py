@@ -1,4 +1,4 @@
-"""What an embedded database is to the store and its sinks: one file, opened for a moment, with transactions.
+"""A connection to an embedded database, for the store and its sinks: one file, open for a moment, with transactions.
 
 The file is opened by a process of its own (:mod:`directkafka.sinks.embedded.file.process`), so all that goes in or out
 of a :class:`FileConnection` can be pickled.
