@@ -321,7 +321,8 @@ def _values(kind: Any, default: Any) -> str:
 def errors() -> Iterator[str]:
     """The tree of errors, with fields and messages."""
     from directkafka import errors as module
-    from directkafka import producer_errors, stream_errors
+    from directkafka.errors import kafka as kafka_errors
+    from directkafka.errors import streams
 
     tree = inspect.getdoc(module).split("::\n\n")[1].split("\n\nAn error is")[0]  # type: ignore[union-attr]
     yield "# Errors"
@@ -341,8 +342,8 @@ def errors() -> Iterator[str]:
                 yield "Message:\n\n" + textwrap.fill(_message(found), WIDTH - 2, initial_indent="> ",
                                                      subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
-    yield from _leaves(producer_errors, "Writing to Kafka", "`KafkaError`")
-    yield from _leaves(stream_errors, "Reading, direct streams and RDDs", "the tree")
+    yield from _leaves(kafka_errors, "Writing to Kafka", "`KafkaError`")
+    yield from _leaves(streams, "Reading, direct streams and RDDs", "the tree")
     yield from _spark_conditions()
 
 
@@ -361,13 +362,13 @@ def _leaves(module: ModuleType, title: str, of: str) -> Iterator[str]:
 
 def _spark_conditions() -> Iterator[str]:
     """The types that are named after conditions of Spark's."""
-    from directkafka import spark_conditions as module
+    from directkafka.errors import data_loss as module
 
     found = [getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))]
     yield "## Spark's conditions"
     yield _filled(
         "Where Spark's own source has a name for what went wrong, the error has that name as its type and in its "
-        "message. They are importable from `directkafka.spark_conditions`, and caught by `DataLossError` or "
+        "message. They are importable from `directkafka.errors.data_loss`, and caught by `DataLossError` or "
         "`OptionError` as well."
     )
     yield _items((f"`{one.__name__}`", _sentence(inspect.getdoc(one) or "").replace("``", "`")) for one in found)

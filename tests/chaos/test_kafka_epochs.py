@@ -18,10 +18,10 @@ from tests.chaos.test_kafka_store import World
 from tests.contract.kafka_harness import PARTITIONS
 from tests.real.kafka.logs import options
 
+from directkafka.errors.kafka import TransactionFencedError
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
-from directkafka.producer_errors import TransactionFencedError
 from directkafka.testing import KafkaBroker
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]

@@ -22,8 +22,8 @@ from directkafka.errors import (
     StoreAccessError,
     StoreUnavailableError,
 )
+from directkafka.errors.streams import RecordCountError, StoredOffsetError
 from directkafka.sinks.postgres.offset_store import PostgresOffsets
-from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 FIRST, SECOND, THIRD = (TopicPartition("flights", partition) for partition in range(3))
 DONE = OffsetRange("flights", 0, 0, 10)

@@ -39,8 +39,8 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
+from directkafka.errors.streams import DecompressionLimitError
 from directkafka.kafka.records.batch_header import read_headers
-from directkafka.stream_errors import DecompressionLimitError
 
 UNTIL = 2**62
 #: How long an example takes says more about the machine than about the decoder.

@@ -12,8 +12,10 @@ import pytest
 
 import directkafka
 import directkafka.cli.commands
-from directkafka import errors, producer_errors, spark_conditions, stream_errors
+from directkafka import errors
 from directkafka.cli import app as cli
+from directkafka.errors import data_loss, streams
+from directkafka.errors import kafka as kafka_errors
 from directkafka.options import option_table
 from directkafka.options.producer import NAME_PREFIX, ledger_topic, sink_specs
 from directkafka.pipeline.file import replay_name
@@ -137,10 +139,10 @@ def test_operations_says_what_to_do_on_every_error() -> None:
     section = OPERATIONS.partition("\n## What to do on each error\n")[2].partition("\n## ")[0]
     cells = " ".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))
     bases = {"DirectKafkaError", "KafkaError", "StoreError"}
-    names = {*errors.__all__, *producer_errors.__all__, *stream_errors.__all__} - bases
+    names = {*errors.__all__, *kafka_errors.__all__, *streams.__all__} - bases
     assert set(re.findall(r"`(\w+)`", cells)) == names
     # What has a name of Spark's is one of them.
-    conditions = [getattr(spark_conditions, one) for one in spark_conditions.__all__]
+    conditions = [getattr(data_loss, one) for one in data_loss.__all__]
     types = [one for one in conditions if isinstance(one, type) and issubclass(one, Exception)]
     assert len(types) > 10
     assert [one for one in types if not {base.__name__ for base in one.__mro__} & names] == []

@@ -15,6 +15,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from directkafka.errors import OptionError
+from directkafka.errors.data_loss import (
+    MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
+    UnresolvedStartOffsetGreaterThanEndOffsetError,
+)
 from directkafka.offsets import (
     Ago,
     AtTimestamp,
@@ -29,10 +33,6 @@ from directkafka.offsets import (
 )
 from directkafka.options.spec import INT_MAX, LONG_MAX, OptionSpec, RawOptions, read_json, shown
 from directkafka.options.texts import duration_ms, fault_of_topic, whole_number
-from directkafka.spark_conditions import (
-    MismatchedTopicPartitionsBetweenStartOffsetAndEndOffsetError,
-    UnresolvedStartOffsetGreaterThanEndOffsetError,
-)
 
 __all__ = ["POSITION_SPECS", "read_position", "read_positions"]
 

@@ -26,8 +26,8 @@ from enum import StrEnum
 from typing import Final
 
 from directkafka.errors import DataLossError
+from directkafka.errors.data_loss import data_loss
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.spark_conditions import data_loss
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [

@@ -8,6 +8,12 @@ from itertools import pairwise
 from typing import assert_never
 
 from directkafka.errors import OptionError
+from directkafka.errors.data_loss import (
+    KafkaStartOffsetDoesNotMatchAssignedError,
+    KafkaTimestampOffsetDoesNotMatchAssignedError,
+    KafkaTopicOffsetDoesNotMatchAssignedError,
+    ResolvedStartOffsetGreaterThanEndOffsetError,
+)
 from directkafka.offsets import (
     Ago,
     AtTimestamp,
@@ -22,12 +28,6 @@ from directkafka.offsets import (
 )
 from directkafka.options.texts import list_of
 from directkafka.planning.loss import Condition, Loss
-from directkafka.spark_conditions import (
-    KafkaStartOffsetDoesNotMatchAssignedError,
-    KafkaTimestampOffsetDoesNotMatchAssignedError,
-    KafkaTopicOffsetDoesNotMatchAssignedError,
-    ResolvedStartOffsetGreaterThanEndOffsetError,
-)
 from directkafka.view import ClusterView, PartitionView
 
 __all__ = [

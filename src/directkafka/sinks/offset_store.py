@@ -12,9 +12,9 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, runtime_checkable
 
 from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.errors.streams import RecordCountError, StoredOffsetError
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.sinks.postgres.offset_store import PostgresOffsets
-from directkafka.stream_errors import RecordCountError, StoredOffsetError
 
 __all__ = ["OffsetDatabase", "OffsetStore"]
 
@@ -138,7 +138,7 @@ class OffsetStore:
 
             try:
                 store.advance(connection, [offset_range], rows=rows)
-            except StoredOffsetError as error:                    # in directkafka.stream_errors
+            except StoredOffsetError as error:                    # in directkafka.errors.streams
                 connection.rollback()
                 if not error.is_done:                             # else: an earlier attempt of this task has committed
                     raise

@@ -11,8 +11,8 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network.connection_pool import close_idle

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 from tests.real.kafka.logs import consume, options
 
+from directkafka.errors.kafka import SecondAttemptError
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import SecondAttemptError
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

@@ -16,6 +16,7 @@ from tests.real.kafka.logs import consume, create_topic_again, host_and_port, op
 from tests.real.kafka.proxy import KafkaProxy, advertise
 
 from directkafka.errors import BrokerResponseError
+from directkafka.errors.kafka import DeliveryTimeoutError, ProducerFencedError, ProducerStateError
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.partitioner import partitions_of_keys
@@ -23,7 +24,6 @@ from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import DeliveryTimeoutError, ProducerFencedError, ProducerStateError
 
 pytestmark = pytest.mark.real
 

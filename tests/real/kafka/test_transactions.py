@@ -13,18 +13,18 @@ import pyarrow as pa
 import pytest
 from tests.real.kafka.logs import options, until
 
+from directkafka.errors.kafka import (
+    ProducerFencedError,
+    ProducerStateError,
+    TransactionFencedError,
+    TransactionStateError,
+)
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator, open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import (
-    ProducerFencedError,
-    ProducerStateError,
-    TransactionFencedError,
-    TransactionStateError,
-)
 from directkafka.testing.store_driver import run_together
 
 pytestmark = pytest.mark.real

@@ -17,9 +17,9 @@ from tests.contract.kafka_harness import KafkaHarness, KeyedRows
 from tests.real.kafka.logs import end_offset, until
 from tests.real.sinks.test_kafka_faults import NoClaims
 
+from directkafka.errors.kafka import ProducerFencedError, ProducerStateError, SecondAttemptError
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.producer_errors import ProducerFencedError, ProducerStateError, SecondAttemptError
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of

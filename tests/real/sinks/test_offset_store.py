@@ -12,7 +12,7 @@ from psycopg.rows import dict_row, scalar_row
 
 from directkafka import OffsetRange, OffsetStore, TopicPartition
 from directkafka.errors import OptionError, StoreUnavailableError
-from directkafka.stream_errors import StoredOffsetError
+from directkafka.errors.streams import StoredOffsetError
 
 pytestmark = pytest.mark.real
 

@@ -16,8 +16,8 @@ from tests.real.spark.dstreams import INTERVAL_S, Place, place, places, running
 import directkafka as dk
 from directkafka import Cluster, OffsetRange, TopicPartition
 from directkafka.errors import OptionError
+from directkafka.errors.streams import OffsetsNotCommittedError
 from directkafka.spark.dstream.stream import DirectStream
-from directkafka.stream_errors import OffsetsNotCommittedError
 
 pytestmark = [pytest.mark.real, pytest.mark.filterwarnings("ignore:DStream is deprecated:FutureWarning")]
 

@@ -24,7 +24,7 @@ from tests.real.spark.dstreams import Settings
 import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
 from directkafka.errors import BrokerUnreachableError, DataLossError, OptionError, TopicNotFoundError
-from directkafka.stream_errors import NonConsecutiveOffsetsError
+from directkafka.errors.streams import NonConsecutiveOffsetsError
 from directkafka.view import ClusterView
 
 pytestmark = pytest.mark.real

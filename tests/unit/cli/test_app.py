@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
-from directkafka import errors, producer_errors, spark_conditions, stream_errors
+from directkafka import errors
 from directkafka.cli import app as module
 from directkafka.cli import commands as _commands  # noqa: F401 - they must meet the real app
 from directkafka.errors import (
@@ -21,7 +21,10 @@ from directkafka.errors import (
     EnvironmentFaultError,
     FencedError,
     OptionError,
+    data_loss,
+    streams,
 )
+from directkafka.errors import kafka as kafka_errors
 
 PATIENCE_S = 300.0
 
@@ -65,7 +68,7 @@ def test_brackets_in_a_message_are_no_markup(
 
 ERRORS = [
     found
-    for module in (errors, producer_errors, spark_conditions, stream_errors)
+    for module in (errors, kafka_errors, data_loss, streams)
     for found in vars(module).values()
     if isinstance(found, type) and issubclass(found, DirectKafkaError) and found.__module__ == module.__name__
     if not found.__name__.startswith("_")

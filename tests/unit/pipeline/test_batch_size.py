@@ -6,7 +6,7 @@ import pytest
 from tests.unit.pipeline.fakes import PLACE, FakeStore, World, bench
 
 from directkafka.errors import StoreUnavailableError
-from directkafka.producer_errors import TransactionTooSlowError
+from directkafka.errors.kafka import TransactionTooSlowError
 
 SLOW = TransactionTooSlowError(transactional_id="directkafka.a", elapsed_ms=9_000, budget_ms=8_000, timeout_ms=10_000)
 

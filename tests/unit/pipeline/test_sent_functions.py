@@ -14,8 +14,9 @@ import pytest
 from pyspark import cloudpickle
 from pyspark.sql.types import StringType, StructField, StructType
 
-from directkafka.error_notes import Notes
 from directkafka.errors import FencedError
+from directkafka.errors.streams import NonConsecutiveOffsetsError
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions
@@ -25,7 +26,6 @@ from directkafka.spark.datasource.readers import _RangePartition
 from directkafka.spark.datasource.source import DirectKafkaDataSource
 from directkafka.spark.rdd.tasks import CountRecords, ReadRecords
 from directkafka.spark.read_task import ReadRanges
-from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 #: Runs all that is sent in a process of its own, where reading and writing fail, but for what finds nothing to read.
 PROGRAM = """

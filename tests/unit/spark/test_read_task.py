@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from pyspark import TaskContext
 
-from directkafka.error_notes import Notes
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options import ClientOptions

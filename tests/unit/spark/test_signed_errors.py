@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from pyspark import cloudpickle
 
-from directkafka.error_notes import Notes
 from directkafka.errors import FencedError
+from directkafka.errors.transport import Notes
 from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
 
 #: What Spark's processes do with a class: make an object, and send that on.

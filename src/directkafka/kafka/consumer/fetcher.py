@@ -27,6 +27,7 @@ from dataclasses import dataclass
 import tenacity
 
 from directkafka.errors import FetchTimeoutError, MalformedBatchError
+from directkafka.errors.data_loss import data_loss
 from directkafka.kafka.consumer.fetch_request import RangeTask, ask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
@@ -36,7 +37,6 @@ from directkafka.kafka.network.receive import ResponseError
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.kafka.records.batch_header import header_fault, read_headers
 from directkafka.options import ClientOptions
-from directkafka.spark_conditions import data_loss
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
 

@@ -34,7 +34,7 @@ class TopicGone(Exception):  # noqa: N818 - control flow inside the fetch path
     """The topic was deleted since the range was planned; if it was made again, its offsets mean other records now.
 
     Attributes:
-        condition: Spark's name for it, as in :func:`directkafka.spark_conditions.data_loss`.
+        condition: Spark's name for it, as in :func:`directkafka.errors.data_loss.data_loss`.
     """
 
     def __init__(self, condition: str, detail: str) -> None:

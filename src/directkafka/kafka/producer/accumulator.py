@@ -7,10 +7,10 @@ import time
 from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
+from directkafka.errors.kafka import DeliveryTimeoutError
 from directkafka.kafka.producer.partition_queues import Address, PartitionQueues, ProducerBatch
 from directkafka.kafka.records.encoder import EncodedBatch
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import DeliveryTimeoutError
 
 __all__ = ["RecordAccumulator"]
 

@@ -15,11 +15,11 @@ import numpy as np
 import pyarrow as pa
 from numba import types
 
+from directkafka.errors.data_loss import KafkaNullTopicInDataError
+from directkafka.errors.kafka import RecordRejectedError
 from directkafka.kafka.kernels.compile import BYTES_IN, INT32S, INT64S, helper, kernel, unwrapped, wide
 from directkafka.kafka.records.record_columns import spans_of
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import RecordRejectedError
-from directkafka.spark_conditions import KafkaNullTopicInDataError
 
 __all__ = ["CountPartitions", "Router", "key_hashes", "partitions_of_keys"]
 

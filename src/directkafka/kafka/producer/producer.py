@@ -24,6 +24,7 @@ import pyarrow as pa
 import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, raise_for
@@ -34,7 +35,6 @@ from directkafka.kafka.records.encoder import ProducerIdentity, RecordEncoder
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import RecordRejectedError, RecordTooLargeError
 
 __all__ = ["Producer", "new_identity"]
 

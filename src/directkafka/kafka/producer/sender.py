@@ -16,6 +16,7 @@ from enum import Enum, auto
 from typing import Any, Final
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError, KafkaError
+from directkafka.errors.kafka import BatchTooLargeError, ProducerFencedError, ProducerStateError
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, raise_for
 from directkafka.kafka.network.receive import ResponseError, receive
@@ -26,7 +27,6 @@ from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
 
 __all__ = ["ProduceOutcome", "Sender", "classify", "refusal", "unknown_topic"]
 

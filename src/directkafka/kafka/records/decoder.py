@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import MalformedBatchError
+from directkafka.errors.data_loss import KafkaMalformedRecordTimestampError
+from directkafka.errors.streams import DecompressionLimitError
 from directkafka.kafka.compression import decompress
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
@@ -29,8 +31,6 @@ from directkafka.kafka.records.record import Fault, describe, new_fault
 from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Source, WriteCursor
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of
-from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
-from directkafka.stream_errors import DecompressionLimitError
 
 __all__ = ["RecordDecoder"]
 

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
 from directkafka.kafka.compression.compress import Compress, compressor
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records.batch_header import HEADER_SIZE
@@ -38,7 +39,6 @@ from directkafka.kafka.records.encode_kernel import (
 from directkafka.kafka.records.record_columns import read_rows, room_needed
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import RecordRejectedError, RecordTooLargeError
 
 __all__ = ["EncodedBatch", "ProducerIdentity", "RecordEncoder"]
 

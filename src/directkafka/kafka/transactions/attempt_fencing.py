@@ -40,6 +40,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from directkafka.errors.kafka import SecondAttemptError
 from directkafka.kafka.admin.admin_client import Leader, Metadata
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
@@ -48,7 +49,6 @@ from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import SecondAttemptError
 
 __all__ = ["CLAIM", "ClaimPlace"]
 

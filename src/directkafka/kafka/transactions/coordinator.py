@@ -29,13 +29,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.errors.kafka import TransactionFencedError, TransactionStateError
 from directkafka.kafka.admin.topics import check_answered
 from directkafka.kafka.network.auth_errors import rights_needed
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.protocol.error_codes import ErrorCode, Meaning, error_name, meaning_of
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import TransactionFencedError, TransactionStateError
 
 __all__ = ["Coordinator", "OpenTransaction", "open_transactions"]
 

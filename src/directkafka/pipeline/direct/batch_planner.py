@@ -13,6 +13,7 @@ from dataclasses import replace
 from threading import Event
 from typing import Final
 
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.offsets import TopicPartition
 from directkafka.options import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
@@ -21,7 +22,6 @@ from directkafka.planning.adaptive_limit import NO_LIMIT
 from directkafka.planning.loss import STANDING_STILL, Condition
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
-from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.spark.source_cluster import confirm_loss
 from directkafka.view import ClusterView

@@ -31,6 +31,7 @@ from dataclasses import replace
 from threading import Event
 
 from directkafka.errors import WorkerLostError
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import Positions, to_nested
 from directkafka.options import NO_WAIT, MinOffsets
@@ -44,7 +45,6 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
-from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.source_cluster import confirm_loss
 

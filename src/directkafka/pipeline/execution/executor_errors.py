@@ -11,8 +11,8 @@ from typing import Final
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, TransformError, WorkerLostError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.application import spark_application
 
 __all__ = [

@@ -21,8 +21,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport

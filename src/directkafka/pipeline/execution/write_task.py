@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
+from directkafka.errors.transport import Notes
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 __all__ = ["PART", "ProofUnion", "WriteTask", "reports_of"]

@@ -11,8 +11,8 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming import StreamingQuery
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.routes import Binding, Sinks, bind
 from directkafka.pipeline.execution.session import check_executors, is_classic
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform

@@ -25,6 +25,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame
 
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
@@ -39,7 +40,6 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
-from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
 __all__ = ["AS_IT_IS", "MicroBatchWriter", "QueryRun"]

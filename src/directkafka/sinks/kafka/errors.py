@@ -26,9 +26,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     TopicNotFoundError,
 )
-from directkafka.kafka.protocol.error_codes import ErrorCode
-from directkafka.options.producer import TransactionOptions
-from directkafka.producer_errors import (
+from directkafka.errors.kafka import (
     BatchTooLargeError,
     DeliveryTimeoutError,
     ProducerFencedError,
@@ -39,6 +37,8 @@ from directkafka.producer_errors import (
     TransactionFencedError,
     TransactionStateError,
 )
+from directkafka.kafka.protocol.error_codes import ErrorCode
+from directkafka.options.producer import TransactionOptions
 
 __all__ = ["SIZE_LIMIT", "meaning", "refused_batch", "translate", "with_batch_size", "with_smaller_batches"]
 

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowCountError
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
-from directkafka.producer_errors import TransactionTooSlowError
 
 __all__ = ["DRIVER", "KafkaTransaction"]
 

@@ -33,17 +33,17 @@ from directkafka.errors import (
     OptionError,
     StoreUnavailableError,
 )
-from directkafka.fault_points import fault_point
-from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.records.encoder import ProducerIdentity
-from directkafka.kafka.transactions.coordinator import Coordinator
-from directkafka.options.producer import TransactionOptions, ledger_topic
-from directkafka.producer_errors import (
+from directkafka.errors.kafka import (
     ProducerFencedError,
     ProducerStateError,
     TransactionFencedError,
     TransactionStateError,
 )
+from directkafka.fault_points import fault_point
+from directkafka.kafka.network.client import KafkaClient
+from directkafka.kafka.records.encoder import ProducerIdentity
+from directkafka.kafka.transactions.coordinator import Coordinator
+from directkafka.options.producer import TransactionOptions, ledger_topic
 from directkafka.sinks.kafka.ledger_topic import NO_RECORD, LedgerRecord, LedgerTopic
 from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
 from directkafka.sinks.kafka.transaction import KafkaTransaction

@@ -26,8 +26,9 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError
+from directkafka.errors.data_loss import loss_of_available_now
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options import SourceOptions
@@ -45,7 +46,6 @@ from directkafka.planning.plan import (
 )
 from directkafka.python_worker import freeze_imports
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-from directkafka.spark_conditions import loss_of_available_now
 from directkafka.view import ClusterView
 
 __all__ = ["BatchReader", "StreamReader"]

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from directkafka.error_notes import Notes
 from directkafka.errors import OptionError
+from directkafka.errors.transport import Notes
 from directkafka.options import SinkOptions, SourceOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.spec import RawOptions

@@ -15,8 +15,8 @@ from typing import Final
 import pyarrow as pa
 import tenacity
 
-from directkafka.error_notes import Notes
 from directkafka.errors import DirectKafkaError
+from directkafka.errors.transport import Notes
 from directkafka.kafka.admin.admin_client import Metadata
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.producer.partitioner import Router

@@ -17,7 +17,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from directkafka.error_notes import Notes
+from directkafka.errors.transport import Notes
 from directkafka.options import SinkOptions
 
 __all__ = ["BatchWriter", "StreamWriter"]

@@ -16,9 +16,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from directkafka.errors.streams import BatchFailedError
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.planning.trigger import Moment, Trigger, wait_ms
-from directkafka.stream_errors import BatchFailedError
 from directkafka.view import ClusterView
 
 __all__ = ["BatchOutcomes", "Pace", "batch_ms", "shown_time"]

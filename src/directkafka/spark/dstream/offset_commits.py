@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from directkafka.errors import DirectKafkaError
+from directkafka.errors.streams import OffsetsNotCommittedError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import TopicPartition
-from directkafka.stream_errors import OffsetsNotCommittedError
 
 __all__ = ["CommitCallback", "GroupCommits", "Queued"]
 

@@ -34,6 +34,7 @@ from pyspark import RDD, SparkContext
 from pyspark.streaming import StreamingContext
 
 from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.errors.streams import OffsetsNotCommittedError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.planning.direct import check_planned, reads_up_to, unread
@@ -45,7 +46,6 @@ from directkafka.spark.dstream.offset_commits import GroupCommits
 from directkafka.spark.dstream.state import StreamPlan, StreamState, tick_folder
 from directkafka.spark.rdd.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-from directkafka.stream_errors import OffsetsNotCommittedError
 from directkafka.view import ClusterView
 
 __all__ = ["DirectPlanner", "PlannerHandle", "planner_of"]

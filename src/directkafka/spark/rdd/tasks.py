@@ -12,11 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from directkafka.error_notes import Notes
+from directkafka.errors.streams import NonConsecutiveOffsetsError
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.spark.rdd.consumer_record import ConsumerRecord, consumer_records
 from directkafka.spark.read_task import read_for_spark
-from directkafka.stream_errors import NonConsecutiveOffsetsError
 
 __all__ = ["ArrowHandler", "CountRecords", "MessageHandler", "ReadRecords"]
 

@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 import pyarrow as pa
 import pytest
 
+from directkafka.errors.data_loss import KafkaNullTopicInDataError
+from directkafka.errors.kafka import RecordRejectedError
 from directkafka.kafka.producer.partitioner import Router, key_hashes
-from directkafka.producer_errors import RecordRejectedError
-from directkafka.spark_conditions import KafkaNullTopicInDataError
 
 COUNTS = {"flights": 4, "planes": 3}
 

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import BrokerResponseError, KafkaError
+from directkafka.errors.kafka import BatchTooLargeError, ProducerFencedError, ProducerStateError
 from directkafka.kafka.producer.sender import ProduceOutcome, classify, refusal
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import BatchTooLargeError, ProducerFencedError, ProducerStateError
 
 IDENTITY = ProducerIdentity(producer_id=4711, epoch=3)
 BATCH = EncodedBatch(

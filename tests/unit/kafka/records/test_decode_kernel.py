@@ -12,7 +12,7 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
-from directkafka.spark_conditions import KafkaMalformedRecordTimestampError
+from directkafka.errors.data_loss import KafkaMalformedRecordTimestampError
 
 PLAIN = encode_record(Record(offset=0, timestamp_ms=0), 0, 0)
 

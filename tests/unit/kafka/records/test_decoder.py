@@ -25,9 +25,9 @@ from tests.record_encoder import (
 )
 
 from directkafka.errors import MalformedBatchError
+from directkafka.errors.streams import DecompressionLimitError
 from directkafka.kafka.records.arrow import schema
 from directkafka.kafka.records.batch_header import read_headers
-from directkafka.stream_errors import DecompressionLimitError
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.records"))

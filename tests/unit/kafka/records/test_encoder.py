@@ -10,11 +10,11 @@ from kafka.record import MemoryRecords
 from tests.record_encoder import CODECS, Record, decode_rows, encode_record
 
 from directkafka.errors import OptionError
+from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
 from directkafka.kafka.records.batch_header import HEADER_SIZE
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity, RecordEncoder
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
-from directkafka.producer_errors import RecordRejectedError, RecordTooLargeError
 
 IDENTITY = ProducerIdentity(producer_id=4711, epoch=7)
 PLACES = [TopicPartition("flights", number) for number in range(3)]

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.errors.kafka import TransactionFencedError, TransactionStateError
 from directkafka.kafka.protocol.error_codes import Meaning, meaning_of
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.producer_errors import TransactionFencedError, TransactionStateError
 
 OWNER = ProducerIdentity(producer_id=7, epoch=3, transactional_id="directkafka.flights")
 LOST = BrokerUnreachableError(addresses=("one:9092",), timeout_ms=1, cause="no answer")

@@ -11,7 +11,6 @@ import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from tests.unit.pipeline.spark_texts import FAILURES, SparkError, named
 
-from directkafka.error_notes import Notes
 from directkafka.errors import (
     DataLossError,
     DirectKafkaError,
@@ -21,6 +20,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.application import spark_application
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, too_much_for_driver
 from directkafka.pipeline.retry import may_pass

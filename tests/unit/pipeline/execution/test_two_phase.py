@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from directkafka.error_notes import Notes
 from directkafka.errors import EnvironmentFaultError, WorkerLostError
+from directkafka.errors.kafka import SecondAttemptError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution import two_phase
 from directkafka.pipeline.execution.two_phase import RouteTask, can_run_barriers, check_speculation, writers_max
-from directkafka.producer_errors import SecondAttemptError
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.postgres.sink import PostgresSink
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from directkafka.error_notes import Notes
 from directkafka.errors import RowRejectedError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.staging import report_held

@@ -10,8 +10,8 @@ import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 
 import directkafka as dk
-from directkafka.error_notes import Notes
 from directkafka.errors import FencedError, OptionError
+from directkafka.errors.transport import Notes
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured import engine

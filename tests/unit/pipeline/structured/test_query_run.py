@@ -10,6 +10,7 @@ import pytest
 from tests.unit.pipeline.fakes import NAME, PLACE, Clock, FakeSink, FakeStop, FakeStore, World
 
 from directkafka.errors import FencedError, LineageError, RowCountError, StoreUnavailableError
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Binding
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
@@ -18,7 +19,6 @@ from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.lineage import CheckpointBatch
 from directkafka.pipeline.structured.query_run import QueryRun
-from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")

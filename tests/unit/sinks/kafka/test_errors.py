@@ -17,8 +17,7 @@ from directkafka.errors import (
     StoreRequestError,
     StoreUnavailableError,
 )
-from directkafka.pipeline.retry import may_pass
-from directkafka.producer_errors import (
+from directkafka.errors.kafka import (
     BatchTooLargeError,
     DeliveryTimeoutError,
     RecordTooLargeError,
@@ -26,6 +25,7 @@ from directkafka.producer_errors import (
     TransactionFencedError,
     TransactionTooSlowError,
 )
+from directkafka.pipeline.retry import may_pass
 from directkafka.sinks.kafka.errors import meaning, translate
 
 PLACE: dict[str, Any] = {"topic": "flights", "partition": 0}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import StoreUnavailableError
+from directkafka.errors.kafka import BatchTooLargeError
 from directkafka.options.producer import TransactionOptions
-from directkafka.producer_errors import BatchTooLargeError
 from directkafka.sinks.kafka.errors import meaning, refused_batch, with_batch_size, with_smaller_batches
 
 

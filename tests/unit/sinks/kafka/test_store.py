@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError, KafkaError
+from directkafka.errors.kafka import TransactionFencedError
 from directkafka.offsets import TopicPartition
-from directkafka.producer_errors import TransactionFencedError
 from directkafka.sinks.kafka.store import KafkaStore
 
 ENDS = {TopicPartition("flights", 0): 30}

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from directkafka.errors import OptionError
+from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
-from directkafka.producer_errors import TransactionTooSlowError
 from directkafka.sinks.kafka.transaction import DRIVER, KafkaTransaction
 
 LEDGER = TopicPartition("directkafka.ledger.a", 0)

@@ -11,6 +11,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows, Read
 from pyspark.sql.types import StringType, StructField, StructType
 
 from directkafka.errors import DataLossError, OptionError, TopicNotFoundError
+from directkafka.errors.data_loss import (
+    EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError,
+    EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError,
+    LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError,
+    MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError,
+)
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.read_policy import RECORD_COLUMNS
@@ -19,12 +25,6 @@ from directkafka.spark import source_cluster
 from directkafka.spark.datasource import readers, source
 from directkafka.spark.datasource.readers import StreamReader
 from directkafka.spark.schema import record_columns, record_schema
-from directkafka.spark_conditions import (
-    EndOffsetHasGreaterOffsetForTopicPartitionThanLatestWithTriggerAvailablenowError,
-    EndOffsetHasGreaterOffsetForTopicPartitionThanPrefetchedError,
-    LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError,
-    MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError,
-)
 from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 ALL = ReadAllAvailable()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from directkafka.errors.streams import BatchFailedError
 from directkafka.spark.dstream import batch_tracker
 from directkafka.spark.dstream.batch_tracker import BatchOutcomes
-from directkafka.stream_errors import BatchFailedError
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import threading
 import pytest
 from tests.unit.spark.dstream.scheduler import Scheduler
 
+from directkafka.errors.streams import BatchFailedError
 from directkafka.spark.dstream import batch_tracker, batches
 from directkafka.spark.dstream.batches import Batches
-from directkafka.stream_errors import BatchFailedError
 
 FIRST, SECOND, THIRD = 1_000, 2_000, 3_000
 

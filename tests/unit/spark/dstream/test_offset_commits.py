@@ -10,9 +10,9 @@ import pytest
 from tests.real.kafka.logs import until
 
 from directkafka.errors import DirectKafkaError
+from directkafka.errors.streams import BatchFailedError, OffsetsNotCommittedError
 from directkafka.offsets import TopicPartition
 from directkafka.spark.dstream.offset_commits import FLUSH_S, GroupCommits, Queued
-from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
 
 PLACE = TopicPartition("flights", 0)
 

@@ -14,6 +14,7 @@ from tests.unit.planning.views import T0, T1, seen, view
 from tests.unit.spark.dstream.scheduler import KEPT_MS, Scheduler, at
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
+from directkafka.errors.streams import BatchFailedError, OffsetsNotCommittedError
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options.consumer import ConsumerOptions, Subscribe
 from directkafka.options.limits import FeedbackPolicy, RatePolicy
@@ -29,7 +30,6 @@ from directkafka.spark.dstream.offset_commits import Queued
 from directkafka.spark.dstream.planner import DirectPlanner, planner_of
 from directkafka.spark.dstream.state import Program, StreamPlan, StreamState
 from directkafka.spark.rdd.tasks import ReadRecords
-from directkafka.stream_errors import BatchFailedError, OffsetsNotCommittedError
 from directkafka.view import ClusterView, PartitionView
 
 INTERVAL_MS = 1_000

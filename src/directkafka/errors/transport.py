@@ -18,13 +18,14 @@ import secrets
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
-from directkafka import errors, producer_errors, spark_conditions, stream_errors
-from directkafka.errors import DirectKafkaError
+from directkafka import errors
+from directkafka.errors import DirectKafkaError, data_loss, streams
+from directkafka.errors import kafka as kafka_errors
 
 __all__ = ["Notes"]
 
 #: Where errors are defined.
-_MODULES: Final = (errors, producer_errors, spark_conditions, stream_errors)
+_MODULES: Final = (errors, kafka_errors, data_loss, streams)
 
 _NOTE: Final = re.compile(
     r"^\[directkafka (?P<name>\w+) (?P<values>\{.*\}) (?P<signature>[0-9a-f]{64})\]$", re.MULTILINE

@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from directkafka import spark_conditions
-from directkafka.error_notes import Notes
 from directkafka.errors import DataLossError, DirectKafkaError, OptionError
+from directkafka.errors import data_loss as conditions
+from directkafka.errors.data_loss import data_loss, loss_of_available_now
+from directkafka.errors.transport import Notes
 from directkafka.planning.loss import Condition
-from directkafka.spark_conditions import data_loss, loss_of_available_now
 
 #: The conditions of Spark's connector, the sub-classes of ``KAFKA_DATA_LOSS`` without their prefix.
-SPARK_S: list[str] = json.loads(Path(__file__).with_name("spark_connector.json").read_text())["conditions"]
+SPARK_S: list[str] = json.loads((Path(__file__).parents[1] / "spark_connector.json").read_text())["conditions"]
 
 #: Losses that Spark cannot see.
 OURS = {"TOPIC_RECREATED", "LEADER_EPOCH_WENT_BACK", "LOG_TRUNCATED"}
 
 OPTION_CONDITIONS = [
     found
-    for name in spark_conditions.__all__
-    if isinstance(found := getattr(spark_conditions, name), type) and issubclass(found, OptionError)
+    for name in conditions.__all__
+    if isinstance(found := getattr(conditions, name), type) and issubclass(found, OptionError)
 ]
 
 
@@ -62,9 +62,7 @@ def test_an_option_s_error_has_the_condition_in_its_name_and_its_text(error_type
 
 def types_of_conditions() -> dict[str, type[DirectKafkaError]]:
     """Every type of the module, by its condition, which is a class attribute also where it is a field's default."""
-    types: list[Any] = [
-        found for name in spark_conditions.__all__ if isinstance(found := getattr(spark_conditions, name), type)
-    ]
+    types: list[Any] = [found for name in conditions.__all__ if isinstance(found := getattr(conditions, name), type)]
     return {one.condition: one for one in types}
 
 

@@ -30,7 +30,7 @@
         └── RowRejectedError        a row that the store cannot hold
 
 An error is a keyword-only dataclass: its fields are the numbers, its ``template`` is the message. That makes every
-error picklable, and lets :mod:`directkafka.error_notes` bring one from an executor to the driver.
+error picklable, and lets :mod:`directkafka.errors.transport` bring one from an executor to the driver.
 """
 
 from __future__ import annotations

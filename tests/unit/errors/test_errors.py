@@ -13,8 +13,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from directkafka import errors, producer_errors, stream_errors
-from directkafka.error_notes import Notes
+from directkafka import errors
 from directkafka.errors import (
     BrokerResponseError,
     DataLossError,
@@ -23,7 +22,10 @@ from directkafka.errors import (
     KafkaError,
     OptionError,
     StoreError,
+    streams,
 )
+from directkafka.errors import kafka as kafka_errors
+from directkafka.errors.transport import Notes
 
 
 def subclasses(of: type[DirectKafkaError]) -> Iterator[type[DirectKafkaError]]:
@@ -37,8 +39,8 @@ def subclasses(of: type[DirectKafkaError]) -> Iterator[type[DirectKafkaError]]:
 TREE = sorted(set(subclasses(DirectKafkaError)), key=lambda one: one.__name__)
 LEAVES = [one for one in TREE if dataclasses.fields(one)]
 #: Leaves that are drawn in a module of their own.
-WRITING = [getattr(producer_errors, name) for name in producer_errors.__all__]
-STREAMING = [getattr(stream_errors, name) for name in stream_errors.__all__]
+WRITING = [getattr(kafka_errors, name) for name in kafka_errors.__all__]
+STREAMING = [getattr(streams, name) for name in streams.__all__]
 LEAVES += WRITING + STREAMING
 SAMPLES = {str: "some text", int: 4711, bool: True, tuple[str, ...]: ("one", "two")}
 
@@ -67,14 +69,14 @@ def test_every_error_is_exported() -> None:
 
 
 def test_the_tree_of_writing_names_every_error_of_its_module() -> None:
-    words = (producer_errors.__doc__ or "").partition("A refusal")[0].split()
+    words = (kafka_errors.__doc__ or "").partition("A refusal")[0].split()
     drawn = {word for word in words if word.endswith("Error")}
     assert drawn == {one.__name__ for one in WRITING} | {"KafkaError"}
     assert {one.__base__ for one in WRITING} == {KafkaError, BrokerResponseError}
 
 
 def test_the_tree_of_streams_names_every_error_of_its_module_under_its_parent() -> None:
-    names = re.findall(r"^(.*)\b(\w+Error)\b", stream_errors.__doc__ or "", re.MULTILINE)
+    names = re.findall(r"^(.*)\b(\w+Error)\b", streams.__doc__ or "", re.MULTILINE)
     drawn = {name for branch, name in names if "──" in branch}
     parents = {one.__base__.__name__ for one in STREAMING} - {"DirectKafkaError"}
     assert drawn == {one.__name__ for one in STREAMING} | parents | {"StoreError"}
