@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
-from directkafka.options.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
+from directkafka.options.security.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
+from directkafka.options.security.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, Secret, option, shown, specs_of
-from directkafka.options.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.told_once import warn_once
 
 __all__ = ["DECOMPRESSED_BYTES_MAX", "ClientOptions", "client_specs"]

@@ -10,7 +10,7 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from directkafka.options.sasl import NO_TOKEN_ENDPOINT
+from directkafka.options.security.sasl import NO_TOKEN_ENDPOINT
 
 __all__ = [
     "IGNORED_CLIENT_NAMES",

@@ -13,7 +13,7 @@ from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.oauth import forget_token
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options import ClientOptions
-from directkafka.options.sasl import OAUTHBEARER
+from directkafka.options.security.sasl import OAUTHBEARER
 
 __all__ = ["address_text", "connection_failure", "rights_needed"]
 

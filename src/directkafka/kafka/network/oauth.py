@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from directkafka.errors import OptionError
-from directkafka.options.sasl import TOKEN_CALLBACK
+from directkafka.options.security.sasl import TOKEN_CALLBACK
 from directkafka.options.spec import Secret
 
 __all__ = ["TokenProvider", "bearer_token", "forget_token"]

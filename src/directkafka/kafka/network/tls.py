@@ -15,8 +15,8 @@ from pathlib import Path
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.kafka.network.keystores import Identity, StoreFaultError, read_identity, read_trusted
 from directkafka.options import ClientOptions
+from directkafka.options.security.tls import KeyStore, TrustStore
 from directkafka.options.spec import Secret
-from directkafka.options.tls import KeyStore, TrustStore
 
 __all__ = ["tls_context"]
 

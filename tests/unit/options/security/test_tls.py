@@ -8,7 +8,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.options import ClientOptions, Secret
-from directkafka.options.tls import KeyStore, TrustStore
+from directkafka.options.security.tls import KeyStore, TrustStore
 
 TLS: dict[str, object] = {"bootstrap.servers": "b:9092", "security.protocol": "SSL"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from directkafka.options import ClientOptions
 
-PAGE = Path(__file__).parents[3] / "docs" / "guide" / "security.md"
+PAGE = Path(__file__).parents[4] / "docs" / "guide" / "security.md"
 EXAMPLES = re.findall(r"```properties\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

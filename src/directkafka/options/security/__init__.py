@@ -1,0 +1,1 @@
+"""Settings of TLS and of logins, as Kafka names them."""
