@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import duckdb
@@ -20,6 +21,7 @@ from tests.real.pipeline.conftest import COUNT, World
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, REASON, LookOnly, Rejected, divert
+from directkafka.sinks.api import SinkCapabilities
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -210,7 +212,7 @@ def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
     record = "'t' AS topic, 0 AS partition, id AS offset, binary('v') AS value"
     source = spark.range(1_000).selectExpr(*record.split(", "))
     output = source.withColumn(REASON, f.concat(f.lit("why "), f.col("offset")))
-    sink: Any = object()
+    sink: Any = SimpleNamespace(capabilities=SinkCapabilities())
     letters = divert({"default": output}, source, sink, Counted(Rejected(rows, reason_bytes)))[DEAD_LETTERS]
     jvm_frame: Any = letters._jdf
     plan = str(jvm_frame.queryExecution().executedPlan().toString())
