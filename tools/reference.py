@@ -272,6 +272,7 @@ def _toml(value: Any) -> str:
 
 def command_line() -> Iterator[str]:
     """Every command with its arguments, from the annotations that make its ``--help``."""
+    import directkafka.cli.commands  # noqa: F401 - it registers the commands with the app
     from directkafka.cli import app as module
 
     yield "# The command line"

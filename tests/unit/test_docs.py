@@ -104,6 +104,11 @@ def test_the_reference_has_no_page_that_nothing_makes() -> None:
     assert there - WRITTEN_BY_HAND - {NOT_IN_GIT} == made - {NOT_IN_GIT}
 
 
+def test_the_page_of_the_command_line_has_every_command() -> None:
+    found = re.findall(r"^## `directkafka (\w+)`", MADE["reference/cli.md"], re.MULTILINE)
+    assert {"run", "check", "verify", "replay", "adopt", "restart", "demo"} <= set(found)
+
+
 def test_every_public_name_is_documented() -> None:
     api = MADE["reference/api.md"]
     assert [name for name in directkafka.__all__ if f"`dk.{name}`" not in api] == []

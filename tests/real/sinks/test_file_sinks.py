@@ -336,7 +336,7 @@ def test_one_file_is_one_store_however_it_is_spelt(file: File, tmp_path: Path) -
 
 @pytest.mark.parametrize("path", ["", ":memory:", "md:flights", "s3://bucket/flights.db", "file:flights?mode=memory"])
 def test_what_is_no_file_is_refused(file: File, path: str) -> None:
-    with pytest.raises(OptionError, match="expected the path of a file"):
+    with pytest.raises(OptionError, match=r"expected the path of a file|at least 1 character"):
         KINDS[file.kind][0](path, "flights")
 
 
