@@ -8,6 +8,12 @@ A file is a list of blocks::
 
 The statements are package data, not user input; names of tables and columns that vary are ``{placeholders}``
 for :class:`psycopg.sql.SQL`, values are ``%(parameters)s``.
+
+Nested columns that a store keeps as JSON: Spark writes the texts, a mark in the schema says what they are.
+
+A member of a JSON object has a text for its name. Of a map's keys Spark makes it by Java's ``toString`` of what it
+holds inside: right for texts, numbers and truth values; a date becomes a number of days, a timestamp one of
+microseconds, bytes an address in memory, a struct the bits of its row. Such keys are refused.
 """
 
 from __future__ import annotations

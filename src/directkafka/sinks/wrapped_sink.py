@@ -1,4 +1,11 @@
-"""Bases of sinks: one that can be made once more, and one around another sink."""
+"""Bases of sinks: one that can be made once more, and one around another sink.
+
+Sinks that can be made once more: the same settings, and a store object of its own.
+
+A store object is one driver's: it holds a fence, connections, an open transaction, and closing it ends all of them.
+Whoever only looks (``check``, ``verify``), perhaps while the pipeline runs in this very process, must do so through
+another one.
+"""
 
 from __future__ import annotations
 

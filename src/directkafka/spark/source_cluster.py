@@ -1,4 +1,10 @@
-"""The driver's side of every source: options to a view of the cluster, losses looked at twice, ranges to tasks."""
+"""The driver's side of every source: options to a view of the cluster, losses looked at twice, ranges to tasks.
+
+A loss is believed when a second look shows it too.
+
+A new leader's high watermark lags for a moment, and any broker may answer with old metadata (KAFKA-7703): what seems to
+be gone may be there half a second later.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,20 @@
 API: OffsetCommit (8, up to v7) without member id and with generation -1, which the coordinator takes only from somebody
 who is no member, and only while the group has none: otherwise ``UNKNOWN_MEMBER_ID`` (25). So nothing has to be asked
 before, and no member can join in between.
+
+Ends of leader epochs in the leaders' logs, which tell whether a log was cut since somebody read it.
+
+API: OffsetForLeaderEpoch (23, v3 and v4; KIP-101, KIP-320). Each election gives a partition a leader epoch, one more
+than before, and the leader writes it into its batches. Asked about an epoch, a leader says where, in **its** log, the
+records of that epoch and of all earlier ones end. Sequence of events that this finds:
+
+1. a reader is at offset 500; the leader's epoch was 3 when its last batch was planned;
+2. the leader dies, and one that has only 400 records is elected (unclean election; or the broker comes back with an
+   older copy of its disk): the epoch is 4 or more;
+3. 200 records are written, offsets 400 to 599. The log reaches past 500 again, and nothing seems to be missing;
+4. the leader says that epoch 3 ends at 400. What the reader had from there on is gone, and others took its place.
+
+Version 2 and earlier need a right on the cluster (CLUSTER_ACTION) that readers do not have: not asked.
 """
 
 from __future__ import annotations

@@ -13,6 +13,18 @@ done here.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
 ``Lz4BlockOutputStream.java``, snappy-java's ``SnappyOutputStream.java``.
+
+Sizes that compressed bytes declare, before any is decompressed.
+
+Nothing of it is believed, for whoever wrote the bytes may have lied: it is a reason to refuse, and a first guess of
+the room that they need. Each codec has a place for it:
+
+- **gzip**: the last four bytes, modulo 4 GiB, of the last member (RFC 1952, ISIZE);
+- **snappy**: a varint before each block; in Java's shape each chunk is a block;
+- **lz4**: eight bytes of the frame's header, when a flag says so; Java and librdkafka write none;
+- **zstd**: up to eight bytes of the frame's header (RFC 8878, 3.1.1.1); librdkafka writes them, Java's stream does not.
+
+Of several frames or members one is looked at, so the whole is at least as large.
 """
 
 from __future__ import annotations

@@ -15,6 +15,15 @@ numba's own cache, with five differences, each because of how executors are inst
   anyway.
 
 Several processes may start at once: entries are written under a temporary name and renamed.
+
+Folders that nobody but this user can put files into: what is read from them may be executed.
+
+The rule is OpenSSH's for its keys (``safe_path`` in ``misc.c``), and git's for hooks: every folder from the root on
+belongs to this user or to root, and no other user may write to it. Below a folder that all may write to, but where
+none may take away what is another's (the sticky ``/tmp``), a folder of one's own is as safe as anywhere.
+
+A group that has this user alone may write too, as in Debian's OpenSSH: where each user has such a group, folders are
+made that way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,19 @@
-"""Certificates and private keys out of their stores, PEM, PKCS12 and JKS: from bytes to values, no files."""
+"""Certificates and private keys out of their stores, PEM, PKCS12 and JKS: from bytes to values, no files.
+
+Java's own key store format, JKS version 2: read without a JVM.
+
+All integers are big-endian, strings have a 2-byte length (``JavaKeyStore.java``, ``KeyProtector.java`` of OpenJDK)::
+
+    magic 0xFEEDFEED int32 | version int32 | count int32
+    count times:
+      tag 1, a private key:         alias string | made_at_ms int64 | length int32 | protected key |
+                                    certificates int32, each as below
+      tag 2, a trusted certificate: alias string | made_at_ms int64 | type string | length int32 | DER
+    SHA-1 over the password in UTF-16, the text "Mighty Aphrodite" and everything above
+
+A protected key is DER: an algorithm, and an octet string of salt (20 bytes), the key (PKCS8) under a chain of SHA-1
+digests, and a SHA-1 digest of password and key.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,11 @@ Whoever answers in the broker's place, where there is no TLS, chooses how often 
 round, what a client sends is enough to try a dictionary against it at the full speed of a machine. RFC 5802 (section
 5.1) and RFC 7677 ask for 4,096 rounds at least, and so do Kafka's own brokers of the users that they keep
 (``ScramMechanism.java``). kafka-python checks the other bound only.
+
+What kafka-python logs of a connection at DEBUG, without the secrets in it.
+
+It logs every request and response, and the bytes of both. A login is such a request: its bytes are the password
+(PLAIN) or the token (OAUTHBEARER).
 """
 
 from __future__ import annotations

@@ -4,6 +4,12 @@
 the key's bytes. A record without a key goes anywhere; an empty key is a key.
 
 Sources: Kafka's ``Utils.murmur2`` and ``toPositive``, ``BuiltInPartitioner.partitionForKey``.
+
+Where each row goes: topic and partition, by option, by column, by key, or in turn; without an object per row.
+
+The order is Spark's and Java's: a topic that is given for all counts before the column ``topic``; a partition that
+the row names counts before its key; a key's partition is that of Java's default partitioner
+(:mod:`directkafka.kafka.producer.partitioner`); rows without key are dealt to all partitions of their topic in turn.
 """
 
 from __future__ import annotations

@@ -2,6 +2,10 @@
 
 The one place in which a code stands as a number; all else decides by names. Source: ``Errors.java`` of Kafka 4.3
 (numbers and names), and its exceptions: a code is retriable whose exception is a ``RetriableException``.
+
+Meanings of a transaction coordinator's error codes for the request that they answer.
+
+Source: ``Errors.java`` of Kafka 4.3, and how ``TransactionManager`` of its Java client takes each.
 """
 
 from __future__ import annotations

@@ -10,6 +10,11 @@ Every reader is told where its bytes end, reads none behind that, and reports wh
 position it returns is then -1. A record's own attributes are ignored (no bit of them is in use).
 
 Sources: https://kafka.apache.org/documentation/#record, KIP-82 (headers), Kafka's ``DefaultRecord.java``.
+
+What can be wrong with the bytes of a record batch, and the sentence for each.
+
+The kernels cannot raise with a text. They fill a small array, ``[fault, byte, a, b, record, batch]``, and
+:func:`describe` makes the sentence of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,9 @@
-"""Columns as the record kernels read and write them: named tuples of arrays, and where the bytes of each row lie."""
+"""Columns as the record kernels read and write them: named tuples of arrays, and where the bytes of each row lie.
+
+Arrow columns as the record kernels read them: where each row's bytes start, and how long they are.
+
+Only what stands for a row is made here, three numbers a column; the bytes stay where Arrow has them.
+"""
 
 from __future__ import annotations
 

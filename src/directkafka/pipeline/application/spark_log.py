@@ -5,6 +5,13 @@ executor is there too. The file is appended to, so it can be cut while they writ
 
 Log lines of this library in those processes, of records that were lost for example, are there as well. They concern
 the user, and are handed on.
+
+The folder of a driver's process that is its user's alone: for settings while the JVM starts, for workers' sockets.
+
+It goes when the process ends. A process that is killed leaves it behind, perhaps with the settings' secrets in it; then
+it goes when the next driver of the same user starts. Which folders have no process any more is told by a lock on a file
+in each: the system drops it when the process ends, however that happens. (A process's id would mean nothing to a
+driver in another container that has the same temporary folder.)
 """
 
 from __future__ import annotations

@@ -1,4 +1,11 @@
-"""Routes from outputs to sinks: which goes where, in which columns, and never into a topic that the pipeline reads."""
+"""Routes from outputs to sinks: which goes where, in which columns, and never into a topic that the pipeline reads.
+
+A pipeline must not read what it writes: each row would come back as a record, without end.
+
+Under a pattern that happens unnoticed, perhaps with a topic that is made long after the pipeline was started. So the
+sinks are told which topics are read: they refuse their own topic before the first batch (``check`` and every start),
+and in each batch the topics that rows name. No topic has to exist for that: the names are compared.
+"""
 
 from __future__ import annotations
 

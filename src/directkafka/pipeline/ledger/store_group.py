@@ -1,4 +1,12 @@
-"""A pipeline's stores in the order in which they commit, with the entry each stands at; a sink belongs to one run."""
+"""A pipeline's stores in the order in which they commit, with the entry each stands at; a sink belongs to one run.
+
+A sink belongs to one run at a time.
+
+A sink and its store are a driver's: they hold a fence, connections and perhaps an open transaction. Sequence of events
+where two pipelines of a process have one sink object between them: the first begins its transaction, the second begins
+its own on the same connection, which makes it a part of the first; the first commits, the second rolls back, and a
+batch that was told to be committed has rows missing.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""DuckDB: the sink of a DuckDB file, its store, and what DuckDB makes of types and values."""
+"""DuckDB: the sink of a DuckDB file, its store, and what DuckDB makes of types and values.
+
+DuckDB's tables: Arrow's types one to one, nested ones too.
+
+Source: https://duckdb.org/docs/stable/sql/data_types/overview
+"""
 
 from __future__ import annotations
 

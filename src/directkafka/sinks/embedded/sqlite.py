@@ -1,4 +1,11 @@
-"""SQLite: the sink of an SQLite file, its store, and what SQLite makes of types and values."""
+"""SQLite: the sink of an SQLite file, its store, and what SQLite makes of types and values.
+
+SQLite's tables: five storage classes, and affinities that decide what becomes of a value in a column.
+
+New tables are STRICT, so that a column holds what it says. Dates, timestamps and decimals are texts: SQLite has no
+types for them, its date functions read the first two, and a decimal as a number would lose digits. Sources:
+https://www.sqlite.org/datatype3.html, https://www.sqlite.org/stricttables.html
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,12 @@
 The file lies in a folder that driver and executors share, and counts for nothing until the driver commits its name. Its
 own name says whose it is (:class:`FileOwner`), so that a task which dies, a speculative twin, or a zombie leaves a file
 that can be told apart and removed.
+
+Names of data files: who wrote one, and for what, can be read from its name.
+
+``part-<pipeline>-<generation>-<batch>-<attempt>-<task>.<format>``, where pipeline and attempt are short hashes and
+task is the task attempt's own id. While it is written, a file's name begins with a dot, which Spark, Hive and Arrow
+pass over. The generation tells the janitor which files are a dead driver's: age alone would not.
 """
 
 from __future__ import annotations

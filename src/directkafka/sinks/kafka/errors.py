@@ -2,6 +2,12 @@
 
 Contract with the rest: a :class:`~directkafka.errors.KafkaError` leaves the Kafka store only if it says by itself what
 to do; one that may pass leaves as :class:`~directkafka.errors.StoreUnavailableError`.
+
+A record batch that a topic does not take for its size: the rows are written again in smaller ones.
+
+Java's producer splits such a batch and sends its parts. Here all rows of the transaction are written again, under a
+fresh epoch, which is what any failure leads to, and from then on in batches that are small enough: so it costs a try or
+two in the driver's life, and sequence numbers stay as plain as they are. A single record is not made smaller.
 """
 
 from __future__ import annotations

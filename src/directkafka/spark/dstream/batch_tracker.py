@@ -5,6 +5,10 @@ themselves, before the next batch can begin. So a batch is done when Spark has s
 outputs succeeded, and neither it nor one before it waits or runs: then none of those can fail any more. That a batch is
 not among those that wait or run says nothing by itself: one whose last output succeeded is not there either, whatever
 became of the others. (Of a time that only a window has asked for, no event ever comes; a later one's must do.)
+
+The program's policy for when a direct stream has a batch, asked at each interval.
+
+Spark makes a batch each interval. A policy leaves some of them empty: their records come with a later one.
 """
 
 from __future__ import annotations
