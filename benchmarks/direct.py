@@ -54,7 +54,10 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
         assert lengths.sum() == expected
 
     def by_consume() -> None:
-        given = [(servers, one.topic, one.partition, one.from_offset, one.until_offset) for one in ranges]
+        given = [
+            (servers, offset_range.topic, offset_range.partition, offset_range.from_offset, offset_range.until_offset)
+            for offset_range in ranges
+        ]
         assert sc.parallelize(given, len(given)).mapPartitions(_consumed_bytes).sum() == expected
 
     seconds = alternately({"arrow_handler": by_batch, "message_handler": by_record, "consume()": by_consume}, repeat)
@@ -124,7 +127,7 @@ def _consumed_bytes(given: Iterable[tuple[str, str, int, int, int]]) -> Iterator
     """The best that can be written in Python without us: many messages a call, and nothing kept of them."""
     for servers, topic, partition, start, end in given:
         for messages in consumed(servers, topic, partition, start, end):
-            yield sum(len(one.value() or b"") for one in messages)
+            yield sum(len(message.value() or b"") for message in messages)
 
 
 def dstreams(spark: Any, servers: str, *, seconds: int = _SUSTAINED_S) -> list[Figure]:

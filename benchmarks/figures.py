@@ -134,9 +134,13 @@ def show(figures: list[Figure]) -> None:
     for column in ("measure", "figure", "required", ""):
         table.add_column(column, justify="right" if column in {"figure", "required"} else "left")
     table.add_column("median seconds (least-most)")
-    for one in figures:
-        bound = "" if one.required is None else f"{'<=' if one.at_most else '>='} {one.required:g} {one.unit}"
-        table.add_row(one.name, f"{one.value:.2f} {one.unit}", bound, "" if one.is_met else "missed", one.detail)
+    for figure in figures:
+        bound = (
+            "" if figure.required is None else f"{'<=' if figure.at_most else '>='} {figure.required:g} {figure.unit}"
+        )
+        table.add_row(
+            figure.name, f"{figure.value:.2f} {figure.unit}", bound, "" if figure.is_met else "missed", figure.detail
+        )
     Console(width=max(console.width, 170)).print(table)
 
 
@@ -148,6 +152,6 @@ def save(figures: list[Figure]) -> None:
         "made_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "python": platform.python_version(),
         "machine": platform.platform(),
-        "figures": [asdict(one) | {"is_met": one.is_met} for one in figures],
+        "figures": [asdict(figure) | {"is_met": figure.is_met} for figure in figures],
     }
     (folder / "latest.json").write_text(json.dumps(document, indent=2) + "\n")

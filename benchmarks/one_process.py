@@ -67,12 +67,12 @@ def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:
     """The fastest that a Python user of confluent-kafka can write: many messages a call, a column at a time."""
     for messages in consumed(servers, topic, 0, 0, count):
         columns = {
-            "key": pa.array([one.key() for one in messages], pa.binary()),
-            "value": pa.array([one.value() for one in messages], pa.binary()),
-            "topic": pa.array([one.topic() for one in messages], pa.string()),
-            "partition": pa.array([one.partition() for one in messages], pa.int32()),
-            "offset": pa.array([one.offset() for one in messages], pa.int64()),
-            "timestamp": pa.array([one.timestamp()[1] * 1000 for one in messages], pa.timestamp("us", "UTC")),
-            "timestampType": pa.array([one.timestamp()[0] - 1 for one in messages], pa.int32()),
+            "key": pa.array([message.key() for message in messages], pa.binary()),
+            "value": pa.array([message.value() for message in messages], pa.binary()),
+            "topic": pa.array([message.topic() for message in messages], pa.string()),
+            "partition": pa.array([message.partition() for message in messages], pa.int32()),
+            "offset": pa.array([message.offset() for message in messages], pa.int64()),
+            "timestamp": pa.array([message.timestamp()[1] * 1000 for message in messages], pa.timestamp("us", "UTC")),
+            "timestampType": pa.array([message.timestamp()[0] - 1 for message in messages], pa.int32()),
         }
         yield pa.RecordBatch.from_pydict(columns, schema=schema(include_headers=False))

@@ -72,7 +72,7 @@ def main() -> int:
                 figures += measure()
     show(figures)
     save(figures)
-    return 0 if all(one.is_met for one in figures) else 1
+    return 0 if all(figure.is_met for figure in figures) else 1
 
 
 def _arguments() -> argparse.Namespace:

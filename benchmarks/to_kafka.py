@@ -156,8 +156,8 @@ def _transaction_cost(servers: str, target: Target) -> Figure:
     reports: list[BatchReport] = []
     _ours(servers, "to-kafka-small", target, batch=_PARTITIONS, report=reports.append)
     assert len(reports) == _SMALL_BATCHES, f"{len(reports)} batches of {_SMALL_BATCHES}"
-    commit_ms = [one.commit_ms for one in reports[_SMALL_BATCHES_FIRST:]]
-    total_ms = [one.total_ms for one in reports[_SMALL_BATCHES_FIRST:]]
+    commit_ms = [report.commit_ms for report in reports[_SMALL_BATCHES_FIRST:]]
+    total_ms = [report.total_ms for report in reports[_SMALL_BATCHES_FIRST:]]
     detail = f"{min(commit_ms)}-{max(commit_ms)} ms; the whole batch {statistics.median(total_ms):.0f} ms"
     name = "a Kafka transaction's fixed cost, batches of 2 records"
     return told(Figure(name=name, value=statistics.median(commit_ms), unit="ms", required=None, detail=detail))
@@ -167,7 +167,7 @@ class _Count:
     """A writer that writes nothing."""
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        return TaskReport(rows=sum(one.num_rows for one in batches), attempt="", staged=True)
+        return TaskReport(rows=sum(batch.num_rows for batch in batches), attempt="", staged=True)
 
 
 def _claim_nothing(partition: int) -> None:
@@ -194,7 +194,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
     )
 
     def check(reports: tuple[TaskReport, ...] | int) -> None:
-        found = reports if isinstance(reports, int) else sum(one.rows for one in reports)
+        found = reports if isinstance(reports, int) else sum(report.rows for report in reports)
         assert found == count, f"{found} rows of {count}"
 
     seconds = alternately(

@@ -36,10 +36,10 @@ def main(
             producer.stop()
             storm.run_to_the_end()
         findings, batches = audit(world), batch_id(world)
-    is_right = all(one.is_right for one in findings) and not (storm.problems or watcher.torn)
+    is_right = all(finding.is_right for finding in findings) and not (storm.problems or watcher.torn)
     record.note(
         "end", batches=batches, kills=dict(record.kills), torn=watcher.torn, looks=watcher.looks,
-        problems=storm.problems, findings=[str(one) for one in findings], is_right=is_right,
+        problems=storm.problems, findings=[str(finding) for finding in findings], is_right=is_right,
     )  # fmt: skip
     record.close()
     _show(findings, record, batches=batches, looks=watcher.looks, torn=watcher.torn)
@@ -55,9 +55,14 @@ def _show(findings: list[Finding], record: History, *, batches: int, looks: int,
     _CONSOLE.print(kills)
     columns = ("store", "records", "lost", "doubled", "foreign", "left behind")
     stores = Table(*columns, title=f"{looks:,} looks, {torn} torn")
-    for one in findings:
+    for finding in findings:
         stores.add_row(
-            one.store, f"{one.records:,}", f"{one.lost:,}", f"{one.doubled:,}", f"{one.foreign:,}", ", ".join(one.left)
+            finding.store,
+            f"{finding.records:,}",
+            f"{finding.lost:,}",
+            f"{finding.doubled:,}",
+            f"{finding.foreign:,}",
+            ", ".join(finding.left),
         )
     _CONSOLE.print(stores)
 

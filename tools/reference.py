@@ -151,7 +151,7 @@ def sink_options() -> Iterator[str]:
     )
     yield _items(
         (
-            f"`kafka.{name}`, {'only ' + ' or '.join(f'`{one}`' for one in values) if values else 'not at all'}",
+            f"`kafka.{name}`, {'only ' + ' or '.join(f'`{value}`' for value in values) if values else 'not at all'}",
             f"{why}.",
         )
         for name, (values, why) in FIXED_SETTINGS.items()
@@ -493,7 +493,7 @@ def _signature(name: str, found: Any) -> str:
 
 def _parameters_of(signature: inspect.Signature) -> Iterator[str]:
     """Each parameter, and the marks that Python puts between them."""
-    given = [one for one in signature.parameters.values() if one.name not in ("self", "cls")]
+    given = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
     before = None
     for one in given:
         if before is one.POSITIONAL_ONLY and one.kind is not one.POSITIONAL_ONLY:
@@ -593,7 +593,7 @@ def _type(hint: Any) -> str:
         return f"list of {_type(arguments[0])}s"
     if origin in (typing.Union, types.UnionType):
         # None stands for what is not given.
-        return " or ".join(_type(one) for one in arguments if one not in (type(None), os.PathLike[str]))
+        return " or ".join(_type(argument) for argument in arguments if argument not in (type(None), os.PathLike[str]))
     return {str: "text", int: "whole number", bool: "true or false", float: "number"}[hint]
 
 

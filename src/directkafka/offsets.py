@@ -200,4 +200,4 @@ def from_nested(nested: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition,
 
 def total_count(ranges: Iterable[OffsetRange]) -> int:
     """Number of offsets in all the ranges."""
-    return sum(one.count() for one in ranges)
+    return sum(offset_range.count() for offset_range in ranges)

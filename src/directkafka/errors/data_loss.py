@@ -199,7 +199,7 @@ def loss_of_available_now(error: DataLossError, run_end: int | None) -> DataLoss
         )
     else:
         return error
-    named = {one.name: getattr(error, one.name) for one in fields(error) if one.name != "condition"}
+    named = {field.name: getattr(error, field.name) for field in fields(error) if field.name != "condition"}
     renamed = kind(**named)
     for note in getattr(error, "__notes__", ()):
         renamed.add_note(note)

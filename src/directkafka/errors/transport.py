@@ -53,7 +53,7 @@ class Notes:
     def on(self, error: DirectKafkaError) -> DirectKafkaError:
         """Add the error's type and fields to it as a note. Executors raise the result."""
         name = type(error).__name__
-        values = json.dumps({one.name: getattr(error, one.name) for one in fields(error)})
+        values = json.dumps({field.name: getattr(error, field.name) for field in fields(error)})
         error.add_note(f"[directkafka {name} {values} {self._signature(name, values)}]")
         return error
 

@@ -165,9 +165,9 @@ def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
     """Refuse starts in what is not read: a typo would start the partition that is meant where the reset says."""
     match strategy:
         case AssignedPartitions(partitions):
-            strange = [one for one in offsets if one not in partitions]
+            strange = [partition for partition in offsets if partition not in partitions]
         case TopicNames(names):
-            strange = [one for one in offsets if one.topic not in names]
+            strange = [partition for partition in offsets if partition.topic not in names]
         case TopicPattern() | ChosenPartitions():
             strange = []  # seen when the topics are known
         case _:

@@ -376,9 +376,11 @@ def _read_assigned(given: RawOptions) -> AssignedPartitions:
     for topic, numbers in read_json(given, ASSIGN, form).items():
         if fault := fault_of_topic(topic):
             raise given.error(ASSIGN.name, fault)
-        if not isinstance(numbers, list) or not all(type(one) is int and 0 <= one <= INT_MAX for one in numbers):
+        if not isinstance(numbers, list) or not all(
+            type(number) is int and 0 <= number <= INT_MAX for number in numbers
+        ):
             raise given.error(ASSIGN.name, f"expected {form}; {topic!r} has {shown(numbers)}")
-        partitions.update(TopicPartition(topic, one) for one in numbers)
+        partitions.update(TopicPartition(topic, number) for number in numbers)
     if not partitions:
         raise given.error(ASSIGN.name, "names no partition to assign")
     return AssignedPartitions(tuple(sorted(partitions)))

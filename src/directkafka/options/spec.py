@@ -70,7 +70,7 @@ class Mistakes:
     def together(self) -> OptionError:
         """The first, with the others in its message."""
         first, *others = self._found
-        also = [*first.also, *(line for one in others for line in str(one).split("\n"))]
+        also = [*first.also, *(line for other in others for line in str(other).split("\n"))]
         return replace(first, also=tuple(_shortened(also)))
 
 
@@ -202,7 +202,7 @@ def _shown(default: Any) -> str:
 
 def specs_of(options_type: type) -> dict[str, OptionSpec]:
     """The specs of a dataclass whose fields were made with :func:`option`, by field name."""
-    return {one.name: one.metadata["option"] for one in fields(options_type) if "option" in one.metadata}
+    return {field.name: field.metadata["option"] for field in fields(options_type) if "option" in field.metadata}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

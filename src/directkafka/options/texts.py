@@ -134,7 +134,7 @@ def iso_duration_ms(text: str) -> int | None:
     found = _FORM.fullmatch(text.strip())
     if found is None or not any(found.groups()):
         return None
-    numbers = (float((one or "0").replace(",", ".")) for one in found.groups())
+    numbers = (float((group or "0").replace(",", ".")) for group in found.groups())
     return round(sum(number * unit_ms for number, unit_ms in zip(numbers, _ISO_UNITS_MS, strict=True)))
 
 

@@ -224,12 +224,12 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
     try:
         spec = PipelineSpec.model_validate(resolved)
     except ValidationError as error:
-        for one in option_errors(error, resolved, file, _SECTIONS):
-            mistakes.add(one)
+        for option_error in option_errors(error, resolved, file, _SECTIONS):
+            mistakes.add(option_error)
         spec = None
     for place, section in _sink_sections(resolved):
-        for one in sink_errors(section, file, *place):
-            mistakes.add(one)
+        for sink_error in sink_errors(section, file, *place):
+            mistakes.add(sink_error)
     if spec is not None:
         spec._file = file
         with mistakes.kept():

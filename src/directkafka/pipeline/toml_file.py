@@ -117,7 +117,7 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
     def text_of(text: str, place: tuple[str, ...]) -> str:
         option, where = ".".join(place), file.where(*place)
         names = [name for dollars, name in _VARIABLE.findall(text) if len(dollars) % 2]
-        for name in dict.fromkeys(one for one in names if one not in environment):
+        for name in dict.fromkeys(name for name in names if name not in environment):
             reason = f"the environment variable {name} is not set; export it or write the value here"
             mistakes.add(OptionError(option=option, where=where, reason=reason))
         found = _VARIABLE.sub(lambda one: _value(one, environment), text)

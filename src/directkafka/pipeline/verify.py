@@ -149,7 +149,7 @@ def _entry(pipeline: Pipeline, binding: Binding) -> LedgerEntry:
 def _ledger_rows(pipeline: Pipeline, binding: Binding, entry: LedgerEntry) -> int | None:
     """Rows that the ledger says were written; None where rows have left since."""
     rows, sink = entry.total_rows.get(binding.sink.name, 0), binding.sink
-    if not any(one.output == DEAD_LETTERS for one in pipeline.bindings):
+    if not any(binding.output == DEAD_LETTERS for binding in pipeline.bindings):
         return rows
     replayed = sink.store.read(replay_name(pipeline.name))
     if replayed is None:
@@ -170,7 +170,7 @@ def _output_again(
             return None, f"Kafka no longer has all of {place}, so nothing was read again"
     session = pipeline.session()
     ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
-    tasks = cluster.tasks([one for one in ranges if one.count()], view)
+    tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], view)
     source = records_frame(session, tasks, pipeline.source_options.columns)
     output = outputs_of(pipeline.transform(session), source, session, pipeline.bindings)[binding.output]
     if is_per_batch(output) and not is_folded:

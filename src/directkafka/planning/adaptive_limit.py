@@ -39,7 +39,7 @@ class AdaptiveLimit:
         """
         count = batch.offset_count
         basis = count if self.offsets is None else min(count, self.offsets)
-        if basis < 2 or count <= len({one.topic_partition for one in batch.ranges}):
+        if basis < 2 or count <= len({offset_range.topic_partition for offset_range in batch.ranges}):
             return None
         return AdaptiveLimit(offsets=basis // 2, too_slow=max(count, self.too_slow), budget_ms=budget_ms)
 

@@ -65,13 +65,13 @@ def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartit
         OptionError: none of the three says it.
     """
     positions: dict[TopicPartition, Position] = {}
-    for one in partitions:
-        given = options.offsets.get(one)
+    for partition in partitions:
+        given = options.offsets.get(partition)
         # A checkpoint of an earlier version has numbers.
         position = options.otherwise if given is None else Exact(given) if isinstance(given, int) else given
         if position is None:
-            raise _no_start(one)
-        positions[one] = position
+            raise _no_start(partition)
+        positions[partition] = position
     return Positions(partitions=positions, latest_if_no_match=True, option="offsets")
 
 
@@ -113,7 +113,7 @@ def plan_direct(
     limits = OffsetLimits(partitions={one: end - readable[one] for one, end in rated.items()})
     batch = plan(known, view, replace(policy, limits=limits))
     ranges = batch.ranges if batch else ()
-    read = {one.topic_partition for one in ranges}
+    read = {offset_range.topic_partition for offset_range in ranges}
     empty = [OffsetRange(one.topic, one.partition, ends[one], ends[one]) for one in added if one not in read]
     after = {one.topic_partition: one for one in batch.progress} if batch else known
     return DirectBatch(tuple(sorted([*ranges, *empty])), after, added)
@@ -131,7 +131,12 @@ def check_planned(progress: Progress, ranges: Iterable[OffsetRange], view: Clust
         DataLossError: a part of them is no longer in the log, or the topic was made again.
     """
     plan_pinned(
-        (replace(progress[one.topic_partition], start=one.from_offset, end=one.until_offset) for one in ranges),
+        (
+            replace(
+                progress[offset_range.topic_partition], start=offset_range.from_offset, end=offset_range.until_offset
+            )
+            for offset_range in ranges
+        ),
         view,
         PlanPolicy(),
     )

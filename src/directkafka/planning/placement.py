@@ -110,10 +110,10 @@ def place(
     wanted = _wanted_hosts(strategy, leader_hosts)
     on_host = {host: [one for one in there if one.host == host] for host in set(wanted.values())}
     locations = []
-    for one in ranges:
-        candidates = on_host.get(wanted.get(one.topic_partition, "")) or there
-        locations.append(candidates[_number(one.topic_partition) % len(candidates)].location)
-    named = {wanted[one.topic_partition] for one in ranges if one.topic_partition in wanted}
+    for offset_range in ranges:
+        candidates = on_host.get(wanted.get(offset_range.topic_partition, "")) or there
+        locations.append(candidates[_number(offset_range.topic_partition) % len(candidates)].location)
+    named = {wanted[offset_range.topic_partition] for offset_range in ranges if offset_range.topic_partition in wanted}
     return Placement(tuple(locations), tuple(sorted(host for host in named if not on_host[host])))
 
 
@@ -148,7 +148,7 @@ def split(
             more, and a range of n offsets never gives more than n.
         max_records_per_partition: most offsets of a piece.
     """
-    pieces = [one for one in ranges if one.count() > 0]
+    pieces = [offset_range for offset_range in ranges if offset_range.count() > 0]
     if max_records_per_partition is not None:
         pieces = [piece for one in pieces for piece in _cut(one, -(-one.count() // max_records_per_partition))]
     if min_partitions is not None and len(pieces) < min_partitions:
@@ -160,14 +160,16 @@ def _cut_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[Offse
     total = total_count(ranges)
     # Small ranges stay whole. They are left out of the sums that the large ones are cut by, else the
     # large ones would get pieces that the small ones never use (SPARK-36576).
-    large = [one for one in ranges if _piece_count(one.count(), total, wanted) > 1]
+    large = [offset_range for offset_range in ranges if _piece_count(offset_range.count(), total, wanted) > 1]
     large_total = total_count(large)
     large_wanted = max(wanted - (len(ranges) - len(large)), 1)
     cut = set(large)
     return [
         piece
-        for one in ranges
-        for piece in _cut(one, _piece_count(one.count(), large_total, large_wanted) if one in cut else 1)
+        for offset_range in ranges
+        for piece in _cut(
+            offset_range, _piece_count(offset_range.count(), large_total, large_wanted) if offset_range in cut else 1
+        )
     ]
 
 

@@ -150,7 +150,10 @@ def plan(
         return None
     carried = [known for one, known in previous.items() if one not in starts and one not in view.deleted]
     progress = [replace(known, start=known.end) for known in carried]
-    progress += [_advanced(one, previous.get(one), view.partitions[one], starts[one], ends[one]) for one in starts]
+    progress += [
+        _advanced(partition, previous.get(partition), view.partitions[partition], starts[partition], ends[partition])
+        for partition in starts
+    ]
     return _batch_plan(ranges, progress, losses, view)
 
 
@@ -192,7 +195,7 @@ def plan_read(
     resolved = resolve_ranges(starting, ending, view, start_found, end_found)
     if policy.fail_on_data_loss:
         raise_for(resolved.losses)
-    places = [(one, one.topic_partition) for one in resolved.ranges]
+    places = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
     progress = [
         _advanced(place, None, view.partitions[place], one.from_offset, one.until_offset) for one, place in places
     ]
@@ -254,7 +257,10 @@ def progress_between(
 def _ranges(
     starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], policy: PlanPolicy
 ) -> tuple[OffsetRange, ...]:
-    whole = (OffsetRange(one.topic, one.partition, starts[one], ends[one]) for one in sorted(starts))
+    whole = (
+        OffsetRange(partition.topic, partition.partition, starts[partition], ends[partition])
+        for partition in sorted(starts)
+    )
     return _split(whole, policy)
 
 

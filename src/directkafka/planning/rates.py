@@ -119,12 +119,15 @@ def rated_ends(
     """
     own = partitions or PartitionRates()
     lags = {one: max(latest[one] - start, 0) for one, start in starts.items()}
-    maxima = {one: float(own.maxima.get(one, policy.rate_max)) for one in starts}
+    maxima = {partition: float(own.maxima.get(partition, policy.rate_max)) for partition in starts}
     total = 0.0 if policy.feedback is None else float(policy.initial_rate) if rate is None else rate
     rates = _shared(lags, total, maxima) if total > 0 else maxima
     if sum(rates.values()) <= 0:
         return {one: start + lags[one] for one, start in starts.items()}
-    counts = {one: max(int(interval_ms / 1000 * rates[one]), own.minima.get(one, policy.rate_min), 0) for one in starts}
+    counts = {
+        partition: max(int(interval_ms / 1000 * rates[partition]), own.minima.get(partition, policy.rate_min), 0)
+        for partition in starts
+    }
     return {one: start + min(counts[one], lags[one]) for one, start in starts.items()}
 
 

@@ -91,16 +91,16 @@ def needed_lookups(positions: Positions, view: ClusterView) -> Lookups:
     """What must be asked before :func:`resolve_starts`; a time ago counts from the moment of the view."""
     timestamps_ms: dict[TopicPartition, int] = {}
     groups: dict[str, tuple[TopicPartition, ...]] = {}
-    for one in sorted(view.partitions):
-        match positions.of(one):
+    for partition in sorted(view.partitions):
+        match positions.of(partition):
             case AtTimestamp(timestamp_ms):
-                timestamps_ms[one] = timestamp_ms
+                timestamps_ms[partition] = timestamp_ms
             case Ago(duration_ms):
-                timestamps_ms[one] = max(view.taken_at_ms - duration_ms, 0)
+                timestamps_ms[partition] = max(view.taken_at_ms - duration_ms, 0)
             case Committed(group, otherwise):
-                groups[group] = (*groups.get(group, ()), one)
+                groups[group] = (*groups.get(group, ()), partition)
                 if isinstance(otherwise, Ago):
-                    timestamps_ms[one] = max(view.taken_at_ms - otherwise.duration_ms, 0)
+                    timestamps_ms[partition] = max(view.taken_at_ms - otherwise.duration_ms, 0)
     return Lookups(timestamps_ms, groups)
 
 
@@ -158,7 +158,10 @@ def resolve_ranges(
 
 def _offsets(positions: Positions, view: ClusterView, found: Found) -> dict[TopicPartition, int]:
     _check_names(positions, view.partitions)
-    return {one: _offset(positions, one, view.partitions[one], found) for one in sorted(view.partitions)}
+    return {
+        partition: _offset(positions, partition, view.partitions[partition], found)
+        for partition in sorted(view.partitions)
+    }
 
 
 def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, found: Found) -> int:
@@ -203,7 +206,7 @@ def _otherwise(
 
 def _check_names(positions: Positions, partitions: Collection[TopicPartition]) -> None:
     """Spark's rule: positions by partition name exactly the partitions read that no topic's covers."""
-    read_topics = {one.topic for one in partitions}
+    read_topics = {partition.topic for partition in partitions}
     unread = sorted(positions.topics.keys() - read_topics)
     if unread:
         raise KafkaTopicOffsetDoesNotMatchAssignedError(
@@ -211,11 +214,11 @@ def _check_names(positions: Positions, partitions: Collection[TopicPartition]) -
         )
     if positions.default is not None and not positions.partitions:
         return
-    to_name = {one for one in partitions if one.topic not in positions.topics}
+    to_name = {partition for partition in partitions if partition.topic not in positions.topics}
     missing = sorted(to_name - positions.partitions.keys())
     unknown = sorted(positions.partitions.keys() - to_name)
     if missing or unknown:
-        by_time = any(isinstance(one, AtTimestamp) for one in positions.partitions.values())
+        by_time = any(isinstance(partition, AtTimestamp) for partition in positions.partitions.values())
         error_type = (
             KafkaTimestampOffsetDoesNotMatchAssignedError if by_time else KafkaStartOffsetDoesNotMatchAssignedError
         )
@@ -294,7 +297,7 @@ def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
         OptionError: names the type that was found, or the first two that overlap.
     """
     ranges = list_of(OffsetRange, values, option=option, wanted="a list of OffsetRange")
-    in_order = sorted(one for one in ranges if one.count())
+    in_order = sorted(offset_range for offset_range in ranges if offset_range.count())
     for one, following in pairwise(in_order):
         if one.topic_partition == following.topic_partition and following.from_offset < one.until_offset:
             raise OptionError(option=option, reason=f"{one} and {following} overlap: records would be read twice")
@@ -303,7 +306,7 @@ def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
 
 def losses_of_ranges(ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Loss, ...]:
     """What of the ranges is not in the log: before its start, after its end, or in a partition that is not there."""
-    found = (_loss_of(one, view) for one in ranges if one.count())
+    found = (_loss_of(offset_range, view) for offset_range in ranges if offset_range.count())
     return tuple(loss for loss in found if loss is not None)
 
 

@@ -52,8 +52,12 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
             found = [one for one in partitions_by_topic if one not in internal and _is_found(pattern, one)]
             return Selection(partitions=_all_of(found, partitions_by_topic))
         case AssignedPartitions(partitions):
-            present = [one for one in partitions if one.partition < partitions_by_topic.get(one.topic, 0)]
-            missing = () if present else {one.topic for one in partitions}
+            present = [
+                partition
+                for partition in partitions
+                if partition.partition < partitions_by_topic.get(partition.topic, 0)
+            ]
+            missing = () if present else {partition.topic for partition in partitions}
             return Selection(partitions=tuple(sorted(present)), missing=tuple(sorted(missing)))
         case ChosenPartitions():
             others = {one: count for one, count in partitions_by_topic.items() if one not in internal}
@@ -71,7 +75,7 @@ def reads(strategy: Strategy, topic: str) -> bool:
         case TopicPattern(pattern):
             return _is_found(pattern, topic)
         case AssignedPartitions(partitions):
-            return any(one.topic == topic for one in partitions)
+            return any(partition.topic == topic for partition in partitions)
         case ChosenPartitions():
             return any(one.topic == topic for one in _chosen(strategy, {topic: 1}))
         case _:

@@ -149,7 +149,7 @@ def _plain_signature(config: type[SinkConfig]) -> inspect.Signature:
     for name, hint in get_type_hints(config).items():
         plain = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", inspect.formatannotation(hint))
         types[name] = re.sub(r"^Optional\[(.*)\]$", r"\1 | None", plain)
-    parameters = [one.replace(annotation=types[one.name]) for one in signature.parameters.values()]
+    parameters = [parameter.replace(annotation=types[parameter.name]) for parameter in signature.parameters.values()]
     return signature.replace(parameters=parameters)
 
 

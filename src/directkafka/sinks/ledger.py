@@ -98,10 +98,10 @@ def check_fields(value: Checked) -> Checked:
     Raises:
         TypeError: names the first such field.
     """
-    for one in fields(value):
-        found = type(getattr(value, one.name)).__name__
-        if one.type in ("int", "str") and found != one.type:
-            raise TypeError(f"{one.name} is of type {found}")
+    for checked in fields(value):
+        found = type(getattr(value, checked.name)).__name__
+        if checked.type in ("int", "str") and found != checked.type:
+            raise TypeError(f"{checked.name} is of type {found}")
     return value
 
 

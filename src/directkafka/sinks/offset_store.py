@@ -205,7 +205,7 @@ class OffsetStore:
 
 def _starts(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
     """Sorted, so that two drivers lock rows in one order."""
-    return [(one.topic, one.partition, offsets[one]) for one in sorted(offsets)]
+    return [(partition.topic, partition.partition, offsets[partition]) for partition in sorted(offsets)]
 
 
 def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
@@ -215,12 +215,14 @@ def _joined(ranges: Iterable[OffsetRange]) -> list[OffsetRange]:
         OptionError: ranges of one partition have a gap between them, or overlap.
     """
     joined: dict[TopicPartition, OffsetRange] = {}
-    for one in sorted(ranges):
-        before = joined.get(one.topic_partition)
-        if before is not None and before.until_offset != one.from_offset:
+    for offset_range in sorted(ranges):
+        before = joined.get(offset_range.topic_partition)
+        if before is not None and before.until_offset != offset_range.from_offset:
             raise OptionError(
-                option="ranges", reason=f"{before} and {one} do not adjoin: one would be left out, or twice"
+                option="ranges", reason=f"{before} and {offset_range} do not adjoin: one would be left out, or twice"
             )
-        start = one if before is None else before
-        joined[one.topic_partition] = OffsetRange(one.topic, one.partition, start.from_offset, one.until_offset)
+        start = offset_range if before is None else before
+        joined[offset_range.topic_partition] = OffsetRange(
+            offset_range.topic, offset_range.partition, start.from_offset, offset_range.until_offset
+        )
     return list(joined.values())

@@ -61,7 +61,7 @@ class Cluster:
         Raises:
             TopicNotFoundError: there is no such topic.
         """
-        return sorted(TopicPartition(topic, one) for one in self._described([topic])[topic].leaders)
+        return sorted(TopicPartition(topic, number) for number in self._described([topic])[topic].leaders)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """The first offset that each partition still has.
@@ -106,8 +106,10 @@ class Cluster:
         for one, offset in offsets.items():
             if type(offset) is not int or offset < 0:
                 raise OptionError(option="offsets", reason=f"expected an offset from 0 for {one}, found {offset!r}")
-        described = self._described({one.topic for one in offsets})
-        strange = sorted(one for one in offsets if one.partition not in described[one.topic].leaders)
+        described = self._described({partition.topic for partition in offsets})
+        strange = sorted(
+            partition for partition in offsets if partition.partition not in described[partition.topic].leaders
+        )
         if strange:
             raise OptionError(
                 option="offsets", reason=f"names partitions that are not there: {', '.join(map(str, strange))}"
@@ -157,10 +159,10 @@ class Cluster:
         numbers = None if partitions is None else set(partitions)
         described = self._described(names)
         chosen = [
-            TopicPartition(topic, one)
+            TopicPartition(topic, number)
             for topic in names
-            for one in described[topic].leaders
-            if numbers is None or one in numbers
+            for number in described[topic].leaders
+            if numbers is None or number in numbers
         ]
         view = self._metadata.view(chosen, described)
         starting, ending = _positions(start, "start"), _positions(end, "end")

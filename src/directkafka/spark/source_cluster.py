@@ -184,14 +184,14 @@ class SourceCluster:
         options = self._options
         return tuple(
             task_of(
-                one,
+                offset_range,
                 view,
                 options.client,
                 columns=options.columns,
                 fail_on_data_loss=options.fail_on_data_loss,
                 poll_timeout_ms=options.poll_timeout_ms,
             )
-            for one in ranges
+            for offset_range in ranges
         )
 
     def close(self) -> None:
@@ -212,7 +212,7 @@ class SourceCluster:
             case TopicNames(topics):
                 return set(topics)
             case AssignedPartitions(partitions):
-                return {one.topic for one in partitions}
+                return {partition.topic for partition in partitions}
         assert_never(self._options.strategy)
 
 

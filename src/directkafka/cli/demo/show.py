@@ -236,9 +236,11 @@ class Pace:
     @classmethod
     def of(cls, lives: Sequence[Sequence[Mapping[str, Any]]], *, seconds: float) -> Pace:
         """From the batches' reports, start by start; there must be one at least."""
-        batches = [one for reports in lives for one in reports[1:]] or [one for reports in lives for one in reports]
-        busy_ms = sum(int(one["plan_ms"] + one["write_ms"] + one["commit_ms"]) for one in batches)
-        records = sum(int(one["records"]) for one in batches)
+        batches = [report for reports in lives for report in reports[1:]] or [
+            report for reports in lives for report in reports
+        ]
+        busy_ms = sum(int(batch["plan_ms"] + batch["write_ms"] + batch["commit_ms"]) for batch in batches)
+        records = sum(int(batch["records"]) for batch in batches)
         return cls(records_per_second=max(1, round(records * 1000 / max(1, busy_ms))), seconds=round(seconds))
 
 

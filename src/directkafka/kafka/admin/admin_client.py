@@ -220,7 +220,7 @@ class Metadata:
         if unasked:
             ended = self.ended_epochs(unasked, topics)
             self._asked_epochs |= {one: (keys[one], ended[one]) for one in unasked}
-        return {one: self._asked_epochs[one][1] for one in epochs}
+        return {epoch: self._asked_epochs[epoch][1] for epoch in epochs}
 
     def _find(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
@@ -236,7 +236,7 @@ class Metadata:
         """Ask the leaders of partitions; those that have moved since ``topics`` are looked up and asked again."""
         if not partitions:
             return {}
-        names = {one.topic for one in partitions}
+        names = {partition.topic for partition in partitions}
         try:
             return ask(topics or self.topics(names))
         except (BrokerResponseError, BrokerUnreachableError) as error:
@@ -287,7 +287,7 @@ class Metadata:
             described[topic.name] = TopicDescription(
                 topic_id=str(topic.topic_id) if topic.topic_id and topic.topic_id.int else "",
                 internal=bool(topic.is_internal),
-                leaders={one.partition_index: self._leader(one) for one in topic.partitions},
+                leaders={partition.partition_index: self._leader(partition) for partition in topic.partitions},
             )
         return described
 
@@ -311,7 +311,7 @@ class Metadata:
     ) -> dict[TopicPartition, _Found]:
         found: dict[TopicPartition, _Found] = {}
         for node_id, partitions in by_leader(wanted, topics).items():
-            found |= self._list_offsets(node_id, {one: wanted[one] for one in partitions})
+            found |= self._list_offsets(node_id, {partition: wanted[partition] for partition in partitions})
         return found
 
     def _list_offsets(
@@ -329,10 +329,12 @@ class Metadata:
         )
         found = {}
         for topic in response.topics:
-            for one in topic.partitions:
-                self._raise_for("ListOffsets", one.error_code, f"topic {topic.name}, partition {one.partition_index}")
-                offset = one.offset if one.offset >= 0 else None
-                found[TopicPartition(topic.name, one.partition_index)] = _Found(offset, one.leader_epoch)
+            for partition in topic.partitions:
+                self._raise_for(
+                    "ListOffsets", partition.error_code, f"topic {topic.name}, partition {partition.partition_index}"
+                )
+                offset = partition.offset if partition.offset >= 0 else None
+                found[TopicPartition(topic.name, partition.partition_index)] = _Found(offset, partition.leader_epoch)
         check_answered("ListOffsets", wanted, found)
         return found
 
@@ -355,10 +357,10 @@ class Metadata:
         self._raise_for("OffsetFetch", response.error_code, f"group {group}")
         found: dict[TopicPartition, int | None] = {}
         for topic in response.topics:
-            for one in topic.partitions:
-                self._raise_for("OffsetFetch", one.error_code, f"group {group}, topic {topic.name}")
-                found[TopicPartition(topic.name, one.partition_index)] = (
-                    one.committed_offset if one.committed_offset >= 0 else None
+            for partition in topic.partitions:
+                self._raise_for("OffsetFetch", partition.error_code, f"group {group}, topic {topic.name}")
+                found[TopicPartition(topic.name, partition.partition_index)] = (
+                    partition.committed_offset if partition.committed_offset >= 0 else None
                 )
         return found
 
@@ -375,4 +377,8 @@ def _worth_another_try(error: BaseException) -> bool:
 
 
 def _present(partitions: Iterable[TopicPartition], topics: Mapping[str, TopicDescription]) -> list[TopicPartition]:
-    return [one for one in partitions if one.topic in topics and one.partition in topics[one.topic].leaders]
+    return [
+        partition
+        for partition in partitions
+        if partition.topic in topics and partition.partition in topics[partition.topic].leaders
+    ]

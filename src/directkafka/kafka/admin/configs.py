@@ -82,7 +82,7 @@ def _look(client: KafkaClient, node_id: int, address: str, settings: Collection[
     return Broker(
         node_id=node_id,
         address=address,
-        versions={one.api_key: (one.min_version, one.max_version) for one in answer.api_keys},
+        versions={api_key.api_key: (api_key.min_version, api_key.max_version) for api_key in answer.api_keys},
         settings=_settings(client, node_id, _BROKER, str(node_id), settings) if settings else {},
     )
 
@@ -95,4 +95,6 @@ def _settings(
     if found.error_code != ErrorCode.NONE:
         log.debug("settings of %s may not be seen: %s", name, error_name(found.error_code))
         return {}
-    return {one.name: str(one.value) for one in found.configs if one.name in wanted and one.value is not None}
+    return {
+        config.name: str(config.value) for config in found.configs if config.name in wanted and config.value is not None
+    }

@@ -61,20 +61,20 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
     )
     answered = []
     for topic in response.topics:
-        for one in topic.partitions:
+        for partition in topic.partitions:
             subject = f"group {group}, topic {topic.name}"
-            if one.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
+            if partition.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
                 raise BrokerResponseError(
                     api="OffsetCommit",
-                    code=one.error_code,
-                    name=error_name(one.error_code),
+                    code=partition.error_code,
+                    name=error_name(partition.error_code),
                     retriable=False,
                     subject=subject,
                     remedy="The group has members, which commit for themselves: stop them first, or choose another "
                     "group. One that has just died counts until its session.timeout.ms is over.",
                 )
-            raise_for("OffsetCommit", one.error_code, subject, client.options)
-            answered.append(TopicPartition(topic.name, one.partition_index))
+            raise_for("OffsetCommit", partition.error_code, subject, client.options)
+            answered.append(TopicPartition(topic.name, partition.partition_index))
     check_answered("OffsetCommit", offsets, answered)
 
 
@@ -100,7 +100,7 @@ def ended_epochs(
     """
     found: dict[TopicPartition, EndedEpoch | None] = {}
     for node_id, partitions in by_leader(epochs, topics).items():
-        found |= _ask(client, node_id, {one: epochs[one] for one in partitions}, topics)
+        found |= _ask(client, node_id, {partition: epochs[partition] for partition in partitions}, topics)
     return found
 
 

@@ -71,8 +71,8 @@ def by_leader(
         BrokerResponseError: as :func:`leader_of`.
     """
     found: dict[int, list[TopicPartition]] = defaultdict(list)
-    for one in sorted(partitions):
-        found[leader_of(one, topics)].append(one)
+    for partition in sorted(partitions):
+        found[leader_of(partition, topics)].append(partition)
     return dict(found)
 
 
@@ -81,8 +81,8 @@ def by_topic(
 ) -> list[dict[str, Any]]:
     """Kafka's nesting of partitions in requests: ``[{"name": topic, field: [item, ...]}, ...]``."""
     nested: dict[str, list[Any]] = defaultdict(list)
-    for one in sorted(partitions):
-        nested[one.topic].append(item(one))
+    for partition in sorted(partitions):
+        nested[partition.topic].append(item(partition))
     return [{name: topic, field: items} for topic, items in nested.items()]
 
 
@@ -136,7 +136,7 @@ def _unknown_to(client: KafkaClient, node_id: int, topic_ids: Collection[str]) -
         "Metadata",
         node_id,
         version_min=TOPIC_ID_ONLY_VERSION,
-        topics=[{"topic_id": uuid.UUID(one), "name": None} for one in sorted(topic_ids)],
+        topics=[{"topic_id": uuid.UUID(topic_id), "name": None} for topic_id in sorted(topic_ids)],
         allow_auto_topic_creation=False,
     )
-    return frozenset(str(one.topic_id) for one in response.topics if one.error_code == ErrorCode.UNKNOWN_TOPIC_ID)
+    return frozenset(str(topic.topic_id) for topic in response.topics if topic.error_code == ErrorCode.UNKNOWN_TOPIC_ID)

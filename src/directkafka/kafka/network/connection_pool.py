@@ -88,9 +88,9 @@ def borrowed_client(options: ClientOptions) -> Iterator[KafkaClient]:
 def _take_client(options: ClientOptions) -> KafkaClient | None:
     """The idle client with these options that was used last; those that were idle for too long are closed."""
     with _lock:
-        stale = [one for one in _clients if time.monotonic() - one[0] > _IDLE_SECONDS_MAX]
-        _clients[:] = [one for one in _clients if one not in stale]
-        found = next((one for one in reversed(_clients) if one[1].options == options), None)
+        stale = [idle for idle in _clients if time.monotonic() - idle[0] > _IDLE_SECONDS_MAX]
+        _clients[:] = [idle for idle in _clients if idle not in stale]
+        found = next((idle for idle in reversed(_clients) if idle[1].options == options), None)
         if found is not None:
             _clients.remove(found)
     for _, client in stale:
@@ -108,7 +108,7 @@ def borrow_buffers(count: int) -> list[bytearray]:
 
 def give_back_buffers(buffers: list[bytearray]) -> None:
     """Keep buffers that nobody looks into any more for the next range."""
-    useful = [one for one in buffers if 0 < len(one) <= _IDLE_BUFFER_BYTES_MAX]
+    useful = [buffer for buffer in buffers if 0 < len(buffer) <= _IDLE_BUFFER_BYTES_MAX]
     with _lock:
         _buffers.extend(useful[: _IDLE_BUFFERS_MAX - len(_buffers)])
 

@@ -354,7 +354,7 @@ def _in_order(chain: tuple[bytes, ...]) -> tuple[bytes, ...]:
     except ValueError as error:
         raise StoreFaultError("content", f"has a certificate that is damaged ({error})") from error
     ordered = [own]
-    while (signer := next((one for one in others if one.subject == ordered[-1].issuer), None)) is not None:
+    while (signer := next((other for other in others if other.subject == ordered[-1].issuer), None)) is not None:
         others.remove(signer)
         ordered.append(signer)
     return tuple(_der(one) for one in ordered)

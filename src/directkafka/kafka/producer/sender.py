@@ -252,7 +252,9 @@ class Sender:
                 timeout_ms=self._client.request_timeout_ms,
                 topic_data=_by_topic(sendings),
             )
-            self._requests.append(_Request(correlation_id, {one.batch.target: one for one in sendings}, self._limit()))
+            self._requests.append(
+                _Request(correlation_id, {sending.batch.target: sending for sending in sendings}, self._limit())
+            )
             channel.socket.settimeout(self._client.request_timeout_ms / 1000)
             channel.socket.sendall(request)
         except BrokerUnreachableError as error:
@@ -296,9 +298,9 @@ class Sender:
             return
         self._requests.popleft()
         for topic in answer.responses:
-            for one in topic.partition_responses:
-                sending = request.sendings.pop(TopicPartition(topic.name, one.index))
-                self._hear(sending, one.error_code, one.error_message)
+            for partition_response in topic.partition_responses:
+                sending = request.sendings.pop(TopicPartition(topic.name, partition_response.index))
+                self._hear(sending, partition_response.error_code, partition_response.error_message)
         self._accumulator.requeue(list(request.sendings.values()), "the broker's answer leaves this partition out")
 
     def _hear(self, sending: ProducerBatch, code: int, words: str | None) -> None:
@@ -340,15 +342,19 @@ class Sender:
 def _by_topic(sendings: list[ProducerBatch]) -> list[dict[str, object]]:
     """Kafka's nesting of partitions in a request."""
     nested: dict[str, list[dict[str, object]]] = {}
-    for one in sendings:
-        place = one.batch.target
-        nested.setdefault(place.topic, []).append({"index": place.partition, "records": one.batch.data})
+    for sending in sendings:
+        place = sending.batch.target
+        nested.setdefault(place.topic, []).append({"index": place.partition, "records": sending.batch.data})
     return [{"name": topic, "partition_data": partitions} for topic, partitions in nested.items()]
 
 
 def _check_named(answer: Any, request: _Request) -> None:
     """Refuse an answer of partitions that were not asked about, or were twice, before any of it is believed."""
-    named = [TopicPartition(topic.name, one.index) for topic in answer.responses for one in topic.partition_responses]
+    named = [
+        TopicPartition(topic.name, partition_response.index)
+        for topic in answer.responses
+        for partition_response in topic.partition_responses
+    ]
     unknown = sorted({str(one) for one in named if one not in request.sendings or named.count(one) > 1})
     if unknown:
         raise ResponseError(f"the answer is about {', '.join(unknown[:3])}, not asked about or named twice")

@@ -168,7 +168,7 @@ def log_losses(batch: BatchPlan, sinks: Iterable[Sink]) -> None:
     """
     for loss in batch.losses:
         log.warning("going on without what is lost: %s", loss)
-    again = sorted({one.topic_partition.topic for one in batch.losses if one.condition is Condition.TOPIC_RECREATED})
+    again = sorted({loss.topic_partition.topic for loss in batch.losses if loss.condition is Condition.TOPIC_RECREATED})
     modes = {sink.name: sink.capabilities.write_mode for sink in sinks}
     keyed = sorted(name for name, mode in modes.items() if mode is not None and mode.name == "ignore")
     if again and keyed:

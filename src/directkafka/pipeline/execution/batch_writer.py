@@ -271,7 +271,7 @@ class BatchWriter:
         """The store object that fences and commits for the sink: of those that are one, the first one's."""
         identity = sink.store.identity
         stores: list[Any] = [binding.sink.store for binding in self._bindings]
-        owner: TransactionalStore = next(one for one in stores if one.identity == identity)
+        owner: TransactionalStore = next(store for store in stores if store.identity == identity)
         return owner
 
     def _outputs(

@@ -116,7 +116,9 @@ def is_gone(error: BaseException) -> bool:
     faults = faults_of(error)
     if not faults and isinstance(error, PySparkException):
         return error.getCondition() == _NO_SESSION
-    return any(_SHUT_DOWN.match(one.message) if one.class_name == _SPARK else _is_stopped(one) for one in faults)
+    return any(
+        _SHUT_DOWN.match(fault.message) if fault.class_name == _SPARK else _is_stopped(fault) for fault in faults
+    )
 
 
 def lost_process(error: BaseException) -> str | None:
@@ -140,7 +142,7 @@ def told(error: BaseException) -> str:
 def _line_of(error: BaseException) -> str:
     faults = faults_of(error)
     # The innermost exception with a condition is the nearest to what happened.
-    named = [one for one in faults if one.condition is not None] or list(faults[-1:])
+    named = [fault for fault in faults if fault.condition is not None] or list(faults[-1:])
     if not named:
         return _raised(str(error)) or type(error).__name__
     fault = named[-1]

@@ -58,7 +58,9 @@ def cloned(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
     Returns:
         None when a sink is of a user's own kind, which cannot be made again.
     """
-    made = [Binding(output=one.output, sink=sink) for one in bindings if (sink := one.sink.clone()) is not None]
+    made = [
+        Binding(output=binding.output, sink=sink) for binding in bindings if (sink := binding.sink.clone()) is not None
+    ]
     return tuple(made) if len(made) == len(bindings) else None
 
 
@@ -131,10 +133,10 @@ def outputs_of(
             place.
         OptionError: a sink asks for an output that the transform does not give.
     """
-    sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
+    sink = next((binding.sink for binding in bindings if binding.output == DEAD_LETTERS), None)
     applied = apply_transform(transform, source, session)
     outputs = divert(applied, source if records is None else records, sink, work or LookOnly())
-    for output in sorted({one.output for one in bindings}):
+    for output in sorted({binding.output for binding in bindings}):
         if output not in outputs:
             raise OptionError(
                 option="sink.from",

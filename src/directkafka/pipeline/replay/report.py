@@ -98,12 +98,12 @@ class ReplaySummary:
     @property
     def letters(self) -> int:
         """Letters that were tried, or would be."""
-        return sum(one.letters for one in self.reasons)
+        return sum(counted.letters for counted in self.reasons)
 
     @property
     def rejected(self) -> int:
         """Letters that were rejected again."""
-        return sum(one.rejected or 0 for one in self.reasons)
+        return sum(counted.rejected or 0 for counted in self.reasons)
 
     @property
     def replayed(self) -> int:
@@ -113,7 +113,8 @@ class ReplaySummary:
     def as_records(self) -> list[dict[str, Any]]:
         """For printing: one for each reason."""
         if self.is_dry:
-            return [{"reason": one.reason, "letters": one.letters} for one in self.reasons]
+            return [{"reason": counted.reason, "letters": counted.letters} for counted in self.reasons]
         return [
-            {"reason": one.reason, "letters": one.letters, "rejected_again": one.rejected or 0} for one in self.reasons
+            {"reason": counted.reason, "letters": counted.letters, "rejected_again": counted.rejected or 0}
+            for counted in self.reasons
         ]

@@ -134,7 +134,7 @@ _OF_FILES: Final = (
 
 def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> tuple[Sink, LetterTable]:
     where = f"pipeline {pipeline!r}"
-    sink = next((one.sink for one in bindings if one.output == DEAD_LETTERS), None)
+    sink = next((binding.sink for binding in bindings if binding.output == DEAD_LETTERS), None)
     if sink is None:
         raise OptionError(option=DEAD_LETTERS, where=where, reason="it has none, so there is nothing to replay")
     table = sink.dead_letters()
@@ -168,9 +168,9 @@ def with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Bindi
         settled: the sink of what is rejected again.
     """
     identity = settled.store.identity
-    others = [one for one in bindings if one.output != DEAD_LETTERS]
-    before = [one for one in others if one.sink.store.identity != identity]
-    beside = [one for one in others if one.sink.store.identity == identity]
+    others = [binding for binding in bindings if binding.output != DEAD_LETTERS]
+    before = [other for other in others if other.sink.store.identity != identity]
+    beside = [other for other in others if other.sink.store.identity == identity]
     return (*before, *beside, Binding(output=DEAD_LETTERS, sink=settled))
 
 

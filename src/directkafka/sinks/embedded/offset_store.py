@@ -67,10 +67,16 @@ class FileOffsets(ABC):
     def advance(self, connection: Any, stream: str, ranges: Sequence[OffsetRange]) -> set[TopicPartition]:
         """Row by row; the first one keeps other programs from writing until the transaction ends."""
         return {
-            one.topic_partition
-            for one in ranges
+            offset_range.topic_partition
+            for offset_range in ranges
             if self._change(
-                connection, _SQL["advance"], one.until_offset, stream, one.topic, one.partition, one.from_offset
+                connection,
+                _SQL["advance"],
+                offset_range.until_offset,
+                stream,
+                offset_range.topic,
+                offset_range.partition,
+                offset_range.from_offset,
             )
         }
 

@@ -235,7 +235,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
         """A batch's column: as the table has it, or bare."""
         if not self.dialect.is_typed:
             return batch_column(index)
-        column = next(one for one in table.columns if one.name.lower() == name.lower())
+        column = next(column for column in table.columns if column.name.lower() == name.lower())
         collation = f" COLLATE {column.collation}" if column.collation else ""
         return f"{batch_column(index)} {column.type_sql}{collation}"
 

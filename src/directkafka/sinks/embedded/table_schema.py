@@ -148,7 +148,7 @@ def key_problems(name: str, key: Sequence[str], add: Sequence[str], table: FileT
     """What is wrong with the table for a mode's key and sums, one sentence each."""
     problems = []
     if key and frozenset(one.lower() for one in key) not in {
-        frozenset(one.lower() for one in columns) for columns in table.unique
+        frozenset(column.lower() for column in columns) for columns in table.unique
     }:
         columns = ", ".join(key)
         problems.append(

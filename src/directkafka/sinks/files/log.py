@@ -204,11 +204,11 @@ class FilesLog:
         group = self._tail[:GROUP]
         state = reduce(applied, group, self._sealed)
         rows = [
-            {"table": table, "name": one.name, "rows": one.rows, "bytes": one.bytes}
+            {"table": table, "name": file.name, "rows": file.rows, "bytes": file.bytes}
             for entry in group
             if isinstance(entry, BatchAdded)
             for table, files in entry.files.items()
-            for one in files
+            for file in files
         ]
         schema = _FILES_SCHEMA.with_metadata({_STATE_KEY: state_to_bytes(state)})
         content = pa.BufferOutputStream()

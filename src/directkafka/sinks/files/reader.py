@@ -76,8 +76,8 @@ def committed_in(store: FilesStore, table: str) -> CommittedFiles:
     return CommittedFiles(
         format=columns.format,
         schema=columns.schema,
-        paths=tuple(store.folder / table / one.name for one in files),
-        rows=sum(one.rows for one in files),
+        paths=tuple(store.folder / table / file.name for file in files),
+        rows=sum(file.rows for file in files),
     )
 
 
@@ -104,5 +104,5 @@ def read_parquet(spark: SparkSession, path: str | os.PathLike[str], table: str |
     if not found.paths:
         return spark.createDataFrame([], schema)
     # Without the scheme, a cluster's default file system would be asked.
-    paths = ["file:" + _PATTERN_CHARACTER.sub(r"\\\g<0>", str(one)) for one in found.paths]
+    paths = ["file:" + _PATTERN_CHARACTER.sub(r"\\\g<0>", str(path)) for path in found.paths]
     return spark.read.schema(schema).format(found.format).load(paths)

@@ -238,7 +238,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
                 names = os.listdir(folder) if folder.is_dir() else []
                 dead = [name for name in names if (owner := owner_of(name)) is not None and is_dead(owner)]
                 # What is listed is never touched, whatever its name says.
-                for name in set(dead).difference(one.name for one in self._log.files(table)) if dead else ():
+                for name in set(dead).difference(file.name for file in self._log.files(table)) if dead else ():
                     remove(folder / name)
         except OSError as error:
             _log.warning("%s: removing left-over files failed and is left for later: %s", self.label, error)

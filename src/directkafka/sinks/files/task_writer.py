@@ -176,7 +176,7 @@ class AttemptTracker:
 
 def reported_files(reports: Sequence[TaskReport]) -> list[DataFile]:
     """The files that a batch's tasks have written."""
-    return [DataFile(**one) for report in reports if report.payload for one in json.loads(report.payload)]
+    return [DataFile(**load) for report in reports if report.payload for load in json.loads(report.payload)]
 
 
 def sync_files(folder: Path, files: Sequence[DataFile]) -> None:

@@ -313,7 +313,7 @@ class LedgerTopic:
         )
         (found,) = response.results
         self._raise_for("DescribeConfigs", found.error_code, "DESCRIBE_CONFIGS")
-        return ",".join(str(one.value) for one in found.configs)
+        return ",".join(str(config.value) for config in found.configs)
 
     def _raise_for(self, api: str, code: int, right: str) -> None:
         raise_for(api, code, f"the ledger's topic {self.place.topic}", self._options, topic_right=right)

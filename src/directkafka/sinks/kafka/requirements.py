@@ -57,13 +57,15 @@ def check_brokers(brokers: Sequence[Broker]) -> tuple[str, ...]:
     Raises:
         EnvironmentFaultError: names the brokers, what they speak, and what is needed.
     """
-    if problems := [problem for one in brokers if (problem := _problem(one))]:
+    if problems := [problem for broker in brokers if (problem := _problem(broker))]:
         raise EnvironmentFaultError(
             what="one Kafka transaction for all tasks of a batch cannot be had here: " + "; ".join(problems),
             remedy=f"Brokers must be of Kafka {_RELEASE_MIN} or later (KIP-890), and speak what directkafka speaks: "
             "upgrade them, or directkafka if they are newer.",
         )
-    unverified = [str(one.node_id) for one in brokers if one.settings.get(VERIFICATION, "true").lower() != "true"]
+    unverified = [
+        str(broker.node_id) for broker in brokers if broker.settings.get(VERIFICATION, "true").lower() != "true"
+    ]
     if not unverified:
         return ()
     return (
@@ -122,7 +124,7 @@ def replicas_of(given: int | None, brokers: Sequence[Broker]) -> Replicas:
     """
     if given is not None:
         return Replicas(given, "ledger_replicas")
-    said = [int(one.settings[LOG_REPLICAS]) for one in brokers if LOG_REPLICAS in one.settings]
+    said = [int(broker.settings[LOG_REPLICAS]) for broker in brokers if LOG_REPLICAS in broker.settings]
     if said:
         return Replicas(max(said), f"as the cluster's log of transactions has by {LOG_REPLICAS}")
     count = min(_REPLICAS_WANTED, len(brokers))

@@ -200,7 +200,7 @@ class KafkaSink(KafkaConfig, Clonable):
         with translate(self._store.label, sink=self.name):
             metadata = Metadata(client, isolation_level="read_committed")
             topics = metadata.topics([self.topic])
-            places = [TopicPartition(self.topic, one) for one in topics[self.topic].leaders]
+            places = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
             view = metadata.view(places, topics)
             rows = 0
             for place, seen in view.partitions.items():

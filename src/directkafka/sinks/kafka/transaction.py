@@ -110,13 +110,13 @@ class KafkaTransaction:
             OptionError: another writer has one of them.
             KafkaError: as :meth:`Coordinator.add_partitions`.
         """
-        for one in sorted(partitions):
-            if (other := self._writers.get(one, writer)) != writer:
+        for partition in sorted(partitions):
+            if (other := self._writers.get(partition, writer)) != writer:
                 raise OptionError(
                     option="topic",
                     where="a Kafka sink",
-                    reason=f"two sinks of one pipeline write to {one} ({other}, {writer}), and a partition takes the "
-                    "rows of one writer in a transaction; make one output of the two, with UNION ALL",
+                    reason=f"two sinks of one pipeline write to {partition} ({other}, {writer}), and a partition takes "
+                    "the rows of one writer in a transaction; make one output of the two, with UNION ALL",
                 )
         if self._taken.issuperset(partitions):
             return

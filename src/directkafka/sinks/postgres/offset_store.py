@@ -76,10 +76,10 @@ class PostgresOffsets:
             connection,
             "advance",
             stream=stream,
-            topics=[one.topic for one in ranges],
-            partitions=[one.partition for one in ranges],
-            starts=[one.from_offset for one in ranges],
-            ends=[one.until_offset for one in ranges],
+            topics=[offset_range.topic for offset_range in ranges],
+            partitions=[offset_range.partition for offset_range in ranges],
+            starts=[offset_range.from_offset for offset_range in ranges],
+            ends=[offset_range.until_offset for offset_range in ranges],
         )
         return {TopicPartition(*one) for one in moved.fetchall()}
 

@@ -86,7 +86,7 @@ def follow_queries(spark: SparkSession) -> bool:
     with _lock:
         atexit.unregister(_end_all)
         atexit.register(_end_all, os.getpid())
-        over = [one for one in _listeners if one.is_over()]
+        over = [listener for listener in _listeners if listener.is_over()]
         _listeners.difference_update(over)
         _listeners.add(listener)
     for one in over:

@@ -40,7 +40,7 @@ def _write(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: Notes
 
 
 def _count(messages: Sequence[WriterCommitMessage | None]) -> int:
-    return sum(one.rows for one in messages if isinstance(one, _Written))
+    return sum(message.rows for message in messages if isinstance(message, _Written))
 
 
 class BatchWriter(DataSourceArrowWriter):

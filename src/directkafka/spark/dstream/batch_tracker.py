@@ -192,7 +192,7 @@ class Pace:
 
     def planned(self, ms: int, ranges: Iterable[OffsetRange]) -> None:
         """A batch was planned."""
-        if any(one.count() for one in ranges):
+        if any(offset_range.count() for offset_range in ranges):
             self._started_ms, self._ended_ms = ms, None
 
     def ended(self, ms: int) -> None:

@@ -124,7 +124,7 @@ def next_batch(
             shown = ", ".join(map(str, sorted(strange)))
             raise OptionError(option="offsets", reason=f"names partitions that are not there: {shown}")
         starts = start_positions(plan.options, added_partitions(state.progress, view))
-        new = replace(view, partitions={one: view.partitions[one] for one in starts.partitions})
+        new = replace(view, partitions={partition: view.partitions[partition] for partition in starts.partitions})
         return plan_direct(
             state.progress,
             view,

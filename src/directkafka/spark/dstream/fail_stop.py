@@ -139,13 +139,16 @@ def _failing(planners: Planners, func: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _handles(planners: Planners) -> tuple[PlannerHandle, ...]:
-    return tuple(one.handle for one in planners)
+    return tuple(planner.handle for planner in planners)
 
 
 def _with_time(func: Callable[..., Any], *, rdds: int) -> Callable[..., Any]:
     """The function with a time before its RDDs, if it has none."""
     parameters = inspect.signature(func).parameters.values()
-    required = sum(one.default is one.empty and one.kind is one.POSITIONAL_OR_KEYWORD for one in parameters)
+    required = sum(
+        parameter.default is parameter.empty and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
+        for parameter in parameters
+    )
     if required > rdds:
         return func
 

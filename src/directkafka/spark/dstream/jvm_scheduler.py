@@ -97,12 +97,15 @@ class StreamingJVM:
         It is fixed when the context starts.
         """
         streams = self._jssc.graph().getInputStreams()
-        kept = [one.rememberDuration() for one in streams]
+        kept = [stream.rememberDuration() for stream in streams]
         return 2 * max((one.milliseconds() for one in kept if one is not None), default=0) + 60_000
 
     def report(self, ms: int, ranges: Sequence[OffsetRange]) -> None:
         """Let Spark's streaming page show a batch's records and ranges; a page is not worth an error."""
-        described = "\n".join(f"{one.topic_partition}: [{one.from_offset}, {one.until_offset})" for one in ranges)
+        described = "\n".join(
+            f"{offset_range.topic_partition}: [{offset_range.from_offset}, {offset_range.until_offset})"
+            for offset_range in ranges
+        )
         try:
             metadata = self._jvm.PythonUtils.toScalaMap({"Description": described})
             info = self._input_info(self._stream_id, total_count(ranges), metadata)

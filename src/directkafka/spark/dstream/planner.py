@@ -184,7 +184,7 @@ class DirectPlanner:
         """The time of the youngest batch that reads up to one of these offsets, or past it; None when none does."""
         # Not under the planner's lock, which is held while Kafka is asked.
         for ms, ranges in reversed(list(self._state.ranges.items())):
-            if any(reads_up_to(one, ends.get(one.topic_partition, -1)) for one in ranges):
+            if any(reads_up_to(offset_range, ends.get(offset_range.topic_partition, -1)) for offset_range in ranges):
                 return ms
         return None
 

@@ -140,7 +140,7 @@ class StreamState:
     def forget(self, before_ms: int) -> None:
         """Drop the ranges of batches that are older."""
         self.forgotten_ms = max(before_ms, self.forgotten_ms)
-        for ms in [one for one in self.ranges if one < before_ms]:
+        for ms in [ms for ms in self.ranges if ms < before_ms]:
             del self.ranges[ms]
             self._packed.pop(ms, None)
 
@@ -176,7 +176,7 @@ def rates_of(config: PerPartitionConfig | None, partitions: Mapping[TopicPartiti
 def _rates(
     name: str, rate_of: Callable[[TopicPartition], int | None], partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    rates = {one: rate for one in partitions if (rate := rate_of(one)) is not None}
+    rates = {partition: rate for partition in partitions if (rate := rate_of(partition)) is not None}
     for one, rate in rates.items():
         if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
             reason = f"expected a whole number from 1 for {one}, or None, found {rate!r}"

@@ -61,7 +61,7 @@ def executors(sc: SparkContext) -> list[Executor]:
         return []
     jvm = _jvm_of(sc)
     identifiers = [one for one in scala.getExecutorIds().mkString(",").split(",") if one not in ("", _DRIVER)]
-    hosts = {one: jvm.hosts.get(one) or _host(scala, one) for one in identifiers}
+    hosts = {identifier: jvm.hosts.get(identifier) or _host(scala, identifier) for identifier in identifiers}
     jvm.hosts = {one: host for one, host in hosts.items() if host is not None}
     return sorted(Executor(host, one) for one, host in jvm.hosts.items())
 
@@ -95,7 +95,7 @@ def placed_rdd(sc: SparkContext, values: Sequence[Any], locations: Sequence[str]
     if not values:
         return sc.emptyRDD()
     jvm = _jvm_of(sc)
-    pickled = jvm.lines([b64encode(pickle.dumps(one, pickle.HIGHEST_PROTOCOL)).decode() for one in values])
+    pickled = jvm.lines([b64encode(pickle.dumps(value, pickle.HIGHEST_PROTOCOL)).decode() for value in values])
     if not locations:
         return RDD(sc._jsc.parallelize(pickled, len(values)), sc, _Unpickled())  # type: ignore[no-untyped-call]
     # Scala's Seq[(String, Seq[String])].

@@ -90,7 +90,7 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
 
     def isEmpty(self) -> bool:  # noqa: N802 - Spark's name
         """Whether there is no record; nothing is read where the ranges say so."""
-        has_offsets = any(one.count() for one in self.offset_ranges)
+        has_offsets = any(offset_range.count() for offset_range in self.offset_ranges)
         if not self._is_kept and self._read.arrow_handler is None and (self._read.is_strict or not has_offsets):
             return not has_offsets
         return super().isEmpty()
@@ -116,7 +116,7 @@ class KafkaRDD(PipelinedRDD[Any, Any]):
         counting = KafkaRDD(self.ctx, tasks, self._read, self._locations_of(tasks))
         counts: RDD[int] = PipelinedRDD(counting.prev, CountRecords(self._read.is_strict))
         counted = dict(zip((task.range for task in tasks), counts.collect(), strict=True))
-        return tuple(counted.get(one, 0) for one in self.offset_ranges)
+        return tuple(counted.get(offset_range, 0) for offset_range in self.offset_ranges)
 
     def take(self, num: int) -> list[Any]:
         """The first items: ranges are read one after the other, a little of each, until there are enough.
@@ -191,7 +191,7 @@ def create_rdd(
     check_handlers(message_handler, arrow_handler)
     check_type(leaders or {}, Mapping, option="leaders", wanted="host:port by TopicPartition")
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
-    partitions = {one.topic_partition for one in ranges}
+    partitions = {offset_range.topic_partition for offset_range in ranges}
     with Cluster(kafka_params) as cluster:
         view, _ = confirm_loss(
             lambda view: raise_for(losses_of_ranges(ranges, view)),
@@ -200,7 +200,7 @@ def create_rdd(
         )
     policy = read_policy(sc)
     fields = {"columns": RECORD_FIELDS, "poll_timeout_ms": policy.poll_timeout_ms}
-    tasks = [_led(task_of(one, view, cluster.options, **fields), leaders or {}) for one in ranges]
+    tasks = [_led(task_of(offset_range, view, cluster.options, **fields), leaders or {}) for offset_range in ranges]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
     strategy = location_strategy or PreferConsistent()
     placement = located(sc, tasks, strategy, view)

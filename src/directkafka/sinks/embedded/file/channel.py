@@ -64,7 +64,7 @@ class Channel:
         buffers: list[pickle.PickleBuffer] = []
         head = io.BytesIO()
         _Pickler(head, protocol=5, buffer_callback=buffers.append).dump(value)
-        parts = [head.getbuffer(), *(one.raw() for one in buffers)]
+        parts = [head.getbuffer(), *(buffer.raw() for buffer in buffers)]
         lengths = struct.pack(f"!I{len(parts)}Q", len(parts), *(part.nbytes for part in parts))
         for part in (memoryview(lengths), *parts):
             self._write(part)

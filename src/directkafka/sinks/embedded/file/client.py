@@ -42,7 +42,7 @@ def describe_holders(path: Path) -> str:
         return ""
     place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
     holders = {fields[4] for line in lines if (fields := line.split())[5:6] == [place]}
-    processes = sorted(int(one) for one in holders if one.isdigit() and int(one) > 0)
+    processes = sorted(int(holder) for holder in holders if holder.isdigit() and int(holder) > 0)
     return ", ".join(_describe(process) for process in processes)
 
 
