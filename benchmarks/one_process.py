@@ -60,7 +60,7 @@ def _beside_consume(servers: str, topic: str, codec: str, *, count: int, repeat:
 def _task(servers: str, topic: str, until_offset: int | None = None) -> RangeTask:
     with Cluster({"bootstrap.servers": servers}) as cluster:
         (one,) = cluster.offset_ranges(topic, end="latest" if until_offset is None else until_offset)
-        return task_of(one, cluster.view([one.topic_partition]), cluster.options)
+        return task_of(one, cluster.snapshot([one.topic_partition]), cluster.options)
 
 
 def _consumed(servers: str, topic: str, count: int) -> Iterator[pa.RecordBatch]:

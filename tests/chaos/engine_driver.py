@@ -41,8 +41,8 @@ from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 from directkafka.sinks.postgres.sink import PostgresSink
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 from directkafka.testing.store_driver import SCHEMA, batches_of
-from directkafka.view import ClusterView, PartitionView
 
 # Most of a short life is imports.
 _SPAWN.set_forkserver_preload(["tests.chaos.kafka_driver", __name__])
@@ -99,20 +99,20 @@ class MadeUpTopic:
     def __init__(self, records: int) -> None:
         self._records = records
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False, known: object = None) -> ClusterView:
-        seen = PartitionView(
+    def snapshot(self, *, must_exist: bool = False, fresh: bool = False, known: object = None) -> ClusterSnapshot:
+        seen = PartitionSnapshot(
             topic_id="id-1", leader=1, leader_host="h", leader_port=1, leader_epoch=0, earliest=0,
             latest=self._records,
         )  # fmt: skip
-        return ClusterView(cluster_id="c", partitions={TOPIC: seen}, taken_at_ms=0)
+        return ClusterSnapshot(cluster_id="c", partitions={TOPIC: seen}, taken_at_ms=0)
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
         """Nobody listens."""
 
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+    def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return {}
 
-    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> Any:
+    def tasks(self, ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> Any:
         return tuple(ranges)
 
     def close(self) -> None:

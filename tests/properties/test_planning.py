@@ -26,7 +26,7 @@ from directkafka.planning.placement import split
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import limited_ends
 from directkafka.planning.starts import resolve_ranges
-from directkafka.view import ClusterView, PartitionView
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 LONG_MAX = 2**63 - 1
 
@@ -169,9 +169,9 @@ class Log:
     lost: set[int] = field(default_factory=set)
 
 
-def cluster(logs: dict[TopicPartition, Log]) -> ClusterView:
-    views = {
-        one: PartitionView(
+def cluster(logs: dict[TopicPartition, Log]) -> ClusterSnapshot:
+    snapshots = {
+        one: PartitionSnapshot(
             topic_id=log.topic_id,
             leader=0,
             leader_host="",
@@ -182,7 +182,7 @@ def cluster(logs: dict[TopicPartition, Log]) -> ClusterView:
         )
         for one, log in logs.items()
     }
-    return ClusterView(cluster_id="", partitions=views, taken_at_ms=0)
+    return ClusterSnapshot(cluster_id="", partitions=snapshots, taken_at_ms=0)
 
 
 class Successive(RuleBasedStateMachine):

@@ -56,6 +56,9 @@ REPLACED = {
     "Aims": "Destinations",
     "BatchTries": "AttemptTracker",
     # Pipelines and streams.
+    "ClusterView": "ClusterSnapshot",
+    "PartitionView": "PartitionSnapshot",
+    "last_view": "last_snapshot",
     "Patience": "RetryPolicy",
     "patience": "retry_policy",
     "Written": "WrittenBatch",

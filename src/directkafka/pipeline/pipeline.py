@@ -200,7 +200,7 @@ class Pipeline:
         check_executors(session)
         cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, bindings)
         try:
-            cluster.view(must_exist=True)
+            cluster.snapshot(must_exist=True)
             ledgers.connect()
             remarks = self._compiled(session, bindings).check()
             ledgers.peek()

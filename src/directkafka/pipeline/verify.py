@@ -32,9 +32,9 @@ from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN, TableCount
+from directkafka.snapshot import PartitionSnapshot
 from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster
-from directkafka.view import PartitionView
 
 __all__ = ["Finding", "verify"]
 
@@ -163,14 +163,14 @@ def _output_again(
     """The binding's output over all records since the origin, or None and the reason why there is none."""
     if forgotten := entry.total_rows.get(FORGOTTEN, 0):
         return None, f"{forgotten} offsets were read of topics that are deleted since, so nothing was read again"
-    view = cluster.view()
+    snapshot = cluster.snapshot()
     for one in entry.progress:
-        if one.origin < one.end and not _is_whole(one, view.partitions.get(one.topic_partition)):
+        if one.origin < one.end and not _is_whole(one, snapshot.partitions.get(one.topic_partition)):
             place = f"{one.topic_partition}[{one.origin}, {one.end})"
             return None, f"Kafka no longer has all of {place}, so nothing was read again"
     session = pipeline.session()
     ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
-    tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], view)
+    tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
     source = records_frame(session, tasks, pipeline.source_options.columns)
     output = outputs_of(pipeline.transform(session), source, session, pipeline.bindings)[binding.output]
     if is_per_batch(output) and not is_folded:
@@ -178,7 +178,7 @@ def _output_again(
     return output, ""
 
 
-def _is_whole(one: PartitionProgress, seen: PartitionView | None) -> bool:
+def _is_whole(one: PartitionProgress, seen: PartitionSnapshot | None) -> bool:
     """Whether Kafka still has, under the same topic id, what the pipeline has read."""
     if seen is None or (one.topic_id and seen.topic_id and one.topic_id != seen.topic_id):
         return False

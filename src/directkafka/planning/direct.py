@@ -17,7 +17,7 @@ from directkafka.options.limits import RatePolicy
 from directkafka.planning.plan import PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import PartitionRates, rated_ends
 from directkafka.planning.starts import Found
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = [
     "DirectBatch",
@@ -53,9 +53,9 @@ class DirectBatch:
         return self.progress[added].origin
 
 
-def added_partitions(progress: Progress, view: ClusterView) -> tuple[TopicPartition, ...]:
+def added_partitions(progress: Progress, snapshot: ClusterSnapshot) -> tuple[TopicPartition, ...]:
     """The partitions that the stream has not read yet, sorted."""
-    return tuple(sorted(view.partitions.keys() - progress.keys()))
+    return tuple(sorted(snapshot.partitions.keys() - progress.keys()))
 
 
 def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartition]) -> Positions:
@@ -77,7 +77,7 @@ def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartit
 
 def plan_direct(
     progress: Progress,
-    view: ClusterView,
+    snapshot: ClusterSnapshot,
     *,
     starts: Positions,
     found: Found,
@@ -90,7 +90,7 @@ def plan_direct(
 
     Args:
         progress: where the stream is.
-        view: the partitions that are read, as the cluster has them now.
+        snapshot: the partitions that are read, as the cluster has them now.
         starts: where the added partitions start.
         found: answers to :func:`~directkafka.planning.starts.needed_lookups` of these.
         rates, interval_ms, rate, partition_rates: see :func:`~directkafka.planning.rates.rated_ends`.
@@ -103,15 +103,15 @@ def plan_direct(
     for one, position in starts.partitions.items():
         if isinstance(position, Committed) and position.otherwise is None and found.get(one) is None:
             raise _no_start(one)
-    new = replace(view, partitions={one: view.partitions[one] for one in added})
+    new = replace(snapshot, partitions={one: snapshot.partitions[one] for one in added})
     policy = PlanPolicy()
     origin = plan_origin(starts, new, found, policy) if added else None
     known = dict(progress) | {one.topic_partition: one for one in (origin.progress if origin else ())}
-    ends, latest = {one: here.end for one, here in known.items()}, view.latest()
+    ends, latest = {one: here.end for one, here in known.items()}, snapshot.latest()
     readable = {one: end for one, end in ends.items() if one in latest}
     rated = rated_ends(readable, latest, rates, interval_ms=interval_ms, rate=rate, partitions=partition_rates)
     limits = OffsetLimits(partitions={one: end - readable[one] for one, end in rated.items()})
-    batch = plan(known, view, replace(policy, limits=limits))
+    batch = plan(known, snapshot, replace(policy, limits=limits))
     ranges = batch.ranges if batch else ()
     read = {offset_range.topic_partition for offset_range in ranges}
     empty = [OffsetRange(one.topic, one.partition, ends[one], ends[one]) for one in added if one not in read]
@@ -119,13 +119,13 @@ def plan_direct(
     return DirectBatch(tuple(sorted([*ranges, *empty])), after, added)
 
 
-def check_planned(progress: Progress, ranges: Iterable[OffsetRange], view: ClusterView) -> None:
+def check_planned(progress: Progress, ranges: Iterable[OffsetRange], snapshot: ClusterSnapshot) -> None:
     """See that ranges which were planned before can be read (again), and are of the same topics.
 
     Args:
         progress: where the stream is; of every partition of the ranges.
         ranges: of one batch.
-        view: the partitions as the cluster has them now.
+        snapshot: the partitions as the cluster has them now.
 
     Raises:
         DataLossError: a part of them is no longer in the log, or the topic was made again.
@@ -137,7 +137,7 @@ def check_planned(progress: Progress, ranges: Iterable[OffsetRange], view: Clust
             )
             for offset_range in ranges
         ),
-        view,
+        snapshot,
         PlanPolicy(),
     )
 

@@ -1,4 +1,4 @@
-"""Losses: what is no longer in Kafka, and what retention is about to delete, by comparing views of the cluster.
+"""Losses: what is no longer in Kafka, and what retention is about to delete, by comparing snapshots of the cluster.
 
 What happens to each partition, and where the next batch starts when ``failOnDataLoss`` is false. It
 never reads an offset of the same topic twice:
@@ -28,7 +28,7 @@ from typing import Final
 from directkafka.errors import DataLossError
 from directkafka.errors.data_loss import data_loss
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.view import ClusterView, PartitionView
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 __all__ = [
     "STANDING_STILL",
@@ -116,7 +116,7 @@ def raise_for(losses: tuple[Loss, ...]) -> None:
 
 def classify(
     previous: Mapping[TopicPartition, PartitionProgress],
-    view: ClusterView,
+    snapshot: ClusterSnapshot,
     *,
     group_id_given: bool = False,
 ) -> tuple[Loss, ...]:
@@ -124,12 +124,12 @@ def classify(
 
     Args:
         previous: where the pipeline is.
-        view: the partitions that are read now.
+        snapshot: the partitions that are read now.
         group_id_given: whether the user gave ``kafka.group.id``; Spark then words a deletion otherwise.
     """
     found = (
-        loss_of(one, previous.get(one), view.partitions.get(one), group_id_given=group_id_given)
-        for one in sorted({*previous, *view.partitions})
+        loss_of(one, previous.get(one), snapshot.partitions.get(one), group_id_given=group_id_given)
+        for one in sorted({*previous, *snapshot.partitions})
     )
     return tuple(loss for loss in found if loss is not None)
 
@@ -137,7 +137,7 @@ def classify(
 def loss_of(
     place: TopicPartition,
     known: PartitionProgress | None,
-    seen: PartitionView | None,
+    seen: PartitionSnapshot | None,
     *,
     group_id_given: bool = False,
 ) -> Loss | None:
@@ -153,7 +153,7 @@ def end_changed(place: TopicPartition, known_end: int, end: int) -> Loss:
     return _loss(Condition.OFFSET_CHANGED, place, end, known_end, detail)
 
 
-def log_truncated(known: PartitionProgress, seen: PartitionView, *, from_offset: int = 0) -> Loss | None:
+def log_truncated(known: PartitionProgress, seen: PartitionSnapshot, *, from_offset: int = 0) -> Loss | None:
     """What is lost because the log was cut below where the pipeline is, and perhaps written again; None: it was not.
 
     Args:
@@ -162,7 +162,7 @@ def log_truncated(known: PartitionProgress, seen: PartitionView, *, from_offset:
         from_offset: what lies before it is of no interest.
     """
     ended = seen.ended
-    # A view says it of one epoch. Of a younger one, under which the pipeline has read since, it says nothing.
+    # A snapshot says it of one epoch. Of a younger one, under which the pipeline has read since, it says nothing.
     if ended is None or ended.leader_epoch != known.leader_epoch or ended.end >= known.end:
         return None
     detail = (
@@ -174,12 +174,12 @@ def log_truncated(known: PartitionProgress, seen: PartitionView, *, from_offset:
     return _loss(Condition.LOG_TRUNCATED, known.topic_partition, max(from_offset, ended.end), known.end, detail)
 
 
-def is_same_topic(known: PartitionProgress, seen: PartitionView) -> bool:
+def is_same_topic(known: PartitionProgress, seen: PartitionSnapshot) -> bool:
     """Whether the topic was not made again, as far as topic ids say (brokers before 2.8 have none)."""
     return not known.topic_id or not seen.topic_id or known.topic_id == seen.topic_id
 
 
-def resume_at(known: PartitionProgress | None, seen: PartitionView) -> int | None:
+def resume_at(known: PartitionProgress | None, seen: PartitionSnapshot) -> int | None:
     """Where the next batch starts in a partition, given that losses are accepted; None: not at all."""
     if seen.earliest < 0:
         return None
@@ -197,7 +197,7 @@ def _deleted(known: PartitionProgress, group_id_given: bool) -> Loss:
     return _loss(condition, known.topic_partition, known.end, known.end, detail)
 
 
-def _changed(known: PartitionProgress, seen: PartitionView) -> Loss | None:
+def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
     place, end = known.topic_partition, known.end
     if not is_same_topic(known, seen):
         detail = (
@@ -222,7 +222,7 @@ def _changed(known: PartitionProgress, seen: PartitionView) -> Loss | None:
     return None
 
 
-def _added(place: TopicPartition, seen: PartitionView) -> Loss | None:
+def _added(place: TopicPartition, seen: PartitionSnapshot) -> Loss | None:
     if seen.earliest < 0:
         detail = "no earliest offset was found for this new partition"
         return _loss(Condition.INITIAL_OFFSET_NOT_FOUND, place, 0, 0, detail)
@@ -250,7 +250,7 @@ class NearLoss:
         topic_partition: where.
         position: the next offset the query reads.
         earliest, latest: the offsets that the log has, the latter exclusive.
-        deleted: how many offsets retention took between the two views.
+        deleted: how many offsets retention took between the two snapshots.
     """
 
     topic_partition: TopicPartition
@@ -268,12 +268,14 @@ class NearLoss:
         )
 
 
-def near_losses(positions: Mapping[TopicPartition, int], before: ClusterView, now: ClusterView) -> tuple[NearLoss, ...]:
+def near_losses(
+    positions: Mapping[TopicPartition, int], before: ClusterSnapshot, now: ClusterSnapshot
+) -> tuple[NearLoss, ...]:
     """The partitions where a deletion as large as the one just seen would reach what is not read yet.
 
     Args:
         positions: the next offset to read, by partition.
-        before, now: two views, the older first.
+        before, now: two snapshots, the older first.
     """
     found = []
     for one, position in sorted(positions.items()):

@@ -1,7 +1,7 @@
 """The plan of a batch: which offsets it reads, and what the ledger will say afterwards.
 
 Everything here is a pure function of where the pipeline is (``PartitionProgress`` by partition), what
-the cluster has (:class:`~directkafka.view.ClusterView`) and a :class:`PlanPolicy`. A batch's progress
+the cluster has (:class:`~directkafka.snapshot.ClusterSnapshot`) and a :class:`PlanPolicy`. A batch's progress
 follows on the one before: ``start`` is the ``end`` of the batch before, unless the topic was made
 again, which shows in another ``topic_id``. Offsets of ``[start, end)`` that are lost are in none of the
 plan's ranges.
@@ -33,7 +33,7 @@ from directkafka.planning.loss import (
 from directkafka.planning.placement import split
 from directkafka.planning.rates import limited_ends
 from directkafka.planning.starts import Found, resolve_ranges, resolve_starts
-from directkafka.view import ClusterView, PartitionView
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 __all__ = [
     "BatchPlan",
@@ -117,7 +117,7 @@ class BatchPlan:
 
 
 def plan(
-    previous: Mapping[TopicPartition, PartitionProgress], view: ClusterView, policy: PlanPolicy
+    previous: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot, policy: PlanPolicy
 ) -> BatchPlan | None:
     """The next batch; None when there is nothing new to read, or less than the policy's ``min_offsets``.
 
@@ -126,43 +126,45 @@ def plan(
 
     Args:
         previous: where the pipeline is; the progress of its last batch.
-        view: the partitions that are read, as the cluster has them now.
+        snapshot: the partitions that are read, as the cluster has them now.
 
     Raises:
-        DataLossError: data is lost and the policy says to fail. A caller does well to take a second view before
+        DataLossError: data is lost and the policy says to fail. A caller does well to take a second snapshot before
             it believes that: a new leader's high watermark is for a moment lower than its predecessor's was,
             and any broker may answer with old metadata (KAFKA-7703).
     """
-    losses = classify(previous, view, group_id_given=policy.group_id_given)
+    losses = classify(previous, snapshot, group_id_given=policy.group_id_given)
     if policy.fail_on_data_loss:
         raise_for(losses)
     starts = {}
-    for one, seen in view.partitions.items():
+    for one, seen in snapshot.partitions.items():
         start = resume_at(previous.get(one), seen)
         if start is not None:
             starts[one] = start
-    latest = view.readable()
+    latest = snapshot.readable()
     if sum(max(latest[one] - start, 0) for one, start in starts.items()) < policy.min_offsets:
         return None
     ends = limited_ends(starts, latest, policy.limits)
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
-    carried = [known for one, known in previous.items() if one not in starts and one not in view.deleted]
+    carried = [known for one, known in previous.items() if one not in starts and one not in snapshot.deleted]
     progress = [replace(known, start=known.end) for known in carried]
     progress += [
-        _advanced(partition, previous.get(partition), view.partitions[partition], starts[partition], ends[partition])
+        _advanced(
+            partition, previous.get(partition), snapshot.partitions[partition], starts[partition], ends[partition]
+        )
         for partition in starts
     ]
-    return _batch_plan(ranges, progress, losses, view)
+    return _batch_plan(ranges, progress, losses, snapshot)
 
 
-def plan_origin(positions: Positions, view: ClusterView, found: Found, policy: PlanPolicy) -> BatchPlan:
+def plan_origin(positions: Positions, snapshot: ClusterSnapshot, found: Found, policy: PlanPolicy) -> BatchPlan:
     """The first plan of a pipeline, which reads nothing and pins where it starts.
 
     Args:
         positions: where to start.
-        view: the partitions that are read.
+        snapshot: the partitions that are read.
         found: answers to :func:`~directkafka.planning.starts.needed_lookups`.
 
     Raises:
@@ -170,18 +172,18 @@ def plan_origin(positions: Positions, view: ClusterView, found: Found, policy: P
         DataLossError: a start is not in the log and the policy says to fail; else the nearest offset that is
             counts instead.
     """
-    starts = resolve_starts(positions, view, found)
+    starts = resolve_starts(positions, snapshot, found)
     if policy.fail_on_data_loss:
         raise_for(starts.losses)
-    progress = [_advanced(one, None, view.partitions[one], start, start) for one, start in starts.offsets.items()]
-    return _batch_plan((), progress, starts.losses, view)
+    progress = [_advanced(one, None, snapshot.partitions[one], start, start) for one, start in starts.offsets.items()]
+    return _batch_plan((), progress, starts.losses, snapshot)
 
 
 def plan_read(
     *,
     starting: Positions,
     ending: Positions,
-    view: ClusterView,
+    snapshot: ClusterSnapshot,
     start_found: Found,
     end_found: Found,
     policy: PlanPolicy,
@@ -192,17 +194,17 @@ def plan_read(
         OptionError: positions and partitions do not match, or a start lies behind its end.
         DataLossError: what is asked for is not in the log and the policy says to fail.
     """
-    resolved = resolve_ranges(starting, ending, view, start_found, end_found)
+    resolved = resolve_ranges(starting, ending, snapshot, start_found, end_found)
     if policy.fail_on_data_loss:
         raise_for(resolved.losses)
     places = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
     progress = [
-        _advanced(place, None, view.partitions[place], one.from_offset, one.until_offset) for one, place in places
+        _advanced(place, None, snapshot.partitions[place], one.from_offset, one.until_offset) for one, place in places
     ]
-    return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, view)
+    return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, snapshot)
 
 
-def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy: PlanPolicy) -> BatchPlan:
+def plan_pinned(progress: Iterable[PartitionProgress], snapshot: ClusterSnapshot, policy: PlanPolicy) -> BatchPlan:
     """The plan of a batch whose starts and ends are already decided, to be read (again).
 
     For a store that lags behind another by one batch, and for Spark's replay of a batch.
@@ -213,7 +215,7 @@ def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy
     pinned = sorted(progress)
     ranges, losses = [], []
     for one in pinned:
-        seen = view.partitions.get(one.topic_partition)
+        seen = snapshot.partitions.get(one.topic_partition)
         loss = _lost_of_pinned(one, seen, policy)
         if loss is not None:
             losses.append(loss)
@@ -223,7 +225,7 @@ def plan_pinned(progress: Iterable[PartitionProgress], view: ClusterView, policy
             ranges.append(OffsetRange(one.topic, one.partition, start, end))
     if policy.fail_on_data_loss:
         raise_for(tuple(losses))
-    return _batch_plan(_split(ranges, policy), pinned, tuple(losses), view)
+    return _batch_plan(_split(ranges, policy), pinned, tuple(losses), snapshot)
 
 
 def progress_at(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionProgress]:
@@ -243,13 +245,13 @@ def progress_at(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, P
 
 
 def progress_between(
-    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], view: ClusterView
+    starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], snapshot: ClusterSnapshot
 ) -> tuple[PartitionProgress, ...]:
     """Progress from one of a checkpoint's offsets to the next.
 
     A partition that the first one lacks is new, and starts at its earliest offset.
     """
-    earliest = view.earliest()
+    earliest = snapshot.earliest()
     between = progress_at({one: starts.get(one, earliest.get(one, end)) for one, end in ends.items()})
     return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
 
@@ -273,7 +275,7 @@ def _split(ranges: Iterable[OffsetRange], policy: PlanPolicy) -> tuple[OffsetRan
 
 
 def _advanced(
-    one: TopicPartition, known: PartitionProgress | None, seen: PartitionView, start: int, end: int
+    one: TopicPartition, known: PartitionProgress | None, seen: PartitionSnapshot, start: int, end: int
 ) -> PartitionProgress:
     follows = known is not None and is_same_topic(known, seen)
     return PartitionProgress(
@@ -288,7 +290,7 @@ def _advanced(
     )
 
 
-def _lost_of_pinned(one: PartitionProgress, seen: PartitionView | None, policy: PlanPolicy) -> Loss | None:
+def _lost_of_pinned(one: PartitionProgress, seen: PartitionSnapshot | None, policy: PlanPolicy) -> Loss | None:
     """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
     if one.start == one.end:
         return None
@@ -310,9 +312,9 @@ def _batch_plan(
     ranges: tuple[OffsetRange, ...],
     progress: Iterable[PartitionProgress],
     losses: tuple[Loss, ...],
-    view: ClusterView,
+    snapshot: ClusterSnapshot,
 ) -> BatchPlan:
     carried = tuple(sorted(progress))
     ends = {one.topic_partition: one.end for one in carried}
-    behind = {one: max(seen.latest - ends.get(one, seen.latest), 0) for one, seen in view.partitions.items()}
+    behind = {one: max(seen.latest - ends.get(one, seen.latest), 0) for one, seen in snapshot.partitions.items()}
     return BatchPlan(ranges=ranges, progress=carried, losses=losses, behind=behind)

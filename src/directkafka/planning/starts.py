@@ -28,7 +28,7 @@ from directkafka.offsets import (
 )
 from directkafka.options.texts import list_of
 from directkafka.planning.loss import Condition, Loss
-from directkafka.view import ClusterView, PartitionView
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 __all__ = [
     "Found",
@@ -87,36 +87,36 @@ class ResolvedRanges:
     losses: tuple[Loss, ...]
 
 
-def needed_lookups(positions: Positions, view: ClusterView) -> Lookups:
-    """What must be asked before :func:`resolve_starts`; a time ago counts from the moment of the view."""
+def needed_lookups(positions: Positions, snapshot: ClusterSnapshot) -> Lookups:
+    """What must be asked before :func:`resolve_starts`; a time ago counts from the moment of the snapshot."""
     timestamps_ms: dict[TopicPartition, int] = {}
     groups: dict[str, tuple[TopicPartition, ...]] = {}
-    for partition in sorted(view.partitions):
+    for partition in sorted(snapshot.partitions):
         match positions.of(partition):
             case AtTimestamp(timestamp_ms):
                 timestamps_ms[partition] = timestamp_ms
             case Ago(duration_ms):
-                timestamps_ms[partition] = max(view.taken_at_ms - duration_ms, 0)
+                timestamps_ms[partition] = max(snapshot.taken_at_ms - duration_ms, 0)
             case Committed(group, otherwise):
                 groups[group] = (*groups.get(group, ()), partition)
                 if isinstance(otherwise, Ago):
-                    timestamps_ms[partition] = max(view.taken_at_ms - otherwise.duration_ms, 0)
+                    timestamps_ms[partition] = max(snapshot.taken_at_ms - otherwise.duration_ms, 0)
     return Lookups(timestamps_ms, groups)
 
 
-def resolve_starts(positions: Positions, view: ClusterView, found: Found) -> ResolvedStarts:
-    """Where a new query starts in each partition of the view.
+def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, found: Found) -> ResolvedStarts:
+    """Where a new query starts in each partition of the snapshot.
 
     Args:
         positions: from the options.
-        view: the partitions that are read.
+        snapshot: the partitions that are read.
         found: the answers to :func:`needed_lookups`.
 
     Raises:
         OptionError: positions and partitions do not match, or no record is young enough.
     """
-    wanted = _offsets(positions, view, found)
-    held = {one: _held_start(one, offset, view.partitions[one]) for one, offset in wanted.items()}
+    wanted = _offsets(positions, snapshot, found)
+    held = {one: _held_start(one, offset, snapshot.partitions[one]) for one, offset in wanted.items()}
     return ResolvedStarts(
         offsets={one: start for one, (start, _) in held.items()},
         losses=tuple(loss for _, loss in held.values() if loss is not None),
@@ -126,26 +126,26 @@ def resolve_starts(positions: Positions, view: ClusterView, found: Found) -> Res
 def resolve_ranges(
     starting: Positions,
     ending: Positions,
-    view: ClusterView,
+    snapshot: ClusterSnapshot,
     start_found: Found,
     end_found: Found,
 ) -> ResolvedRanges:
-    """What a batch read reads of each partition of the view.
+    """What a batch read reads of each partition of the snapshot.
 
     Args:
         starting, ending: from the options.
-        view: the partitions that are read.
+        snapshot: the partitions that are read.
         start_found, end_found: the answers to :func:`needed_lookups` of either.
 
     Raises:
         OptionError: positions and partitions do not match, no record is young enough to start at, or
             a start lies behind an end that was asked for.
     """
-    starts = _offsets(starting, view, start_found)
-    ends = _offsets(ending, view, end_found)
+    starts = _offsets(starting, snapshot, start_found)
+    ends = _offsets(ending, snapshot, end_found)
     ranges, losses = [], []
     for one, start in starts.items():
-        end, seen = ends[one], view.partitions[one]
+        end, seen = ends[one], snapshot.partitions[one]
         if start > end and not isinstance(ending.of(one), Latest):
             raise ResolvedStartOffsetGreaterThanEndOffsetError(
                 option=ending.option, reason=f"{one} starts at {start} ({starting.option}) and would end before {end}"
@@ -156,15 +156,15 @@ def resolve_ranges(
     return ResolvedRanges(ranges=tuple(ranges), losses=tuple(losses))
 
 
-def _offsets(positions: Positions, view: ClusterView, found: Found) -> dict[TopicPartition, int]:
-    _check_names(positions, view.partitions)
+def _offsets(positions: Positions, snapshot: ClusterSnapshot, found: Found) -> dict[TopicPartition, int]:
+    _check_names(positions, snapshot.partitions)
     return {
-        partition: _offset(positions, partition, view.partitions[partition], found)
-        for partition in sorted(view.partitions)
+        partition: _offset(positions, partition, snapshot.partitions[partition], found)
+        for partition in sorted(snapshot.partitions)
     }
 
 
-def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, found: Found) -> int:
+def _offset(positions: Positions, one: TopicPartition, seen: PartitionSnapshot, found: Found) -> int:
     position = positions.of(one)
     assert position is not None, f"{one} has no position although the names were checked"
     match position:
@@ -184,7 +184,7 @@ def _offset(positions: Positions, one: TopicPartition, seen: PartitionView, foun
 
 
 def _otherwise(
-    positions: Positions, one: TopicPartition, position: AtTimestamp | Ago | Committed, seen: PartitionView
+    positions: Positions, one: TopicPartition, position: AtTimestamp | Ago | Committed, seen: PartitionSnapshot
 ) -> int:
     """Where to start when the cluster has no answer."""
     if isinstance(position, Ago) or (isinstance(position, AtTimestamp) and positions.latest_if_no_match):
@@ -233,7 +233,7 @@ def _names(partitions: Collection[TopicPartition]) -> str:
     return ", ".join(map(str, partitions)) or "none"
 
 
-def _held_start(one: TopicPartition, start: int, seen: PartitionView) -> tuple[int, Loss | None]:
+def _held_start(one: TopicPartition, start: int, seen: PartitionSnapshot) -> tuple[int, Loss | None]:
     """The start within what the log has, and what was asked for beside it."""
     if start < seen.earliest:
         return seen.earliest, _starts_early(one, start, seen.earliest, seen)
@@ -242,7 +242,7 @@ def _held_start(one: TopicPartition, start: int, seen: PartitionView) -> tuple[i
     return start, None
 
 
-def _held_range(one: TopicPartition, start: int, end: int, seen: PartitionView) -> tuple[OffsetRange, list[Loss]]:
+def _held_range(one: TopicPartition, start: int, end: int, seen: PartitionSnapshot) -> tuple[OffsetRange, list[Loss]]:
     """The range within what the log has, and what was asked for beside it."""
     losses = []
     if start < min(end, seen.earliest):
@@ -256,7 +256,7 @@ def _held_range(one: TopicPartition, start: int, end: int, seen: PartitionView) 
     return OffsetRange(one.topic, one.partition, held_start, held_end), losses
 
 
-def _starts_early(one: TopicPartition, start: int, lost_until: int, seen: PartitionView) -> Loss:
+def _starts_early(one: TopicPartition, start: int, lost_until: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.START_OFFSET_RESET,
         topic_partition=one,
@@ -266,7 +266,7 @@ def _starts_early(one: TopicPartition, start: int, lost_until: int, seen: Partit
     )
 
 
-def _starts_late(one: TopicPartition, start: int, seen: PartitionView) -> Loss:
+def _starts_late(one: TopicPartition, start: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.START_OFFSET_RESET,
         topic_partition=one,
@@ -276,7 +276,7 @@ def _starts_late(one: TopicPartition, start: int, seen: PartitionView) -> Loss:
     )
 
 
-def _ends_late(one: TopicPartition, lost_from: int, end: int, seen: PartitionView) -> Loss:
+def _ends_late(one: TopicPartition, lost_from: int, end: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.RANGE_AGED_OUT,
         topic_partition=one,
@@ -304,14 +304,14 @@ def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
     return ranges
 
 
-def losses_of_ranges(ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Loss, ...]:
+def losses_of_ranges(ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[Loss, ...]:
     """What of the ranges is not in the log: before its start, after its end, or in a partition that is not there."""
-    found = (_loss_of(offset_range, view) for offset_range in ranges if offset_range.count())
+    found = (_loss_of(offset_range, snapshot) for offset_range in ranges if offset_range.count())
     return tuple(loss for loss in found if loss is not None)
 
 
-def _loss_of(one: OffsetRange, view: ClusterView) -> Loss | None:
-    seen = view.partitions.get(one.topic_partition)
+def _loss_of(one: OffsetRange, snapshot: ClusterSnapshot) -> Loss | None:
+    seen = snapshot.partitions.get(one.topic_partition)
     if seen is None:
         return _loss(Condition.PARTITION_DELETED, one, one.from_offset, one.until_offset, "there is no such partition")
     has = f"{one} was asked for, the log has [{seen.earliest}, {seen.latest})"

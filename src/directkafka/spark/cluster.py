@@ -15,7 +15,7 @@ from directkafka.offsets import OffsetRange, Positions, TopicPartition, from_nes
 from directkafka.options import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.planning.starts import needed_lookups, resolve_ranges
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = ["Cluster", "lag"]
 
@@ -69,11 +69,11 @@ class Cluster:
         Raises:
             TopicNotFoundError: a topic that is not there; so do the other methods about partitions.
         """
-        return self.view(partitions).earliest()
+        return self.snapshot(partitions).earliest()
 
     def latest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """One past the last offset that can be read of each partition."""
-        return self.view(partitions).latest()
+        return self.snapshot(partitions).latest()
 
     def committed(
         self, group: str, partitions: Iterable[TopicPartition] | None = None
@@ -125,7 +125,7 @@ class Cluster:
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str | None]:
         """The address ``host:port`` of each partition's leader, None while it has none."""
-        found = self.view(partitions).partitions
+        found = self.snapshot(partitions).partitions
         return {
             one: f"{seen.leader_host}:{seen.leader_port}" if seen.leader is not None else None
             for one, seen in found.items()
@@ -164,15 +164,20 @@ class Cluster:
             for number in described[topic].leaders
             if numbers is None or number in numbers
         ]
-        view = self._metadata.view(chosen, described)
+        snapshot = self._metadata.snapshot(chosen, described)
         starting, ending = _positions(start, "start"), _positions(end, "end")
-        resolved = resolve_ranges(starting, ending, view, self._found(starting, view), self._found(ending, view))
+        resolved = resolve_ranges(
+            starting, ending, snapshot, self._found(starting, snapshot), self._found(ending, snapshot)
+        )
         return list(resolved.ranges)
 
-    def view(self, partitions: Iterable[TopicPartition]) -> ClusterView:
+    def snapshot(self, partitions: Iterable[TopicPartition]) -> ClusterSnapshot:
         """Leaders, earliest and latest offsets of the partitions at one moment, as one value."""
         wanted = list(partitions)
-        return self._metadata.view(wanted, self._described({one.topic for one in wanted}))
+        return self._metadata.snapshot(wanted, self._described({one.topic for one in wanted}))
+
+    #: The method's name of before.
+    view = snapshot
 
     def close(self) -> None:
         """Close the connections; may be called twice."""
@@ -194,8 +199,8 @@ class Cluster:
             raise TopicNotFoundError(topics=tuple(missing), addresses=self._client.options.bootstrap_servers)
         return described
 
-    def _found(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
-        return self._metadata.at_timestamp(needed_lookups(positions, view).timestamps_ms)
+    def _found(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
+        return self._metadata.at_timestamp(needed_lookups(positions, snapshot).timestamps_ms)
 
 
 def _positions(where: Where, option: str) -> Positions:

@@ -84,10 +84,10 @@ def create_dataframe(
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
     columns = (*RECORD_COLUMNS, *([HEADERS] if include_headers else []))
     with Cluster(kafka_params) as cluster:
-        view = cluster.view({offset_range.topic_partition for offset_range in ranges})
-    raise_for(losses_of_ranges(ranges, view))
+        snapshot = cluster.snapshot({offset_range.topic_partition for offset_range in ranges})
+    raise_for(losses_of_ranges(ranges, snapshot))
     return records_frame(
-        spark, [task_of(offset_range, view, cluster.options, columns=columns) for offset_range in ranges], columns
+        spark, [task_of(offset_range, snapshot, cluster.options, columns=columns) for offset_range in ranges], columns
     )
 
 

@@ -1,4 +1,4 @@
-"""The driver's side of every source: options to a view of the cluster, losses looked at twice, ranges to tasks.
+"""The driver's side of every source: options to a snapshot of the cluster, losses looked at twice, ranges to tasks.
 
 A loss is believed when a second look shows it too.
 
@@ -32,7 +32,7 @@ from directkafka.planning.loss import Condition, Loss, near_losses
 from directkafka.planning.plan import BatchPlan
 from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = ["SECOND_LOOK_S", "SourceCluster", "confirm_loss", "task_of"]
 
@@ -57,8 +57,8 @@ class SourceCluster:
             retries=options.fetch_offset_num_retries,
             retry_interval_ms=options.fetch_offset_retry_interval_ms,
         )
-        self._last_view: ClusterView | None = None
-        self._view_before: ClusterView | None = None
+        self._last_snapshot: ClusterSnapshot | None = None
+        self._view_before: ClusterSnapshot | None = None
         self._topics: dict[str, TopicDescription] = {}
         self._topics_taken_at_s = float("-inf")
         self._told: Mapping[TopicPartition, int] = {}
@@ -68,13 +68,13 @@ class SourceCluster:
         self._asked_ids: set[str] = set()
         self._asked_s = 0.0
 
-    def view(
+    def snapshot(
         self,
         *,
         must_exist: bool = False,
         fresh: bool = False,
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
-    ) -> ClusterView:
+    ) -> ClusterSnapshot:
         """Earliest and latest offsets of every partition that the options select, as of now.
 
         Args:
@@ -95,27 +95,29 @@ class SourceCluster:
         )
         if selection.missing and must_exist:
             raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
-        view = self._metadata.view(selection.partitions, topics, known or {})
+        snapshot = self._metadata.snapshot(selection.partitions, topics, known or {})
         if known and not self._options.fail_on_data_loss:
-            view = replace(view, deleted=self._deleted(known, view))
+            snapshot = replace(snapshot, deleted=self._deleted(known, snapshot))
         if self._options.min_record_age_ms:
-            view = replace(view, too_young=self._too_young(view))
-        self._view_before, self._last_view = self._last_view, view
-        return self._last_view
+            snapshot = replace(snapshot, too_young=self._too_young(snapshot))
+        self._view_before, self._last_snapshot = self._last_snapshot, snapshot
+        return self._last_snapshot
 
-    def _too_young(self, view: ClusterView) -> dict[TopicPartition, int]:
+    def _too_young(self, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
         """Where the first record is that is younger than the option says."""
-        oldest_ms = max(view.taken_at_ms - self._options.min_record_age_ms + 1, 0)
-        found = self._metadata.at_timestamp(dict.fromkeys(view.partitions, oldest_ms))
+        oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
+        found = self._metadata.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
         return {one: offset for one, offset in found.items() if offset is not None}
 
     def _deleted(
-        self, known: Mapping[TopicPartition, PartitionProgress], view: ClusterView
+        self, known: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot
     ) -> frozenset[TopicPartition]:
         """Those of the reader's partitions that are gone for good."""
-        missing = {one: here.topic_id for one, here in known.items() if here.topic_id and one not in view.partitions}
+        missing = {
+            one: here.topic_id for one, here in known.items() if here.topic_id and one not in snapshot.partitions
+        }
         unasked = set(missing.values()) - self._deleted_ids
-        # Topics that are there, and not read, stay in the ledger: they are not asked about with each view.
+        # Topics that are there, and not read, stay in the ledger: they are not asked about with each snapshot.
         is_due = unasked != self._asked_ids or time.monotonic() - self._asked_s >= _DELETED_LOOK_S
         if unasked and is_due:
             self._deleted_ids |= deleted_topics(self._client, unasked)
@@ -123,13 +125,13 @@ class SourceCluster:
         return frozenset(one for one, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property
-    def last_view(self) -> ClusterView:
-        """The view taken last; taken now when there is none."""
-        return self._last_view or self.view()
+    def last_snapshot(self) -> ClusterSnapshot:
+        """The snapshot taken last; taken now when there is none."""
+        return self._last_snapshot or self.snapshot()
 
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+    def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         """The offsets that positions stand for: None where no record is that young, or a group has none."""
-        needed = needed_lookups(positions, view)
+        needed = needed_lookups(positions, snapshot)
         found = self._metadata.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
             committed = self._metadata.committed(group, partitions)
@@ -157,8 +159,8 @@ class SourceCluster:
 
     def warn_of_retention(self, ends: Mapping[TopicPartition, int]) -> None:
         """Warn where retention is about to overtake the query."""
-        if self._view_before is not None and self._last_view is not None:
-            for near in near_losses(ends, self._view_before, self._last_view):
+        if self._view_before is not None and self._last_snapshot is not None:
+            for near in near_losses(ends, self._view_before, self._last_snapshot):
                 log.warning("%s", near)
 
     def cluster_id(self) -> str:
@@ -179,13 +181,13 @@ class SourceCluster:
         """
         self._metadata.commit(group, offsets)
 
-    def tasks(self, ranges: Iterable[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
-        """What executors need to read the ranges, each with its leader as of the view."""
+    def tasks(self, ranges: Iterable[OffsetRange], snapshot: ClusterSnapshot) -> tuple[RangeTask, ...]:
+        """What executors need to read the ranges, each with its leader as of the snapshot."""
         options = self._options
         return tuple(
             task_of(
                 offset_range,
-                view,
+                snapshot,
                 options.client,
                 columns=options.columns,
                 fail_on_data_loss=options.fail_on_data_loss,
@@ -216,9 +218,9 @@ class SourceCluster:
         assert_never(self._options.strategy)
 
 
-def task_of(one: OffsetRange, view: ClusterView, client: ClientOptions, **fields: Any) -> RangeTask:
-    """What an executor needs to read a range, with its leader as of the view; ``fields`` are further ones of it."""
-    seen = view.partitions.get(one.topic_partition)
+def task_of(one: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
+    """What an executor needs to read a range, with its leader as of the snapshot; ``fields`` are further ones of it."""
+    seen = snapshot.partitions.get(one.topic_partition)
     return RangeTask(
         range=one,
         topic_id=seen.topic_id if seen else "",
@@ -237,36 +239,36 @@ SECOND_LOOK_S: Final = 0.5
 
 
 def confirm_loss(
-    decide: Callable[[ClusterView], T],
-    view: ClusterView,
+    decide: Callable[[ClusterSnapshot], T],
+    snapshot: ClusterSnapshot,
     *,
-    look_again: Callable[[], ClusterView],
+    look_again: Callable[[], ClusterSnapshot],
     wait: Callable[[float], object] = time.sleep,
     harmless: Collection[Condition] = (),
-) -> tuple[ClusterView, T]:
-    """Decide from a view, and once more from a fresh one where it shows a loss.
+) -> tuple[ClusterSnapshot, T]:
+    """Decide from a snapshot, and once more from a fresh one where it shows a loss.
 
     That losses are accepted (``failOnDataLoss=false``) makes no difference: what a batch goes without because of one
     stale answer would be lost, or come twice.
 
     Args:
         decide: the decision: raises because of a loss, or returns a plan that goes without what is lost.
-        view: what the first look showed.
-        look_again: takes a view that no cache has any part in.
+        snapshot: what the first look showed.
+        look_again: takes a snapshot that no cache has any part in.
         wait: waits so many seconds.
         harmless: losses that are accepted at once: they may stand for days, and nothing is passed over for them.
 
     Returns:
-        The view that counts, and what was decided from it.
+        The snapshot that counts, and what was decided from it.
 
     Raises:
         DataLossError: both looks show a loss, and losses are not accepted.
     """
     try:
-        decided = decide(view)
+        decided = decide(snapshot)
         losses = [loss for loss in _losses(decided) if loss.condition not in harmless]
         if not losses:
-            return view, decided
+            return snapshot, decided
         log.warning("looking again, since it may pass: %s", "; ".join(map(str, losses)))
     except DataLossError as loss:
         log.warning("looking again, since it may pass: %s", loss)

@@ -150,7 +150,7 @@ def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: 
     try:
         metadata, place = Metadata(asking), TopicPartition(topic, partition)
         topics = metadata.topics([topic])
-        described, seen = topics[topic], metadata.view([place], topics).partitions[place]
+        described, seen = topics[topic], metadata.snapshot([place], topics).partitions[place]
     finally:
         asking.close()
     leader = described.leaders[partition]

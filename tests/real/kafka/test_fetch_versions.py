@@ -80,9 +80,9 @@ class _Recording:
         self._socket = socket
         self._received = received
 
-    def recv_into(self, view: memoryview) -> int:
-        count: int = self._socket.recv_into(view)
-        self._received.setdefault("head", bytes(view[:count]))
+    def recv_into(self, snapshot: memoryview) -> int:
+        count: int = self._socket.recv_into(snapshot)
+        self._received.setdefault("head", bytes(snapshot[:count]))
         return count
 
     def __getattr__(self, name: str) -> Any:

@@ -85,13 +85,13 @@ def test_a_view_has_both_ends_of_every_partition(servers: str, metadata: Metadat
     produce(servers, topic, [b"value"] * 30)
     delete_records(servers, topic, 10)
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 7)]
-    view = metadata.view(places, metadata.topics([topic]))
-    assert view.earliest() == {places[0]: 10, places[1]: 0}
-    assert view.latest() == {places[0]: 30, places[1]: 0}
-    assert view.partitions[places[0]].leader == 1
-    assert view.partitions[places[0]].leader_epoch >= 0
-    assert view.cluster_id
-    assert abs(view.taken_at_ms - time.time() * 1000) < 60_000
+    snapshot = metadata.snapshot(places, metadata.topics([topic]))
+    assert snapshot.earliest() == {places[0]: 10, places[1]: 0}
+    assert snapshot.latest() == {places[0]: 30, places[1]: 0}
+    assert snapshot.partitions[places[0]].leader == 1
+    assert snapshot.partitions[places[0]].leader_epoch >= 0
+    assert snapshot.cluster_id
+    assert abs(snapshot.taken_at_ms - time.time() * 1000) < 60_000
 
 
 def test_a_topic_that_is_deleted_while_it_is_looked_at_is_left_out(
@@ -101,7 +101,7 @@ def test_a_topic_that_is_deleted_while_it_is_looked_at_is_left_out(
     described = metadata.topics([stays, goes])
     delete_topic(servers, goes)
     wanted = [TopicPartition(stays, 0), TopicPartition(stays, 1), TopicPartition(goes, 0)]
-    assert sorted(metadata.view(wanted, described).partitions) == wanted[:2]
+    assert sorted(metadata.snapshot(wanted, described).partitions) == wanted[:2]
 
 
 def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
@@ -116,10 +116,10 @@ def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
     producer.flush()
     produce(servers, topic, [b"value"] * 5)
     described = metadata.topics([topic])
-    assert metadata.view([place], described).latest() == {place: 11}
-    assert committed_metadata.view([place], described).latest() == {place: 5}
+    assert metadata.snapshot([place], described).latest() == {place: 11}
+    assert committed_metadata.snapshot([place], described).latest() == {place: 5}
     producer.commit_transaction()
-    until(lambda: committed_metadata.view([place], described).latest() == {place: 12}, "the commit does not show")
+    until(lambda: committed_metadata.snapshot([place], described).latest() == {place: 12}, "the commit does not show")
 
 
 def test_timestamps_find_the_first_record_at_or_after_them(
@@ -215,5 +215,5 @@ def test_a_leader_that_moved_is_asked_anew(
         return response
 
     monkeypatch.setattr(metadata._client, "call", moved_once)
-    assert metadata.view([place], stale).latest() == {place: end_offset(servers, topic)}
+    assert metadata.snapshot([place], stale).latest() == {place: end_offset(servers, topic)}
     assert len(asked) == 3

@@ -34,7 +34,7 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(BatchWriter, "begin", noted)
     # On a busy machine a batch takes longer than what was seen of the brokers counts as new.
-    monkeypatch.setattr(batch_planner, "_VIEW_AGE_MS_MAX", 3_600_000)
+    monkeypatch.setattr(batch_planner, "_SNAPSHOT_AGE_MS_MAX", 3_600_000)
     return numbers
 
 

@@ -25,7 +25,7 @@ import directkafka as dk
 from directkafka import ConsumerRecord, OffsetRange, TopicPartition
 from directkafka.errors import BrokerUnreachableError, DataLossError, OptionError, TopicNotFoundError
 from directkafka.errors.streams import NonConsecutiveOffsetsError
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 pytestmark = pytest.mark.real
 
@@ -305,11 +305,11 @@ def test_ranges_that_seem_to_be_outside_the_log_are_looked_for_again(
     sc: SparkContext, params: dict[str, object], hundred: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A new leader's high watermark lags for a moment (KAFKA-7703)."""
-    looks: list[ClusterView] = []
+    looks: list[ClusterSnapshot] = []
 
     class Lagging(dk.Cluster):
-        def view(self, partitions: Iterable[TopicPartition]) -> ClusterView:
-            looks.append(super().view(partitions))
+        def snapshot(self, partitions: Iterable[TopicPartition]) -> ClusterSnapshot:
+            looks.append(super().snapshot(partitions))
             return looks[-1] if len(looks) > 1 else looks[-1].until(dict.fromkeys(looks[-1].partitions, 10))
 
     monkeypatch.setattr("directkafka.spark.rdd.rdd.Cluster", Lagging)

@@ -15,7 +15,7 @@ from tests.real.kafka.logs import (
     produce,
     until,
 )
-from tests.unit.planning.views import at
+from tests.unit.planning.snapshots import at
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import SourceOptions
@@ -46,10 +46,10 @@ def test_a_list_of_partitions_is_good_for_as_long_as_the_option_says(
 ) -> None:
     topic = create_topic(1)
     kept, never_kept = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), looking(topic)
-    assert (len(kept.view().partitions), len(never_kept.view().partitions)) == (1, 1)
+    assert (len(kept.snapshot().partitions), len(never_kept.snapshot().partitions)) == (1, 1)
     add_partitions(servers, topic, 3)
-    assert (len(kept.view().partitions), len(never_kept.view().partitions)) == (1, 3)
-    assert len(kept.view(fresh=True).partitions) == 3
+    assert (len(kept.snapshot().partitions), len(never_kept.snapshot().partitions)) == (1, 3)
+    assert len(kept.snapshot(fresh=True).partitions) == 3
 
 
 def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
@@ -57,9 +57,9 @@ def test_offsets_are_looked_up_anew_while_a_list_of_partitions_is_good(
 ) -> None:
     topic = create_topic(1)
     kept, place = looking(topic, **{"partition.metadata.cache.ttl.ms": "600000"}), TopicPartition(topic, 0)
-    assert kept.view().partitions[place].latest == 0
+    assert kept.snapshot().partitions[place].latest == 0
     produce(servers, topic, [b"value"] * 5)
-    assert kept.view().partitions[place].latest == 5
+    assert kept.snapshot().partitions[place].latest == 5
 
 
 def test_records_that_are_too_young_are_known_by_their_timestamp(
@@ -69,10 +69,14 @@ def test_records_that_are_too_young_are_known_by_their_timestamp(
     for partition, ages_s in enumerate([(900, 700, 500), (900, 900), (10,)]):
         for age_s in ages_s:
             produce(servers, topic, [b"value"], partition=partition, timestamp_ms=now_ms - age_s * 1000)
-    view = looking(topic, minRecordAge="10 minutes").view()
-    assert view.latest() == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 1}
-    assert view.readable() == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 0}
-    assert looking(topic).view().readable() == view.latest()
+    snapshot = looking(topic, minRecordAge="10 minutes").snapshot()
+    assert snapshot.latest() == {TopicPartition(topic, 0): 3, TopicPartition(topic, 1): 2, TopicPartition(topic, 2): 1}
+    assert snapshot.readable() == {
+        TopicPartition(topic, 0): 2,
+        TopicPartition(topic, 1): 2,
+        TopicPartition(topic, 2): 0,
+    }
+    assert looking(topic).snapshot().readable() == snapshot.latest()
 
 
 def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(
@@ -81,18 +85,18 @@ def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(
     """By its id: one that the pattern does not find any more, or that this user may not see, is not deleted."""
     kept, left_out, deleted, again = (create_topic(2) for _ in range(4))
     source = looking(kept, failOnDataLoss="false")
-    view = source._metadata.view(
+    snapshot = source._metadata.snapshot(
         [TopicPartition(one, number) for one in (kept, left_out, deleted, again) for number in range(2)],
         source._metadata.topics(),
     )
-    known = {one: at(one, 5, topic_id=seen.topic_id) for one, seen in view.partitions.items()}
+    known = {one: at(one, 5, topic_id=seen.topic_id) for one, seen in snapshot.partitions.items()}
     delete_topic(servers, deleted)
     delete_topic(servers, again)
     create_topic_again(servers, again)
     gone = {TopicPartition(one, number) for one in (deleted, again) for number in range(2)}
-    until(lambda: source.view(known=known).deleted == gone, "the broker knows deleted topics")
-    assert source.view().deleted == frozenset()
-    assert looking(kept).view(known=known).deleted == frozenset()
+    until(lambda: source.snapshot(known=known).deleted == gone, "the broker knows deleted topics")
+    assert source.snapshot().deleted == frozenset()
+    assert looking(kept).snapshot(known=known).deleted == frozenset()
 
 
 def test_retention_that_comes_near_is_told_before_it_takes_anything(
@@ -102,9 +106,9 @@ def test_retention_that_comes_near_is_told_before_it_takes_anything(
     place = TopicPartition(topic, 0)
     produce(servers, topic, [b"value"] * 100)
     cluster = looking(topic)
-    cluster.view()
+    cluster.snapshot()
     delete_records(servers, topic, 40)
-    cluster.view()
+    cluster.snapshot()
     with caplog.at_level(logging.WARNING, logger="directkafka.source"):
         cluster.tell({place: 90})
         assert not caplog.records

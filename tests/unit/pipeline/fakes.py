@@ -23,7 +23,7 @@ from directkafka.pipeline.retry import RetryPolicy
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport
-from directkafka.view import ClusterView, EndedEpoch, PartitionView
+from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 NAME = "flights"
 PLACE = TopicPartition("t", 0)
@@ -175,14 +175,14 @@ class FakeCluster:
         self.looks: list[bool] = []
         self.told: list[int] = []
 
-    def view(
+    def snapshot(
         self,
         *,
         must_exist: bool = False,
         fresh: bool = False,
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
-    ) -> ClusterView:
-        self._world.happens("view")
+    ) -> ClusterSnapshot:
+        self._world.happens("snapshot")
         self.looks.append(fresh)
         here = (known or {}).get(PLACE)
         ended = None
@@ -191,7 +191,7 @@ class FakeCluster:
         if self.moves:
             self.latest = self.moves.popleft()
         topic_id = self.stale_ids.popleft() if self.stale_ids else self.topic_id
-        seen = PartitionView(
+        seen = PartitionSnapshot(
             topic_id=topic_id,
             leader=1,
             leader_host="h",
@@ -201,16 +201,16 @@ class FakeCluster:
             latest=self.latest,
             ended=ended,
         )
-        return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
+        return ClusterSnapshot(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(ends[PLACE])
 
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+    def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return {}
 
-    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[Any, ...]:
-        self.task_epochs += [view.partitions[one.topic_partition].leader_epoch for one in ranges]
+    def tasks(self, ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[Any, ...]:
+        self.task_epochs += [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
         return tuple(ranges)
 
     def close(self) -> None:

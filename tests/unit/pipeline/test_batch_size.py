@@ -33,7 +33,7 @@ def test_the_ledgers_are_read_before_a_smaller_batch_is_planned() -> None:
     one = bench(latest=40)
     one.world.fail("write", SLOW)
     one.engine.run()
-    assert one.world.after("write")[:3] == ["read a", "view", "write"]
+    assert one.world.after("write")[:3] == ["read a", "snapshot", "write"]
 
 
 def test_a_batch_of_one_offset_that_is_too_slow_stops_the_pipeline_and_says_what_to_raise() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.planning.views import T0, T1, at, known, seen, view
+from tests.unit.planning.snapshots import T0, T1, at, known, seen, snapshot
 
 from directkafka.offsets import TopicPartition
 from directkafka.options import OffsetLimits
@@ -17,7 +17,7 @@ BUDGET_MS = 1_000
 def planned(limit: AdaptiveLimit, *backlogs: int, policy: PlanPolicy | None = None) -> BatchPlan:
     places = [TopicPartition("t", number) for number in range(len(backlogs))]
     partitions = {place: seen(0, backlog) for place, backlog in zip(places, backlogs, strict=True)}
-    batch = plan(known(*(at(place, 0) for place in places)), view(partitions), limit.over(policy or PlanPolicy()))
+    batch = plan(known(*(at(place, 0) for place in places)), snapshot(partitions), limit.over(policy or PlanPolicy()))
     assert batch is not None
     return batch
 

@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.planning.views import T0, T1, U0, at, known, seen, view
+from tests.unit.planning.snapshots import T0, T1, U0, at, known, seen, snapshot
 
 from directkafka.errors import DataLossError
 from directkafka.offsets import PartitionProgress
 from directkafka.planning.loss import Condition, Loss, classify, raise_for, resume_at
-from directkafka.view import PartitionView
+from directkafka.snapshot import PartitionSnapshot
 
 
-def only(progress: PartitionProgress | None, partition: PartitionView | None) -> Loss | None:
+def only(progress: PartitionProgress | None, partition: PartitionSnapshot | None) -> Loss | None:
     previous = known() if progress is None else known(progress)
-    losses = classify(previous, view({} if partition is None else {T0: partition}))
+    losses = classify(previous, snapshot({} if partition is None else {T0: partition}))
     assert len(losses) <= 1
     return losses[0] if losses else None
 
@@ -33,7 +33,7 @@ def only(progress: PartitionProgress | None, partition: PartitionView | None) ->
     ],
 )
 def test_nothing_is_lost_while_the_position_is_in_the_log(
-    progress: PartitionProgress | None, partition: PartitionView
+    progress: PartitionProgress | None, partition: PartitionSnapshot
 ) -> None:
     assert only(progress, partition) is None
 
@@ -64,7 +64,7 @@ def test_nothing_is_lost_while_the_position_is_in_the_log(
 )
 def test_a_loss_names_its_range_and_the_next_batch_goes_on_after_it(
     progress: PartitionProgress | None,
-    partition: PartitionView,
+    partition: PartitionSnapshot,
     condition: Condition,
     lost: tuple[int, int],
     resume: int | None,
@@ -81,13 +81,13 @@ def test_a_loss_names_its_range_and_the_next_batch_goes_on_after_it(
     [(False, "PARTITIONS_DELETED"), (True, "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT")],
 )
 def test_a_deleted_partition_is_worded_as_spark_words_it(group_id_given: bool, condition: str) -> None:
-    losses = classify(known(at(T0, 50)), view({}), group_id_given=group_id_given)
+    losses = classify(known(at(T0, 50)), snapshot({}), group_id_given=group_id_given)
     assert [loss.condition.value for loss in losses] == [condition]
     assert (losses[0].lost_from, losses[0].lost_until) == (50, 50)
 
 
 def test_losses_come_one_per_partition_and_sorted() -> None:
-    losses = classify(known(at(U0, 9), at(T1, 50)), view({T0: seen(1, 2), T1: seen(60, 70)}))
+    losses = classify(known(at(U0, 9), at(T1, 50)), snapshot({T0: seen(1, 2), T1: seen(60, 70)}))
     assert [loss.topic_partition for loss in losses] == [T0, T1, U0]
 
 

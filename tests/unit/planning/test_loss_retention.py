@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from tests.unit.planning.views import T0, T1, seen, view
+from tests.unit.planning.snapshots import T0, T1, seen, snapshot
 
 from directkafka.planning.loss import NearLoss, near_losses
 
-BEFORE = view({T0: seen(0, 1000), T1: seen(0, 1000)})
+BEFORE = snapshot({T0: seen(0, 1000), T1: seen(0, 1000)})
 
 
 def test_a_deletion_as_large_as_the_last_one_that_would_reach_unread_records_is_told() -> None:
-    now = view({T0: seen(400, 1200), T1: seen(400, 1200)})
+    now = snapshot({T0: seen(400, 1200), T1: seen(400, 1200)})
     found = near_losses({T0: 800, T1: 801}, BEFORE, now)
     assert found == (NearLoss(topic_partition=T0, position=800, earliest=400, latest=1200, deleted=400),)
     for number in ("deleted 400 offsets", "starts at 400", "is at 800", "400 waiting", "retention.ms"):
@@ -22,13 +22,13 @@ def test_a_log_that_stands_still_warns_nobody() -> None:
 
 
 def test_who_has_read_everything_has_nothing_to_lose() -> None:
-    assert near_losses({T0: 1000}, BEFORE, view({T0: seen(1000, 1000)})) == ()
+    assert near_losses({T0: 1000}, BEFORE, snapshot({T0: seen(1000, 1000)})) == ()
 
 
 def test_what_is_lost_already_is_not_a_warning_any_more() -> None:
-    assert near_losses({T0: 300}, BEFORE, view({T0: seen(400, 1000)})) == ()
+    assert near_losses({T0: 300}, BEFORE, snapshot({T0: seen(400, 1000)})) == ()
 
 
 def test_a_topic_made_again_or_gone_is_not_retention() -> None:
-    assert near_losses({T0: 450}, BEFORE, view({T0: seen(400, 1000, topic_id="id-2")})) == ()
-    assert near_losses({T0: 450}, BEFORE, view({})) == ()
+    assert near_losses({T0: 450}, BEFORE, snapshot({T0: seen(400, 1000, topic_id="id-2")})) == ()
+    assert near_losses({T0: 450}, BEFORE, snapshot({})) == ()

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.planning.views import T0, T1, U0, at, known, seen, view
+from tests.unit.planning.snapshots import T0, T1, U0, at, known, seen, snapshot
 
 from directkafka.errors import DataLossError, OptionError
 from directkafka.offsets import AtTimestamp, Earliest, Exact, Latest, OffsetRange, Positions
@@ -17,14 +17,14 @@ from directkafka.planning.plan import (
     progress_at,
     progress_between,
 )
-from directkafka.view import PartitionView
+from directkafka.snapshot import PartitionSnapshot
 
 FAIL = PlanPolicy()
 GO_ON = PlanPolicy(fail_on_data_loss=False)
 
 
 def test_a_batch_goes_on_where_the_one_before_ended() -> None:
-    batch = plan(known(at(T0, 50), at(T1, 7)), view({T0: seen(0, 80), T1: seen(0, 9)}), FAIL)
+    batch = plan(known(at(T0, 50), at(T1, 7)), snapshot({T0: seen(0, 80), T1: seen(0, 9)}), FAIL)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 50, 80), OffsetRange("t", 1, 7, 9))
     assert [(one.start, one.end) for one in batch.progress] == [(50, 80), (7, 9)]
@@ -32,13 +32,13 @@ def test_a_batch_goes_on_where_the_one_before_ended() -> None:
 
 
 def test_there_is_no_batch_when_there_is_nothing_new() -> None:
-    assert plan(known(at(T0, 80)), view({T0: seen(0, 80)}), FAIL) is None
-    assert plan({}, view({}), FAIL) is None
+    assert plan(known(at(T0, 80)), snapshot({T0: seen(0, 80)}), FAIL) is None
+    assert plan({}, snapshot({}), FAIL) is None
 
 
 def test_idle_partitions_are_carried_forward_with_an_empty_range() -> None:
     before = replace(at(T1, 9, origin=2), start=4)
-    batch = plan(known(at(T0, 50), before), view({T0: seen(0, 60), T1: seen(0, 9)}), FAIL)
+    batch = plan(known(at(T0, 50), before), snapshot({T0: seen(0, 60), T1: seen(0, 9)}), FAIL)
     assert batch is not None
     assert batch.progress[1] == replace(before, start=9)
     assert batch.ends() == {T0: 60, T1: 9}
@@ -46,7 +46,9 @@ def test_idle_partitions_are_carried_forward_with_an_empty_range() -> None:
 
 def test_what_a_limit_leaves_is_told_as_behind() -> None:
     batch = plan(
-        known(at(T0, 0), at(T1, 0)), view({T0: seen(0, 90), T1: seen(0, 10)}), PlanPolicy(limits=OffsetLimits(total=10))
+        known(at(T0, 0), at(T1, 0)),
+        snapshot({T0: seen(0, 90), T1: seen(0, 10)}),
+        PlanPolicy(limits=OffsetLimits(total=10)),
     )
     assert batch is not None
     assert batch.ends() == {T0: 9, T1: 1}
@@ -54,7 +56,7 @@ def test_what_a_limit_leaves_is_told_as_behind() -> None:
 
 
 def test_a_partition_that_is_new_is_read_from_its_beginning() -> None:
-    batch = plan(known(at(T0, 50)), view({T0: seen(0, 50), T1: seen(0, 3, leader_epoch=0)}), FAIL)
+    batch = plan(known(at(T0, 50)), snapshot({T0: seen(0, 50), T1: seen(0, 3, leader_epoch=0)}), FAIL)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 1, 0, 3),)
     added = batch.progress[1]
@@ -62,7 +64,7 @@ def test_a_partition_that_is_new_is_read_from_its_beginning() -> None:
 
 
 def test_ranges_are_split_as_the_policy_says() -> None:
-    previous, cluster = known(at(T0, 0)), view({T0: seen(0, 10)})
+    previous, cluster = known(at(T0, 0)), snapshot({T0: seen(0, 10)})
     for policy in (PlanPolicy(min_partitions=2), PlanPolicy(max_records_per_partition=5)):
         batch = plan(previous, cluster, policy)
         assert batch is not None
@@ -72,12 +74,12 @@ def test_ranges_are_split_as_the_policy_says() -> None:
 
 def test_a_loss_stops_the_plan_when_the_policy_says_to_fail() -> None:
     with pytest.raises(DataLossError) as caught:
-        plan(known(at(T0, 50)), view({T0: seen(60, 80)}), FAIL)
+        plan(known(at(T0, 50)), snapshot({T0: seen(60, 80)}), FAIL)
     assert (caught.value.lost_from, caught.value.lost_until) == (50, 60)
 
 
 def test_offsets_that_aged_out_are_skipped_and_the_progress_stays_without_a_gap() -> None:
-    batch = plan(known(at(T0, 50)), view({T0: seen(60, 80)}), GO_ON)
+    batch = plan(known(at(T0, 50)), snapshot({T0: seen(60, 80)}), GO_ON)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 60, 80),)
     assert (batch.progress[0].start, batch.progress[0].end) == (50, 80)
@@ -85,7 +87,7 @@ def test_offsets_that_aged_out_are_skipped_and_the_progress_stays_without_a_gap(
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_earliest_offset() -> None:
-    batch = plan(known(at(T0, 50, origin=4)), view({T0: seen(0, 8, topic_id="id-2", leader_epoch=0)}), GO_ON)
+    batch = plan(known(at(T0, 50, origin=4)), snapshot({T0: seen(0, 8, topic_id="id-2", leader_epoch=0)}), GO_ON)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 0, 8),)
     one = batch.progress[0]
@@ -94,38 +96,38 @@ def test_a_topic_that_was_made_again_is_read_from_its_earliest_offset() -> None:
 
 def test_a_truncated_log_is_read_again_only_after_it_has_reached_the_position() -> None:
     previous = known(at(T0, 50), at(T1, 0))
-    truncated = plan(previous, view({T0: seen(0, 40), T1: seen(0, 1)}), GO_ON)
+    truncated = plan(previous, snapshot({T0: seen(0, 40), T1: seen(0, 1)}), GO_ON)
     assert truncated is not None
     assert truncated.ranges == (OffsetRange("t", 1, 0, 1),)
     assert truncated.ends() == {T0: 50, T1: 1}
-    grown = plan(known(*truncated.progress), view({T0: seen(0, 53), T1: seen(0, 1)}), GO_ON)
+    grown = plan(known(*truncated.progress), snapshot({T0: seen(0, 53), T1: seen(0, 1)}), GO_ON)
     assert grown is not None
     assert grown.ranges == (OffsetRange("t", 0, 50, 53),)
 
 
 def test_a_partition_that_is_gone_keeps_its_place_so_that_its_return_repeats_nothing() -> None:
-    gone = plan(known(at(T0, 50), at(U0, 5)), view({T0: seen(0, 60)}), GO_ON)
+    gone = plan(known(at(T0, 50), at(U0, 5)), snapshot({T0: seen(0, 60)}), GO_ON)
     assert gone is not None
     assert gone.ends() == {T0: 60, U0: 5}
-    back = plan(known(*gone.progress), view({T0: seen(0, 60), U0: seen(0, 8)}), GO_ON)
+    back = plan(known(*gone.progress), snapshot({T0: seen(0, 60), U0: seen(0, 8)}), GO_ON)
     assert back is not None
     assert back.ranges == (OffsetRange("u", 0, 5, 8),)
 
 
 def test_a_new_partition_whose_start_is_not_known_waits_for_a_later_batch() -> None:
-    batch = plan(known(at(T0, 50)), view({T0: seen(0, 60), T1: seen(-1, 5)}), GO_ON)
+    batch = plan(known(at(T0, 50)), snapshot({T0: seen(0, 60), T1: seen(-1, 5)}), GO_ON)
     assert batch is not None
     assert batch.ends() == {T0: 60}
 
 
 def test_a_broker_that_tells_no_epoch_or_id_does_not_erase_what_is_known() -> None:
-    batch = plan(known(at(T0, 50)), view({T0: seen(0, 60, topic_id="", leader_epoch=-1)}), FAIL)
+    batch = plan(known(at(T0, 50)), snapshot({T0: seen(0, 60, topic_id="", leader_epoch=-1)}), FAIL)
     assert batch is not None
     assert (batch.progress[0].topic_id, batch.progress[0].leader_epoch) == ("id-1", 5)
 
 
 def test_the_origin_reads_nothing_and_pins_where_the_pipeline_starts() -> None:
-    cluster = view({T0: seen(3, 80), T1: seen(0, 9)})
+    cluster = snapshot({T0: seen(3, 80), T1: seen(0, 9)})
     origin = plan_origin(Positions(default=Latest()), cluster, {}, FAIL)
     assert origin.ranges == ()
     assert [(one.start, one.end, one.origin) for one in origin.progress] == [(80, 80, 80), (9, 9, 9)]
@@ -133,7 +135,7 @@ def test_the_origin_reads_nothing_and_pins_where_the_pipeline_starts() -> None:
 
 
 def test_an_origin_outside_the_log_fails_or_is_held_to_the_log() -> None:
-    cluster = view({T0: seen(3, 80)})
+    cluster = snapshot({T0: seen(3, 80)})
     with pytest.raises(DataLossError, match="START_OFFSET_RESET"):
         plan_origin(Positions(default=Exact(1)), cluster, {}, FAIL)
     origin = plan_origin(Positions(default=Exact(1)), cluster, {}, GO_ON)
@@ -142,7 +144,7 @@ def test_an_origin_outside_the_log_fails_or_is_held_to_the_log() -> None:
 
 
 def test_an_origin_at_a_timestamp_takes_the_offset_that_was_looked_up() -> None:
-    cluster = view({T0: seen(3, 80)})
+    cluster = snapshot({T0: seen(3, 80)})
     assert plan_origin(Positions(default=AtTimestamp(1)), cluster, {T0: 17}, FAIL).ends() == {T0: 17}
 
 
@@ -150,7 +152,7 @@ def read(starting: Positions, ending: Positions, policy: PlanPolicy = FAIL) -> t
     batch = plan_read(
         starting=starting,
         ending=ending,
-        view=view({T0: seen(3, 80), T1: seen(0, 0)}),
+        snapshot=snapshot({T0: seen(3, 80), T1: seen(0, 0)}),
         start_found={},
         end_found={},
         policy=policy,
@@ -180,7 +182,7 @@ def test_a_batch_read_whose_start_lies_behind_its_end_is_refused() -> None:
 
 
 def test_a_partition_that_is_gone_is_kept_in_mind_until_its_topic_is_known_to_be_deleted() -> None:
-    previous, cluster = known(at(T0, 5), at(U0, 9)), view({T0: seen(0, 10)})
+    previous, cluster = known(at(T0, 5), at(U0, 9)), snapshot({T0: seen(0, 10)})
     batch = plan(previous, cluster, GO_ON)
     assert batch is not None
     assert batch.ends() == {T0: 10, U0: 9}
@@ -193,7 +195,7 @@ def test_a_partition_that_is_gone_is_kept_in_mind_until_its_topic_is_known_to_be
 
 
 def test_records_that_are_too_young_are_left_for_later_and_are_no_loss() -> None:
-    cluster = replace(view({T0: seen(0, 10), T1: seen(0, 10), U0: seen(0, 10)}), too_young={T0: 7, T1: 3})
+    cluster = replace(snapshot({T0: seen(0, 10), T1: seen(0, 10), U0: seen(0, 10)}), too_young={T0: 7, T1: 3})
     batch = plan(known(at(T0, 5), at(T1, 5), at(U0, 5)), cluster, FAIL)
     assert batch is not None
     assert batch.ends() == {T0: 7, T1: 5, U0: 10}
@@ -202,7 +204,7 @@ def test_records_that_are_too_young_are_left_for_later_and_are_no_loss() -> None
 
 def test_a_pinned_batch_reads_the_same_ranges_however_far_the_log_has_grown() -> None:
     progress = [replace(at(T0, 60), start=50), replace(at(T1, 9), start=9)]
-    batch = plan_pinned(progress, view({T0: seen(0, 1000), T1: seen(0, 1000)}), FAIL)
+    batch = plan_pinned(progress, snapshot({T0: seen(0, 1000), T1: seen(0, 1000)}), FAIL)
     assert batch.ranges == (OffsetRange("t", 0, 50, 60),)
     assert batch.progress == tuple(progress)
 
@@ -225,10 +227,10 @@ def test_a_pinned_batch_reads_the_same_ranges_however_far_the_log_has_grown() ->
     ],
 )
 def test_a_pinned_batch_that_is_partly_gone_fails_or_reads_what_is_left(
-    partition: PartitionView | None, lost: tuple[int, int], left: list[OffsetRange]
+    partition: PartitionSnapshot | None, lost: tuple[int, int], left: list[OffsetRange]
 ) -> None:
     progress = [replace(at(T0, 60), start=50)]
-    cluster = view({T0: partition} if partition is not None else {})
+    cluster = snapshot({T0: partition} if partition is not None else {})
     with pytest.raises(DataLossError) as caught:
         plan_pinned(progress, cluster, FAIL)
     assert (caught.value.lost_from, caught.value.lost_until) == lost
@@ -238,30 +240,30 @@ def test_a_pinned_batch_that_is_partly_gone_fails_or_reads_what_is_left(
 
 
 def test_a_pinned_partition_that_read_nothing_cannot_lose_anything() -> None:
-    assert plan_pinned([at(T0, 50)], view({}), FAIL).ranges == ()
+    assert plan_pinned([at(T0, 50)], snapshot({}), FAIL).ranges == ()
 
 
 def test_a_pinned_batch_that_goes_back_is_a_changed_offset() -> None:
     with pytest.raises(DataLossError, match="PARTITION_OFFSET_CHANGED") as caught:
-        plan_pinned([replace(at(T0, 1), start=2)], view({T0: seen(0, 1)}), FAIL)
+        plan_pinned([replace(at(T0, 1), start=2)], snapshot({T0: seen(0, 1)}), FAIL)
     assert (caught.value.lost_from, caught.value.lost_until) == (1, 2)
 
 
 def test_between_two_checkpoints_a_new_partition_starts_at_its_earliest_offset() -> None:
-    cluster = view({T0: seen(0, 90), T1: seen(4, 90)})
+    cluster = snapshot({T0: seen(0, 90), T1: seen(4, 90)})
     between = progress_between({T0: 10}, {T0: 20, T1: 8}, cluster)
     assert [(one.topic_partition, one.start, one.end) for one in between] == [(T0, 10, 20), (T1, 4, 8)]
     assert plan_pinned(between, cluster, FAIL).ranges == (OffsetRange("t", 0, 10, 20), OffsetRange("t", 1, 4, 8))
 
 
 def test_a_checkpoint_says_nothing_of_topic_ids_so_a_new_id_is_no_loss() -> None:
-    batch = plan(progress_at({T0: 5}), view({T0: seen(0, 9, topic_id="id-9")}), FAIL)
+    batch = plan(progress_at({T0: 5}), snapshot({T0: seen(0, 9, topic_id="id-9")}), FAIL)
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 5, 9),)
 
 
 def test_less_than_a_batch_should_have_is_no_batch() -> None:
-    previous, now = known(at(T0, 0), at(T1, 5)), view({T0: seen(0, 4), T1: seen(0, 10)})
+    previous, now = known(at(T0, 0), at(T1, 5)), snapshot({T0: seen(0, 4), T1: seen(0, 10)})
     assert plan(previous, now, PlanPolicy(min_offsets=10)) is None
     batch = plan(previous, now, PlanPolicy(min_offsets=9))
     assert batch is not None
@@ -270,4 +272,4 @@ def test_less_than_a_batch_should_have_is_no_batch() -> None:
 
 def test_a_loss_is_told_even_while_a_batch_waits_for_more() -> None:
     with pytest.raises(DataLossError):
-        plan(known(at(T0, 3)), view({T0: seen(4, 5)}), PlanPolicy(min_offsets=10))
+        plan(known(at(T0, 3)), snapshot({T0: seen(4, 5)}), PlanPolicy(min_offsets=10))

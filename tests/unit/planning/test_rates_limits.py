@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.planning.views import T0, T1, U0
+from tests.unit.planning.snapshots import T0, T1, U0
 
 from directkafka.options import NO_LIMITS, OffsetLimits
 from directkafka.planning.rates import limited_ends

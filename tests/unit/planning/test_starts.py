@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.unit.planning.views import T0, T1, U0, seen, view
+from tests.unit.planning.snapshots import T0, T1, U0, seen, snapshot
 
 from directkafka.errors import OptionError
 from directkafka.offsets import (
@@ -21,7 +21,7 @@ from directkafka.offsets import (
 from directkafka.planning.loss import Condition
 from directkafka.planning.starts import Lookups, needed_lookups, resolve_ranges, resolve_starts
 
-CLUSTER = view({T0: seen(10, 100), T1: seen(0, 50), U0: seen(5, 5)})
+CLUSTER = snapshot({T0: seen(10, 100), T1: seen(0, 50), U0: seen(5, 5)})
 
 
 def test_earliest_and_latest_are_those_of_the_view() -> None:
@@ -132,7 +132,7 @@ def test_a_topic_that_is_not_read_cannot_have_a_position() -> None:
 def test_a_start_outside_the_log_is_a_loss_and_is_held_to_the_log(
     asked: int, held: int, lost: tuple[int, int] | None
 ) -> None:
-    starts = resolve_starts(Positions(default=Exact(asked)), view({T0: seen(10, 100)}), {})
+    starts = resolve_starts(Positions(default=Exact(asked)), snapshot({T0: seen(10, 100)}), {})
     assert starts.offsets == {T0: held}
     assert [(loss.condition, loss.lost_from, loss.lost_until) for loss in starts.losses] == (
         [] if lost is None else [(Condition.START_OFFSET_RESET, *lost)]
@@ -140,7 +140,7 @@ def test_a_start_outside_the_log_is_a_loss_and_is_held_to_the_log(
 
 
 def ranges_of(starting: Positions, ending: Positions) -> tuple[list[OffsetRange], list[tuple[Condition, int, int]]]:
-    resolved = resolve_ranges(starting, ending, view({T0: seen(10, 100)}), {T0: 60}, {T0: 30})
+    resolved = resolve_ranges(starting, ending, snapshot({T0: seen(10, 100)}), {T0: 60}, {T0: 30})
     lost = [(loss.condition, loss.lost_from, loss.lost_until) for loss in resolved.losses]
     return list(resolved.ranges), lost
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.unit.planning.views import T0, T1, U0, at
+from tests.unit.planning.snapshots import T0, T1, U0, at
 
 from directkafka.offsets import PartitionProgress
 from directkafka.sinks.api import LedgerEntry

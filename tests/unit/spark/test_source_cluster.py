@@ -23,13 +23,13 @@ class Looks:
         self.losses = losses
         self.events: list[object] = []
 
-    def decide(self, view: Any) -> str:
-        self.events.append(view)
-        if view in self.losses:
+    def decide(self, snapshot: Any) -> str:
+        self.events.append(snapshot)
+        if snapshot in self.losses:
             raise DataLossError(
                 condition="TOPIC", topic="flights", partition=0, lost_from=1, lost_until=2, detail="gone"
             )
-        return f"from the {view}"
+        return f"from the {snapshot}"
 
     def look_again(self) -> Any:
         self.events.append("look")
@@ -79,8 +79,8 @@ def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed
 ) -> None:
     seen: list[Any] = []
 
-    def decide(view: Any) -> BatchPlan:
-        seen.append(view)
+    def decide(snapshot: Any) -> BatchPlan:
+        seen.append(snapshot)
         return losing(*conditions)
 
     confirm_loss(decide, FIRST, look_again=lambda: SECOND, wait=lambda _: None, harmless=harmless)
@@ -88,7 +88,7 @@ def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed
 
 
 def test_other_errors_are_not_looked_at_again() -> None:
-    def decide(view: Any) -> str:
+    def decide(snapshot: Any) -> str:
         raise TopicNotFoundError(topics=("flights",), addresses=("h:1",))
 
     with pytest.raises(TopicNotFoundError):

@@ -33,7 +33,7 @@ from directkafka.kafka.protocol.api_versions import EARLIEST_LOCAL_VERSION
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options.client import IsolationLevel
-from directkafka.view import ClusterView, EndedEpoch, PartitionView
+from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 __all__ = ["Leader", "Metadata", "TopicDescription"]
 
@@ -125,26 +125,26 @@ class Metadata:
         """
         return self._ask(lambda: self._topics(names))
 
-    def view(
+    def snapshot(
         self,
         partitions: Collection[TopicPartition],
         topics: Mapping[str, TopicDescription],
         known: Mapping[TopicPartition, PartitionProgress] = _NOTHING_KNOWN,
-    ) -> ClusterView:
+    ) -> ClusterSnapshot:
         """Earliest and latest offsets of the partitions, under the client's isolation level, as one value.
 
         Args:
             partitions: which; those that ``topics`` does not have are left out, and those that are deleted
                 meanwhile.
             topics: their description, from :meth:`topics`.
-            known: where the reader is. Of partitions that have had an election since, the view says where the
+            known: where the reader is. Of partitions that have had an election since, the snapshot says where the
                 records of the leader epoch that the reader knows end now.
         """
         present = _present(partitions, topics)
         try:
-            view = self._view(present, topics)
-            risen = epochs_risen(known, view.partitions)
-            return view.with_ended(self._ended_since(risen, view, topics)) if risen else view
+            snapshot = self._snapshot(present, topics)
+            risen = epochs_risen(known, snapshot.partitions)
+            return snapshot.with_ended(self._ended_since(risen, snapshot, topics)) if risen else snapshot
         except BrokerResponseError as error:
             # The topic was described, then deleted, and now nobody has offsets of it. Whether that is a loss is for
             # the planner to say.
@@ -153,15 +153,15 @@ class Metadata:
             remaining = _present(present, topics_now)
             if remaining == present:
                 raise
-            return self.view(remaining, topics_now, known)
+            return self.snapshot(remaining, topics_now, known)
 
-    def _view(self, present: Sequence[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterView:
+    def _snapshot(self, present: Sequence[TopicPartition], topics: Mapping[str, TopicDescription]) -> ClusterSnapshot:
         earliest = self._find(dict.fromkeys(present, _EARLIEST), topics)
         latest = self._find(dict.fromkeys(present, _LATEST), topics)
         seen = {}
         for one in sorted(present):
             leader = topics[one.topic].leaders[one.partition]
-            seen[one] = PartitionView(
+            seen[one] = PartitionSnapshot(
                 topic_id=topics[one.topic].topic_id,
                 leader=leader.node_id,
                 leader_host=leader.host,
@@ -171,7 +171,7 @@ class Metadata:
                 earliest=self._offset(earliest, one),
                 latest=self._offset(latest, one),
             )
-        return ClusterView(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
+        return ClusterSnapshot(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
 
     def at_timestamp(self, timestamps_ms: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
         """The first offset at or after a timestamp (milliseconds since 1970), None where no record is that young."""
@@ -211,10 +211,10 @@ class Metadata:
         return self._of_leaders(lambda described: ended_epochs(self._client, epochs, described), epochs, topics)
 
     def _ended_since(
-        self, epochs: Mapping[TopicPartition, int], view: ClusterView, topics: Mapping[str, TopicDescription]
+        self, epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, topics: Mapping[str, TopicDescription]
     ) -> dict[TopicPartition, EndedEpoch | None]:
         """The same, each asked once: where an epoch ended does not change before the next election."""
-        seen = view.partitions
+        seen = snapshot.partitions
         keys = {one: (seen[one].topic_id, epoch, seen[one].leader_epoch) for one, epoch in epochs.items()}
         unasked = {one: epochs[one] for one, key in keys.items() if self._asked_epochs.get(one, ((), None))[0] != key}
         if unasked:

@@ -29,7 +29,7 @@ from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.view import EndedEpoch, PartitionView
+from directkafka.snapshot import EndedEpoch, PartitionSnapshot
 
 __all__ = ["commit_offsets", "ended_epochs", "epochs_risen"]
 
@@ -105,7 +105,7 @@ def ended_epochs(
 
 
 def epochs_risen(
-    known: Mapping[TopicPartition, PartitionProgress], seen: Mapping[TopicPartition, PartitionView]
+    known: Mapping[TopicPartition, PartitionProgress], seen: Mapping[TopicPartition, PartitionSnapshot]
 ) -> dict[TopicPartition, int]:
     """The leader epochs to ask about: of the partitions that have had an election since they were read last."""
     return {

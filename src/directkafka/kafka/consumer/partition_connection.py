@@ -237,7 +237,7 @@ class PartitionConnection:
     def _find_state(self, client: KafkaClient) -> LeaderState:
         place, epoch = self._task.range.topic_partition, self._task.leader_epoch
         metadata, topics = _asking_once(client), self._describe(client)
-        seen = metadata.view([place], topics).partitions.get(place)
+        seen = metadata.snapshot([place], topics).partitions.get(place)
         if seen is None:
             raise TryAgain(f"{place} is not there")
         ended = metadata.ended_epochs({place: epoch}, topics)[place] if 0 <= epoch < seen.leader_epoch else None

@@ -1,8 +1,8 @@
-"""Step 3's first half: the next batch's ranges, from the ledger's ends and a view of the cluster.
+"""Step 3's first half: the next batch's ranges, from the ledger's ends and a snapshot of the cluster.
 
-:mod:`directkafka.planning` decides, from values; here is what has to be asked and remembered for it: the view, a second
-look before a loss is believed, where an available-now run ends, how long the pipeline has waited for enough offsets,
-and how large a batch may be that must fit a transaction.
+:mod:`directkafka.planning` decides, from values; here is what has to be asked and remembered for it: the snapshot, a
+second look before a loss is believed, where an available-now run ends, how long the pipeline has waited for enough
+offsets, and how large a batch may be that must fit a transaction.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from directkafka.planning.loss import STANDING_STILL, Condition
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
+from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import confirm_loss
-from directkafka.view import ClusterView
 
 __all__ = ["RAISE_TIMEOUT", "Planned", "Planner", "log_losses"]
 
 log = logging.getLogger("directkafka.pipeline")
 
-#: How old a view may be that another batch is planned from, in milliseconds: new partitions must be seen while a large
-#: backlog is worked off.
-_VIEW_AGE_MS_MAX: Final = 10_000
+#: How old a snapshot may be that another batch is planned from, in milliseconds: new partitions must be seen while a
+#: large backlog is worked off.
+_SNAPSHOT_AGE_MS_MAX: Final = 10_000
 
 RAISE_TIMEOUT: Final = (
     "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms: this batch "
 )
 
-#: A batch's ranges, and the view that they were planned from.
-Planned = tuple[BatchPlan, ClusterView]
+#: A batch's ranges, and the snapshot that they were planned from.
+Planned = tuple[BatchPlan, ClusterSnapshot]
 
 
 class Planner:
@@ -47,7 +47,7 @@ class Planner:
 
     Args:
         pipeline: its name, for messages.
-        cluster: is asked for views.
+        cluster: is asked for snapshots.
         policy: limits of a batch.
         min_offsets: how many offsets a batch waits for; an available-now run does not wait.
         trigger: whether the run is an available-now run.
@@ -73,7 +73,7 @@ class Planner:
         self._ends = isinstance(trigger, AvailableNow)
         self._stop = stop
         self._clock = clock
-        #: Where an available-now run ends; known once the first view is believed.
+        #: Where an available-now run ends; known once the first snapshot is believed.
         self._target: Mapping[TopicPartition, int] | None = None
         self._planned_ms: int | None = None
         self._viewed_ms = 0
@@ -82,36 +82,36 @@ class Planner:
         self._adaptive_limit = NO_LIMIT
 
     def next(self, previous: LedgerEntry) -> Planned | None:
-        """The batch behind the ledger's entry, from a fresh view; None when there is nothing to read.
+        """The batch behind the ledger's entry, from a fresh snapshot; None when there is nothing to read.
 
         Raises:
             DataLossError: something that should be there is gone, at the second look too.
             DirectKafkaError: Kafka does not answer.
         """
         known = previous.by_place()
-        view, policy = self._cluster.view(known=known), self._policy_now()
+        snapshot, policy = self._cluster.snapshot(known=known), self._policy_now()
         self._viewed_ms = self._now_ms()
-        view, batch = confirm_loss(
-            lambda view: plan(known, self._up_to_target(view), policy),
-            view,
-            look_again=lambda: self._cluster.view(fresh=True, known=known),
+        snapshot, batch = confirm_loss(
+            lambda snapshot: plan(known, self._up_to_target(snapshot), policy),
+            snapshot,
+            look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
             wait=self._stop.wait,
             harmless=STANDING_STILL,
         )
         if self._target is None and self._ends:
-            self._target = view.latest()
-        return self._noted(batch, view)
+            self._target = snapshot.latest()
+        return self._noted(batch, snapshot)
 
-    def following(self, previous: LedgerEntry, view: ClusterView, *, offsets_min: int) -> Planned | None:
-        """The batch behind an entry that is not committed yet, from the view that its batch was planned from.
+    def following(self, previous: LedgerEntry, snapshot: ClusterSnapshot, *, offsets_min: int) -> Planned | None:
+        """The batch behind an entry that is not committed yet, from the snapshot that its batch was planned from.
 
         Returns:
-            None when the view is old, or shows fewer than ``offsets_min`` offsets: then nothing counts as planned.
+            None when the snapshot is old, or shows fewer than ``offsets_min`` offsets: then nothing counts as planned.
         """
-        if self._now_ms() - self._viewed_ms > _VIEW_AGE_MS_MAX:
+        if self._now_ms() - self._viewed_ms > _SNAPSHOT_AGE_MS_MAX:
             return None
-        batch = plan(previous.by_place(), self._up_to_target(view), self._policy_now())
-        return self._noted(batch, view) if batch is not None and batch.offset_count >= offsets_min else None
+        batch = plan(previous.by_place(), self._up_to_target(snapshot), self._policy_now())
+        return self._noted(batch, snapshot) if batch is not None and batch.offset_count >= offsets_min else None
 
     def plan_smaller(self, error: TransactionTooSlowError) -> None:
         """Hold the next plan to half of the one that was too large for a transaction.
@@ -138,11 +138,11 @@ class Planner:
         """How long a committed batch took: after batches that were fast, larger ones are tried again."""
         self._adaptive_limit = self._adaptive_limit.after(batch, took_ms=took_ms)
 
-    def _noted(self, batch: BatchPlan | None, view: ClusterView) -> Planned | None:
+    def _noted(self, batch: BatchPlan | None, snapshot: ClusterSnapshot) -> Planned | None:
         if batch is None:
             return None
         self._planned_ms, self._planned = self._now_ms(), batch
-        return batch, view
+        return batch, snapshot
 
     def _policy_now(self) -> PlanPolicy:
         policy = self._adaptive_limit.over(self._policy)
@@ -151,9 +151,9 @@ class Planner:
         waited_ms = None if self._planned_ms is None else self._now_ms() - self._planned_ms
         return replace(policy, min_offsets=self._min_offsets.after(waited_ms))
 
-    def _up_to_target(self, view: ClusterView) -> ClusterView:
-        """The view, up to where an available-now run goes; the first view that shows no loss says where."""
-        return view if self._target is None else view.until(self._target)
+    def _up_to_target(self, snapshot: ClusterSnapshot) -> ClusterSnapshot:
+        """The snapshot, up to where an available-now run goes; the first snapshot that shows no loss says where."""
+        return snapshot if self._target is None else snapshot.until(self._target)
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

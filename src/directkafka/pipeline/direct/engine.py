@@ -9,7 +9,7 @@
        one is ahead:   its ranges are pinned, the others redo that batch
        one is new:     it begins where the others end
     then, for each batch:
-    3. plan the ranges from the last ends and a fresh view; write the rows where no reader sees them
+    3. plan the ranges from the last ends and a fresh snapshot; write the rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
     5. tell the outside
 
@@ -182,9 +182,11 @@ class DirectEngine:
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
         _, origin = confirm_loss(
-            lambda view: plan_origin(self._starting, view, self._cluster.lookups(self._starting, view), self._policy),
-            self._cluster.view(must_exist=True),
-            look_again=lambda: self._cluster.view(must_exist=True, fresh=True),
+            lambda snapshot: plan_origin(
+                self._starting, snapshot, self._cluster.lookups(self._starting, snapshot), self._policy
+            ),
+            self._cluster.snapshot(must_exist=True),
+            look_again=lambda: self._cluster.snapshot(must_exist=True, fresh=True),
             wait=self._stop.wait,
         )
         log_losses(origin, self._ledgers.sinks)
@@ -208,14 +210,14 @@ class DirectEngine:
 
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> WrittenBatch:
         known = ahead.by_place()
-        view, pinned = confirm_loss(
-            lambda view: plan_pinned(ahead.progress, view, self._policy),
-            self._cluster.view(known=known),
-            look_again=lambda: self._cluster.view(fresh=True, known=known),
+        snapshot, pinned = confirm_loss(
+            lambda snapshot: plan_pinned(ahead.progress, snapshot, self._policy),
+            self._cluster.snapshot(known=known),
+            look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
             wait=self._stop.wait,
         )
         log_losses(pinned, self._ledgers.sinks)
-        tasks = self._cluster.tasks(pinned.ranges, view.planned_under(ahead.progress))
+        tasks = self._cluster.tasks(pinned.ranges, snapshot.planned_under(ahead.progress))
         return self._writer.write(self._session.attempt(ahead.batch_id), tasks, stores=stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
@@ -270,9 +272,9 @@ class DirectEngine:
             return
         if self._wait_ms(backlog, ended_ms=self._now_ms()) > 0:
             return
-        # Where what was waiting is nearly done, the next batch will have more in its turn, from a fresh view.
+        # Where what was waiting is nearly done, the next batch will have more in its turn, from a fresh snapshot.
         half = (begun.batch.offset_count + 1) // 2
-        following = self._begun(self._planner.following(entry, begun.view, offsets_min=half), entry)
+        following = self._begun(self._planner.following(entry, begun.snapshot, offsets_min=half), entry)
         if following is None:
             return
         try:
@@ -297,10 +299,12 @@ class DirectEngine:
     def _begun(self, planned: Planned | None, previous: LedgerEntry) -> PlannedBatch | None:
         if planned is None:
             return None
-        batch, view = planned
+        batch, snapshot = planned
         log_losses(batch, self._ledgers.sinks)
-        tasks = self._cluster.tasks(batch.ranges, view)
-        return PlannedBatch(name=self._session.attempt(previous.batch_id + 1), batch=batch, view=view, tasks=tasks)
+        tasks = self._cluster.tasks(batch.ranges, snapshot)
+        return PlannedBatch(
+            name=self._session.attempt(previous.batch_id + 1), batch=batch, snapshot=snapshot, tasks=tasks
+        )
 
     def _tell(self, batch: BatchPlan, written: WrittenBatch, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
         report = BatchReport(
@@ -325,7 +329,7 @@ class DirectEngine:
         if not asks_backlog(self._trigger):
             return None
         ends = self._ledgers.entry.ends()
-        seen = self._cluster.view().partitions
+        seen = self._cluster.snapshot().partitions
         return sum(max(0, one.latest - ends.get(place, one.earliest)) for place, one in seen.items())
 
     def _now_ms(self) -> int:

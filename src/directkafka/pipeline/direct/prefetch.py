@@ -1,9 +1,9 @@
 """A batch that begins while the one before it is committed: computing uses Spark's cores, committing the database's.
 
 It begins only where it would follow at once anyway: its records are waiting, and the trigger asks for no pause. Its
-ranges are planned from the ends that are about to be committed, and from the same view: no broker that is away holds a
-commit up. Its rows are written where nobody sees them, as in every step 3, and are committed in their turn, after the
-batch before. What it computes must not depend on what that commit changes: see
+ranges are planned from the ends that are about to be committed, and from the same snapshot: no broker that is away
+holds a commit up. Its rows are written where nobody sees them, as in every step 3, and are committed in their turn,
+after the batch before. What it computes must not depend on what that commit changes: see
 :attr:`~directkafka.pipeline.execution.ports.Writer.may_run_ahead`.
 
 Sequences of events that it must stand:
@@ -25,7 +25,7 @@ from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import PendingWrite
 from directkafka.planning.plan import BatchPlan
 from directkafka.sinks.api import BatchAttempt
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = ["PlannedBatch", "PrefetchedBatch"]
 
@@ -37,13 +37,13 @@ class PlannedBatch:
     Attributes:
         name: this try of it.
         batch: its ranges, and what the ledger will say.
-        view: what it was planned from.
+        snapshot: what it was planned from.
         tasks: what executors need to read the ranges.
     """
 
     name: BatchAttempt
     batch: BatchPlan
-    view: ClusterView
+    snapshot: ClusterSnapshot
     tasks: tuple[RangeTask, ...]
 
 

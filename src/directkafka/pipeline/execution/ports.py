@@ -9,7 +9,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.sinks.api import BatchAttempt
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = ["Cluster", "PendingWrite", "Prepared", "Writer"]
 
@@ -17,13 +17,13 @@ __all__ = ["Cluster", "PendingWrite", "Prepared", "Writer"]
 class Cluster(Protocol):
     """What the direct engine asks of Kafka; see :class:`~directkafka.spark.source_cluster.SourceCluster`."""
 
-    def view(
+    def snapshot(
         self,
         *,
         must_exist: bool = False,
         fresh: bool = False,
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
-    ) -> ClusterView:
+    ) -> ClusterSnapshot:
         """The selected partitions as of now; ``known`` is where the pipeline is."""
         ...
 
@@ -31,11 +31,11 @@ class Cluster(Protocol):
         """Tell the outside how far the pipeline is; never raises for what is only told."""
         ...
 
-    def lookups(self, positions: Positions, view: ClusterView) -> dict[TopicPartition, int | None]:
+    def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         """The offsets that the positions' timestamps and groups stand for."""
         ...
 
-    def tasks(self, ranges: Sequence[OffsetRange], view: ClusterView) -> tuple[RangeTask, ...]:
+    def tasks(self, ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[RangeTask, ...]:
         """What executors need to read the ranges."""
         ...
 

@@ -203,7 +203,7 @@ class StructuredEngine:
     def _partitions(self) -> list[TopicPartition]:
         cluster = SourceCluster(SourceOptions.parse(self._source, streaming=True))
         try:
-            return sorted(cluster.view(must_exist=True).partitions)
+            return sorted(cluster.snapshot(must_exist=True).partitions)
         finally:
             cluster.close()
 

@@ -67,8 +67,8 @@ def _starts(pipeline: Pipeline) -> dict[TopicPartition, int]:
     options = pipeline.source_options
     cluster = SourceCluster(options)
     try:
-        view = cluster.view(must_exist=True)
+        snapshot = cluster.snapshot(must_exist=True)
         policy = PlanPolicy(fail_on_data_loss=options.fail_on_data_loss)
-        return plan_origin(options.starting, view, cluster.lookups(options.starting, view), policy).ends()
+        return plan_origin(options.starting, snapshot, cluster.lookups(options.starting, snapshot), policy).ends()
     finally:
         cluster.close()

@@ -201,9 +201,9 @@ class KafkaSink(KafkaConfig, Clonable):
             metadata = Metadata(client, isolation_level="read_committed")
             topics = metadata.topics([self.topic])
             places = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
-            view = metadata.view(places, topics)
+            snapshot = metadata.snapshot(places, topics)
             rows = 0
-            for place, seen in view.partitions.items():
+            for place, seen in snapshot.partitions.items():
                 task = RangeTask(
                     range=OffsetRange(place.topic, place.partition, seen.earliest, seen.latest),
                     topic_id=seen.topic_id,

@@ -45,8 +45,8 @@ from directkafka.planning.plan import (
     progress_between,
 )
 from directkafka.python_worker import freeze_imports
+from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-from directkafka.view import ClusterView
 
 __all__ = ["BatchReader", "StreamReader"]
 
@@ -83,24 +83,24 @@ class BatchReader(DataSourceReader):
         freeze_imports("plan")
         cluster = SourceCluster(self._options)
         try:
-            view, batch = confirm_loss(
-                lambda view: self._plan(cluster, view),
-                cluster.view(must_exist=True),
-                look_again=lambda: cluster.view(must_exist=True, fresh=True),
+            snapshot, batch = confirm_loss(
+                lambda snapshot: self._plan(cluster, snapshot),
+                cluster.snapshot(must_exist=True),
+                look_again=lambda: cluster.snapshot(must_exist=True, fresh=True),
             )
-            return _partitions(batch, cluster, view)
+            return _partitions(batch, cluster, snapshot)
         finally:
             cluster.close()
 
-    def _plan(self, cluster: SourceCluster, view: ClusterView) -> BatchPlan:
+    def _plan(self, cluster: SourceCluster, snapshot: ClusterSnapshot) -> BatchPlan:
         options = self._options
         assert options.ending is not None, "a batch read has an end"
         return plan_read(
             starting=options.starting,
             ending=options.ending,
-            view=view,
-            start_found=cluster.lookups(options.starting, view),
-            end_found=cluster.lookups(options.ending, view),
+            snapshot=snapshot,
+            start_found=cluster.lookups(options.starting, snapshot),
+            end_found=cluster.lookups(options.ending, snapshot),
             policy=PlanPolicy.of(options),
         )
 
@@ -109,13 +109,13 @@ class BatchReader(DataSourceReader):
         return _read(partition, self._notes)
 
 
-def _partitions(batch: BatchPlan, cluster: SourceCluster, view: ClusterView) -> list[InputPartition]:
+def _partitions(batch: BatchPlan, cluster: SourceCluster, snapshot: ClusterSnapshot) -> list[InputPartition]:
     _log_losses(batch)
-    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, view)]
+    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, snapshot)]
 
 
-def _as_seen(progress: PartitionProgress, view: ClusterView) -> PartitionProgress:
-    seen = view.partitions.get(progress.topic_partition)
+def _as_seen(progress: PartitionProgress, snapshot: ClusterSnapshot) -> PartitionProgress:
+    seen = snapshot.partitions.get(progress.topic_partition)
     return progress if seen is None else replace(progress, topic_id=seen.topic_id, leader_epoch=seen.leader_epoch)
 
 
@@ -160,7 +160,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix where the run ends."""
         # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
-        self._target = self._cluster.view().latest()
+        self._target = self._cluster.snapshot().latest()
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
         """Where the next batch ends, or ``start`` when there is none."""
@@ -190,23 +190,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._has_told = True
         self._cluster.warn_of_retention(ends)
 
-    def _view(
+    def _snapshot(
         self,
         *,
         must_exist: bool = False,
         fresh: bool = False,
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
-    ) -> ClusterView:
+    ) -> ClusterSnapshot:
         """The cluster now, up to where an available-now run goes."""
-        view = self._cluster.view(must_exist=must_exist, fresh=fresh, known=known)
-        return view if self._target is None else view.until(self._target)
+        snapshot = self._cluster.snapshot(must_exist=must_exist, fresh=fresh, known=known)
+        return snapshot if self._target is None else snapshot.until(self._target)
 
     def _first_offsets(self) -> Nested:
         positions, policy = self._options.starting, PlanPolicy.of(self._options)
         _, origin = confirm_loss(
-            lambda view: plan_origin(positions, view, self._cluster.lookups(positions, view), policy),
-            self._view(must_exist=True),
-            look_again=lambda: self._view(must_exist=True, fresh=True),
+            lambda snapshot: plan_origin(positions, snapshot, self._cluster.lookups(positions, snapshot), policy),
+            self._snapshot(must_exist=True),
+            look_again=lambda: self._snapshot(must_exist=True, fresh=True),
         )
         _log_losses(origin)
         self._seen = {one.topic_partition: one for one in origin.progress}
@@ -216,10 +216,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _next_batch(self, previous: Mapping[TopicPartition, PartitionProgress], limit: ReadLimit) -> BatchPlan | None:
         policy = self._policy_now(limit)
         try:
-            view, batch = confirm_loss(
-                lambda view: plan(previous, view, policy),
-                self._view(known=previous),
-                look_again=lambda: self._view(fresh=True, known=previous),
+            snapshot, batch = confirm_loss(
+                lambda snapshot: plan(previous, snapshot, policy),
+                self._snapshot(known=previous),
+                look_again=lambda: self._snapshot(fresh=True, known=previous),
                 harmless=STANDING_STILL,
             )
         except DataLossError as loss:
@@ -231,7 +231,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._seen = {one.topic_partition: one for one in batch.progress}
         elif policy.fail_on_data_loss:
             # Nothing was lost. Where losses are accepted, one that no batch has told of has to be found again.
-            self._seen = {one: _as_seen(here, view) for one, here in previous.items()}
+            self._seen = {one: _as_seen(here, snapshot) for one, here in previous.items()}
         return batch
 
     def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
@@ -255,22 +255,22 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def reportLatestOffset(self) -> Nested:  # noqa: N802
         """The ends of the log as last seen, for the query's progress."""
-        return to_nested(self._cluster.last_view.latest())
+        return to_nested(self._cluster.last_snapshot.latest())
 
     def partitions(self, start: Nested, end: Nested) -> list[InputPartition]:
         """One for each range of a batch."""
         if not start:
             # Batch 0, which only says where the query starts.
             return []
-        view, batch = confirm_loss(
-            lambda view: plan_pinned(self._between(start, end, view), view, PlanPolicy.of(self._options)),
-            self._cluster.last_view,
-            look_again=lambda: self._cluster.view(fresh=True, known=self._previous(end)),
+        snapshot, batch = confirm_loss(
+            lambda snapshot: plan_pinned(self._between(start, end, snapshot), snapshot, PlanPolicy.of(self._options)),
+            self._cluster.last_snapshot,
+            look_again=lambda: self._cluster.snapshot(fresh=True, known=self._previous(end)),
         )
-        return _partitions(batch, self._cluster, view.planned_under(batch.progress))
+        return _partitions(batch, self._cluster, snapshot.planned_under(batch.progress))
 
-    def _between(self, start: Nested, end: Nested, view: ClusterView) -> list[PartitionProgress]:
-        between = progress_between(from_nested(start), from_nested(end), view)
+    def _between(self, start: Nested, end: Nested, snapshot: ClusterSnapshot) -> list[PartitionProgress]:
+        between = progress_between(from_nested(start), from_nested(end), snapshot)
         return [self._as_planned(self._with_what_was_seen(one)) for one in between]
 
     def _as_planned(self, progress: PartitionProgress) -> PartitionProgress:

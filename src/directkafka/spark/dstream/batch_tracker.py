@@ -23,7 +23,7 @@ from typing import Final
 from directkafka.errors.streams import BatchFailedError
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.planning.trigger import Moment, Trigger, wait_ms
-from directkafka.view import ClusterView
+from directkafka.snapshot import ClusterSnapshot
 
 __all__ = ["BatchOutcomes", "Pace", "batch_ms", "shown_time"]
 
@@ -164,7 +164,7 @@ class Pace:
         self,
         ms: int,
         progress: Mapping[TopicPartition, PartitionProgress],
-        view: ClusterView,
+        snapshot: ClusterSnapshot,
         pending: Collection[int],
     ) -> bool:
         """Whether the batch of this time is to be empty. The first one of a run never is.
@@ -172,7 +172,7 @@ class Pace:
         Args:
             ms: the batch's time, in milliseconds since 1970.
             progress: where the stream is.
-            view: what the cluster has.
+            snapshot: what the cluster has.
             pending: the times of the batches that wait or run.
         """
         if self._trigger is None or self._started_ms is None:
@@ -185,7 +185,7 @@ class Pace:
             ended_ms=ms if is_running else self._ended_ms,
             backlog=sum(
                 max(0, seen.latest - (progress[one].end if one in progress else seen.earliest))
-                for one, seen in view.partitions.items()
+                for one, seen in snapshot.partitions.items()
             ),
         )
         return wait_ms(self._trigger, moment) > 0

@@ -15,11 +15,11 @@ from typing import Final
 
 from directkafka.errors import OptionError
 from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
+from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.dstream.batch_tracker import BatchOutcomes
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.state import StreamPlan, StreamState, rates_of
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-from directkafka.view import ClusterView
 
 __all__ = ["EVENTS_S", "Batches", "next_batch"]
 
@@ -101,39 +101,41 @@ class Batches:
 
 
 def next_batch(
-    plan: StreamPlan, state: StreamState, cluster: SourceCluster, view: ClusterView
-) -> tuple[ClusterView, DirectBatch]:
+    plan: StreamPlan, state: StreamState, cluster: SourceCluster, snapshot: ClusterSnapshot
+) -> tuple[ClusterSnapshot, DirectBatch]:
     """Decide on the next batch; what looks like a loss is looked at again.
 
     Args:
         plan: what the program decides.
         state: where the stream is.
         cluster: to look up where new partitions start.
-        view: the partitions as the cluster has just shown them.
+        snapshot: the partitions as the cluster has just shown them.
 
     Returns:
-        The view that it was decided on, and the batch.
+        The snapshot that it was decided on, and the batch.
 
     Raises:
         OptionError: offsets are given for partitions that are not there.
         DataLossError: records that should be read are gone.
     """
 
-    def decide(view: ClusterView) -> DirectBatch:
-        if not state.ranges and (strange := plan.options.offsets.keys() - view.partitions.keys()):
+    def decide(snapshot: ClusterSnapshot) -> DirectBatch:
+        if not state.ranges and (strange := plan.options.offsets.keys() - snapshot.partitions.keys()):
             shown = ", ".join(map(str, sorted(strange)))
             raise OptionError(option="offsets", reason=f"names partitions that are not there: {shown}")
-        starts = start_positions(plan.options, added_partitions(state.progress, view))
-        new = replace(view, partitions={partition: view.partitions[partition] for partition in starts.partitions})
+        starts = start_positions(plan.options, added_partitions(state.progress, snapshot))
+        new = replace(
+            snapshot, partitions={partition: snapshot.partitions[partition] for partition in starts.partitions}
+        )
         return plan_direct(
             state.progress,
-            view,
+            snapshot,
             starts=starts,
             found=cluster.lookups(starts, new),
             rates=plan.rates,
             interval_ms=plan.interval_ms,
             rate=state.feedback.rate,
-            partition_rates=rates_of(plan.partition_config, view.partitions),
+            partition_rates=rates_of(plan.partition_config, snapshot.partitions),
         )
 
-    return confirm_loss(decide, view, look_again=lambda: cluster.view(fresh=True, known=state.progress))
+    return confirm_loss(decide, snapshot, look_again=lambda: cluster.snapshot(fresh=True, known=state.progress))

@@ -39,6 +39,7 @@ from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.planning.direct import check_planned, reads_up_to, unread
 from directkafka.planning.rates import BatchTimes, observe
+from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.dstream.batch_tracker import Pace, batch_ms, shown_time
 from directkafka.spark.dstream.batches import EVENTS_S, Batches, next_batch
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
@@ -46,7 +47,6 @@ from directkafka.spark.dstream.offset_commits import GroupCommits
 from directkafka.spark.dstream.state import StreamPlan, StreamState, tick_folder
 from directkafka.spark.rdd.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-from directkafka.view import ClusterView
 
 __all__ = ["DirectPlanner", "PlannerHandle", "planner_of"]
 
@@ -245,18 +245,18 @@ class DirectPlanner:
     def _rdd(self, ms: int, sc: SparkContext) -> KafkaRDD:
         known = self._state.ranges.get(ms)
         if known is None:
-            view, ranges = self._planned(ms)
+            snapshot, ranges = self._planned(ms)
         else:
             ranges, cluster, progress = known, self.cluster(), self._state.progress
             self.batches.plan(ms)
-            view, _ = confirm_loss(
-                lambda view: check_planned(progress, ranges, view),
-                cluster.view(must_exist=True, known=progress),
-                look_again=lambda: cluster.view(must_exist=True, fresh=True, known=progress),
+            snapshot, _ = confirm_loss(
+                lambda snapshot: check_planned(progress, ranges, snapshot),
+                cluster.snapshot(must_exist=True, known=progress),
+                look_again=lambda: cluster.snapshot(must_exist=True, fresh=True, known=progress),
             )
-            view = view.planned_under(progress.values())
-        tasks = self.cluster().tasks(ranges, view)
-        placement = located(sc, tasks, self.plan.location, view)
+            snapshot = snapshot.planned_under(progress.values())
+        tasks = self.cluster().tasks(ranges, snapshot)
+        placement = located(sc, tasks, self.plan.location, snapshot)
         if placement.hosts_without_executors != self._hosts_missing:
             tell_missing_hosts(placement, self.plan.location)
             self._hosts_missing = placement.hosts_without_executors
@@ -276,12 +276,12 @@ class DirectPlanner:
             for key in self._remembered.pop(ms):
                 forget_ranges(key)
 
-    def _planned(self, ms: int) -> tuple[ClusterView, tuple[OffsetRange, ...]]:
+    def _planned(self, ms: int) -> tuple[ClusterSnapshot, tuple[OffsetRange, ...]]:
         state = self._state
         if ms < max(state.ranges, default=ms) and ms >= state.forgotten_ms:
             # A window asks for a time before which another one has had its records: they are in a later batch.
             state.ranges[ms] = ()
-            return self.cluster().last_view, ()
+            return self.cluster().last_snapshot, ()
         if state.ranges and ms <= max(state.ranges):
             raise EnvironmentFaultError(
                 what=f"Spark asks for the batch of {shown_time(ms)} again, and its ranges are forgotten",
@@ -292,7 +292,7 @@ class DirectPlanner:
         jvm = self.batches.jvm
         # A pattern may find nothing for a while: what it finds then has come later.
         is_first = not state.ranges
-        view = self.cluster().view(must_exist=is_first, known=state.progress)
+        snapshot = self.cluster().snapshot(must_exist=is_first, known=state.progress)
         # Behind the question to Kafka: by now Spark has said what has become of the batch before.
         self.batches.check(ms)
         pending = jvm.pending() if jvm is not None else set()
@@ -307,10 +307,10 @@ class DirectPlanner:
             self._forget_rdds(min((ms - _ASKED_MS, *pending)))
         self.batches.plan(ms)
         self._changes += 1
-        if self._must_wait(ms, len(pending)) or self._pace.is_early(ms, state.progress, view, pending):
+        if self._must_wait(ms, len(pending)) or self._pace.is_early(ms, state.progress, snapshot, pending):
             state.ranges[ms] = ()
-            return view, ()
-        view, batch = next_batch(self.plan, state, self.cluster(), view)
+            return snapshot, ()
+        snapshot, batch = next_batch(self.plan, state, self.cluster(), snapshot)
         if batch.added and not is_first:
             starts = ", ".join(f"{one} at {batch.start_of(one)}" for one in batch.added)
             # Records that came before a partition was noticed are left out where the reset says latest.
@@ -318,7 +318,7 @@ class DirectPlanner:
         state.progress, state.ranges[ms] = batch.progress, batch.ranges
         self._pace.planned(ms, batch.ranges)
         fault_point("stream.planned")
-        return view, batch.ranges
+        return snapshot, batch.ranges
 
     def _must_wait(self, ms: int, waiting: int) -> bool:
         """Whether so many batches wait that this one is empty; said when it begins and when it ends."""

@@ -25,11 +25,11 @@ from directkafka.options.texts import check_type
 from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
 from directkafka.planning.starts import checked_ranges, losses_of_ranges
+from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.cluster import Cluster
 from directkafka.spark.rdd.executors import executors, placed_rdd
 from directkafka.spark.rdd.tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
 from directkafka.spark.source_cluster import confirm_loss, task_of
-from directkafka.view import ClusterView
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -193,17 +193,17 @@ def create_rdd(
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
     partitions = {offset_range.topic_partition for offset_range in ranges}
     with Cluster(kafka_params) as cluster:
-        view, _ = confirm_loss(
-            lambda view: raise_for(losses_of_ranges(ranges, view)),
-            cluster.view(partitions),
-            look_again=lambda: cluster.view(partitions),
+        snapshot, _ = confirm_loss(
+            lambda snapshot: raise_for(losses_of_ranges(ranges, snapshot)),
+            cluster.snapshot(partitions),
+            look_again=lambda: cluster.snapshot(partitions),
         )
     policy = read_policy(sc)
     fields = {"columns": RECORD_FIELDS, "poll_timeout_ms": policy.poll_timeout_ms}
-    tasks = [_led(task_of(offset_range, view, cluster.options, **fields), leaders or {}) for offset_range in ranges]
+    tasks = [_led(task_of(offset_range, snapshot, cluster.options, **fields), leaders or {}) for offset_range in ranges]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
     strategy = location_strategy or PreferConsistent()
-    placement = located(sc, tasks, strategy, view)
+    placement = located(sc, tasks, strategy, snapshot)
     tell_missing_hosts(placement, strategy)
     return KafkaRDD(sc, tasks, read, placement.locations)
 
@@ -272,11 +272,13 @@ def read_policy(sc: SparkContext) -> ReadPolicy:
     return ReadPolicy.from_spark_conf(dict(sc.getConf().getAll()))
 
 
-def located(sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, view: ClusterView) -> Placement:
+def located(
+    sc: SparkContext, tasks: Sequence[RangeTask], strategy: LocationStrategy, snapshot: ClusterSnapshot
+) -> Placement:
     """Where each task prefers to run, if anywhere."""
     if not tasks:
         return Placement()
-    leader_hosts = {one: seen.leader_host for one, seen in view.partitions.items()}
+    leader_hosts = {one: seen.leader_host for one, seen in snapshot.partitions.items()}
     return place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
 
 

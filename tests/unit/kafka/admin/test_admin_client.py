@@ -12,7 +12,7 @@ from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import Leader, Metadata, TopicDescription
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.view import EndedEpoch
+from directkafka.snapshot import EndedEpoch
 
 PLACE = TopicPartition("flights", 3)
 SERVERS = ("one:9092", "two:9092")
@@ -111,7 +111,7 @@ def test_a_group_s_coordinator_is_asked_for_as_often_as_the_options_say() -> Non
 @pytest.mark.parametrize(("of_the_end", "expected"), [(8, 8), (-1, 5), (3, 5)])
 def test_a_view_s_leader_epoch_is_not_older_than_its_last_record(of_the_end: int, expected: int) -> None:
     client = Client({"offset": 0}, {"offset": 100, "leader_epoch": of_the_end})
-    assert metadata(client).view([PLACE], TOPICS).partitions[PLACE].leader_epoch == expected
+    assert metadata(client).snapshot([PLACE], TOPICS).partitions[PLACE].leader_epoch == expected
 
 
 def test_a_leader_epoch_ends_where_the_next_one_begins() -> None:
@@ -151,7 +151,7 @@ def test_after_an_election_the_leader_is_asked_once_where_the_reader_s_epoch_end
     client = Client(*ENDS, {"end_offset": 40}, *ENDS)
     asking, known = metadata(client), at(50, leader_epoch=4)
     for _ in range(2):
-        assert asking.view([PLACE], TOPICS, known).partitions[PLACE].ended == EndedEpoch(4, 40)
+        assert asking.snapshot([PLACE], TOPICS, known).partitions[PLACE].ended == EndedEpoch(4, 40)
     (question,) = [values for api, _, values in client.asked if api == "OffsetForLeaderEpoch"]
     (partition,) = question["topics"][0]["partitions"]
     assert partition == {"partition": 3, "current_leader_epoch": 5, "leader_epoch": 4}
@@ -168,7 +168,7 @@ def test_after_an_election_the_leader_is_asked_once_where_the_reader_s_epoch_end
 )
 def test_otherwise_nothing_is_asked_about_epochs(known: dict[TopicPartition, PartitionProgress]) -> None:
     client = Client(*ENDS)
-    assert metadata(client).view([PLACE], TOPICS, known).partitions[PLACE].ended is None
+    assert metadata(client).snapshot([PLACE], TOPICS, known).partitions[PLACE].ended is None
 
 
 def test_a_broker_that_is_too_old_to_be_asked_about_epochs_is_passed_over() -> None:
@@ -176,4 +176,4 @@ def test_a_broker_that_is_too_old_to_be_asked_about_epochs_is_passed_over() -> N
         api="OffsetForLeaderEpoch", code=35, name="UNSUPPORTED_VERSION", retriable=False, subject="flights-3"
     )
     client = Client(*ENDS, old)
-    assert metadata(client).view([PLACE], TOPICS, at(50, leader_epoch=4)).partitions[PLACE].ended is None
+    assert metadata(client).snapshot([PLACE], TOPICS, at(50, leader_epoch=4)).partitions[PLACE].ended is None

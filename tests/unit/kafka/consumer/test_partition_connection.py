@@ -15,7 +15,7 @@ from directkafka.kafka.consumer.partition_connection import LeaderState, Partiti
 from directkafka.kafka.network import connection_pool
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options import ClientOptions
-from directkafka.view import ClusterView, EndedEpoch, PartitionView
+from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 PLACE = TopicPartition("flights", 3)
 TASK = RangeTask(
@@ -67,8 +67,8 @@ class World:
             return {}
         return {"flights": TopicDescription(topic_id=self.topic_id, internal=False, leaders={3: leader})}
 
-    def view(self, *_: object) -> ClusterView:
-        seen = PartitionView(
+    def snapshot(self, *_: object) -> ClusterSnapshot:
+        seen = PartitionSnapshot(
             topic_id="id",
             leader=1,
             leader_host="leader",
@@ -77,7 +77,7 @@ class World:
             earliest=0,
             latest=9,
         )
-        return ClusterView(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
+        return ClusterSnapshot(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
     def local_start(self, *_: object) -> int:
         return 4

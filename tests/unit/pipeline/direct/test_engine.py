@@ -25,14 +25,14 @@ from directkafka.planning.trigger import POLL_MS, Backlog, Custom, Interval, Mom
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
 TAKE_OVER = ["check", "fence a", "prepare", "read a"]
-ORIGIN = ["view", "commit a"]
+ORIGIN = ["snapshot", "commit a"]
 END = ["close cluster", "close a"]
 
 
 def test_a_run_fences_reads_plans_writes_and_commits_in_this_order() -> None:
     one = bench(latest=10)
     one.engine.run()
-    batch, look = ["view", "write", "commit a"], ["view"]
+    batch, look = ["snapshot", "write", "commit a"], ["snapshot"]
     assert one.events == [*TAKE_OVER, *ORIGIN, *batch, *look, *END]
     assert one.writer.written == [(1, "t-0[0, 10)")]
 
@@ -47,7 +47,7 @@ def test_a_pipeline_that_ran_before_goes_on_at_its_ledgers_end() -> None:
     assert two.stores[0].entry.generation == 2
 
 
-@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "view"])
+@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "snapshot"])
 def test_an_error_that_cannot_pass_stops_the_run_at_once_and_nothing_runs_behind_it(step: str) -> None:
     one = bench(latest=10)
     one.world.fail(step, TransformError(source="sql", cause="no such column"))
@@ -56,7 +56,7 @@ def test_an_error_that_cannot_pass_stops_the_run_at_once_and_nothing_runs_behind
     assert one.world.after(step) == END
 
 
-@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "view"])
+@pytest.mark.parametrize("step", ["check", "fence a", "prepare", "read a", "write", "commit a", "snapshot"])
 def test_an_error_that_may_pass_at_any_step_costs_a_try_and_no_record(step: str) -> None:
     one = bench(latest=10)
     one.world.fail(step, AWAY, AWAY)
@@ -70,7 +70,7 @@ def test_a_batch_that_failed_is_done_again_from_the_ledger_under_another_attempt
     one = bench(latest=10)
     one.world.fail("commit a", None, AWAY)
     one.engine.run()
-    tries = ["view", "write", "commit a", "read a", "view", "write", "commit a", "view"]
+    tries = ["snapshot", "write", "commit a", "read a", "snapshot", "write", "commit a", "snapshot"]
     assert one.events == [*TAKE_OVER, *ORIGIN, *tries, *END]
     assert len(set(one.writer.attempts)) == 2
 
@@ -364,7 +364,7 @@ def test_a_driver_with_nothing_to_do_notices_within_seconds_that_a_newer_one_too
         if one.clock.now_s >= passed_s:
             one.stores[0].generation = 2
 
-    one.world.fail("view", *[newer_driver] * 1_000)
+    one.world.fail("snapshot", *[newer_driver] * 1_000)
     with pytest.raises(FencedError):
         one.engine.run()
     assert one.clock.now_s <= passed_s + 6
@@ -381,7 +381,7 @@ def test_a_pipeline_with_much_to_do_and_no_interval_does_not_wait_between_batche
 def test_a_broker_that_does_not_answer_while_a_backlog_is_measured_is_tried_again() -> None:
     one = bench(latest=10, trigger=Backlog(5, 60_000), max_offsets=5, stop_after_waits=3)
     unreachable = BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="refused")
-    one.world.fail("view", None, None, unreachable)  # the origin, the first batch, then the look at the backlog
+    one.world.fail("snapshot", None, None, unreachable)  # the origin, the first batch, then the look at the backlog
     one.engine.run()
     assert one.writer.written == [(1, "t-0[0, 5)"), (2, "t-0[5, 10)")]
 

@@ -39,10 +39,10 @@ def test_each_batch_but_the_first_begins_before_the_commit_of_the_one_before_it(
     one = ahead_bench()
     one.engine.run()
     assert batches(one) == [
-        "view", "write", "begin", "write", "commit a",
+        "snapshot", "write", "begin", "write", "commit a",
         "wait", "begin", "write", "commit a",
         "wait", "commit a",
-        "view",
+        "snapshot",
     ]  # fmt: skip
     assert one.writer.written == [(1, "t-0[0, 10)"), (2, "t-0[10, 20)"), (3, "t-0[20, 30)")]
     assert one.stores[0].rows == [(number + 1, attempt) for number, attempt in enumerate(one.writer.attempts)]
@@ -77,14 +77,14 @@ def test_a_stop_that_was_asked_for_before_the_commit_begins_nothing() -> None:
     one = ahead_bench()
     one.world.fail("write", one.stop.set)
     one.engine.run()
-    assert batches(one) == ["view", "write", "commit a"]
+    assert batches(one) == ["snapshot", "write", "commit a"]
 
 
 def test_a_stop_while_it_is_committed_ends_the_batch_ahead() -> None:
     one = ahead_bench()
     one.world.fail("commit a", None, one.stop.set)
     one.engine.run()
-    assert batches(one) == ["view", "write", "begin", "write", "commit a", "cancel"]
+    assert batches(one) == ["snapshot", "write", "begin", "write", "commit a", "cancel"]
     assert [batch for batch, _ in one.stores[0].rows] == [1]
 
 
@@ -94,7 +94,7 @@ def test_a_commit_that_fails_or_is_not_heard_of_cancels_it_before_the_ledger_is_
     one.world.fail(event, None, AWAY)
     one.engine.run()
     behind = one.world.after("cancel")
-    assert behind[:3] == ["read a", "view", "write"]
+    assert behind[:3] == ["read a", "snapshot", "write"]
     assert [batch for batch, _ in one.stores[0].rows] == [1, 2, 3]
     assert len(set(one.writer.attempts)) == len(one.writer.attempts)
 
@@ -104,7 +104,7 @@ def test_a_newer_driver_at_the_commit_ends_the_run_and_the_batch_ahead() -> None
     one.world.fail("commit a", None, FencedError(store="a", pipeline="flights", held=1, found=2))
     with pytest.raises(FencedError):
         one.engine.run()
-    assert batches(one) == ["view", "write", "begin", "write", "commit a", "cancel"]
+    assert batches(one) == ["snapshot", "write", "begin", "write", "commit a", "cancel"]
     assert one.stores[0].rows == []
 
 
@@ -120,7 +120,7 @@ def test_its_failure_does_not_touch_the_commit_and_costs_a_try_in_its_turn() -> 
     one = ahead_bench()
     one.world.fail("write", None, LOST)
     one.engine.run()
-    assert batches(one)[:8] == ["view", "write", "begin", "write", "commit a", "wait", "cancel", "read a"]
+    assert batches(one)[:8] == ["snapshot", "write", "begin", "write", "commit a", "wait", "cancel", "read a"]
     assert [batch for batch, _ in one.stores[0].rows] == [1, 2, 3]
 
 
@@ -136,7 +136,7 @@ def test_one_that_cannot_begin_waits_for_its_turn() -> None:
     one = ahead_bench()
     one.world.fail("begin", RuntimeError("can't start new thread"))
     one.engine.run()
-    assert batches(one)[:6] == ["view", "write", "begin", "commit a", "view", "write"]
+    assert batches(one)[:6] == ["snapshot", "write", "begin", "commit a", "snapshot", "write"]
     assert [batch for batch, _ in one.stores[0].rows] == [1, 2, 3]
 
 
@@ -164,16 +164,16 @@ def test_a_batch_that_does_not_begin_does_not_count_as_planned() -> None:
     newest = planner._planned
     one.cluster.latest = 20
     planner._target = None
-    assert planner.following(entry, one.cluster.view(), offsets_min=7) is None
+    assert planner.following(entry, one.cluster.snapshot(), offsets_min=7) is None
     assert planner._planned is newest
-    assert planner.following(entry, one.cluster.view(), offsets_min=6) is not None
+    assert planner.following(entry, one.cluster.snapshot(), offsets_min=6) is not None
 
 
 def test_it_asks_no_broker_so_that_none_can_hold_a_commit_up() -> None:
     one = ahead_bench()
-    one.world.fail("view", None, None, BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="gone"))
+    one.world.fail("snapshot", None, None, BrokerUnreachableError(addresses=("h:1",), timeout_ms=1, cause="gone"))
     one.engine.run()
-    assert batches(one)[-3:] == ["view", "read a", "view"], "it was away when all was committed"
+    assert batches(one)[-3:] == ["snapshot", "read a", "snapshot"], "it was away when all was committed"
     assert [batch for batch, _ in one.stores[0].rows] == [1, 2, 3]
 
 
@@ -185,7 +185,7 @@ def test_a_view_that_is_old_is_not_planned_from_again() -> None:
 
     one.world.fail("write", None, slow)
     one.engine.run()
-    assert batches(one)[:8] == ["view", "write", "begin", "write", "commit a", "wait", "commit a", "view"]
+    assert batches(one)[:8] == ["snapshot", "write", "begin", "write", "commit a", "wait", "commit a", "snapshot"]
     assert [batch for batch, _ in one.stores[0].rows] == [1, 2, 3, 4]
 
 

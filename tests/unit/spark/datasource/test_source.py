@@ -21,11 +21,11 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX
+from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 from directkafka.spark import source_cluster
 from directkafka.spark.datasource import readers, source
 from directkafka.spark.datasource.readers import StreamReader
 from directkafka.spark.schema import record_columns, record_schema
-from directkafka.view import ClusterView, EndedEpoch, PartitionView
 
 ALL = ReadAllAvailable()
 
@@ -55,7 +55,7 @@ class Cluster:
     def __init__(self, _: object) -> None:
         self.seen: dict[TopicPartition, tuple[int, int, str]] = {}
         self.later: list[dict[TopicPartition, tuple[int, int, str]]] = []
-        self._last_view: ClusterView | None = None
+        self._last_snapshot: ClusterSnapshot | None = None
         self.closed = False
         self.by_name = True
         self.leader_epoch = self.cut_at = 0
@@ -69,14 +69,14 @@ class Cluster:
     def has(self, latest: Mapping[int, int], *, topic_id: str = "id", earliest: int = 0) -> None:
         self.seen = {TopicPartition("flights", one): (earliest, end, topic_id) for one, end in latest.items()}
 
-    def view(self, *, must_exist: bool = False, fresh: bool = False, known: Known = None) -> ClusterView:
+    def snapshot(self, *, must_exist: bool = False, fresh: bool = False, known: Known = None) -> ClusterSnapshot:
         if must_exist and self.by_name and not self.seen:
             raise TopicNotFoundError(topics=("flights",), addresses=("broker:9092",))
         self.looks.append(fresh)
-        view = ClusterView(
+        snapshot = ClusterSnapshot(
             cluster_id="c",
             partitions={
-                one: PartitionView(
+                one: PartitionSnapshot(
                     topic_id=topic_id,
                     leader=1,
                     leader_host="broker",
@@ -92,16 +92,16 @@ class Cluster:
         )
         if self.later:
             self.seen = self.later.pop(0)
-        self._last_view = view
-        return view
+        self._last_snapshot = snapshot
+        return snapshot
 
     def _ended(self, known: PartitionProgress | None) -> EndedEpoch | None:
         is_older = known is not None and 0 <= known.leader_epoch < self.leader_epoch
         return EndedEpoch(known.leader_epoch, self.cut_at) if known is not None and is_older else None
 
     @property
-    def last_view(self) -> ClusterView:
-        return self._last_view or self.view()
+    def last_snapshot(self) -> ClusterSnapshot:
+        return self._last_snapshot or self.snapshot()
 
     def tell_group(self, ends: dict[TopicPartition, int]) -> None:
         self.told.append(ends)
@@ -112,8 +112,8 @@ class Cluster:
     def lookups(self, *_: object) -> dict[TopicPartition, int | None]:
         return {}
 
-    def tasks(self, ranges: tuple[OffsetRange, ...], view: ClusterView) -> tuple[OffsetRange, ...]:
-        self.task_epochs = [view.partitions[one.topic_partition].leader_epoch for one in ranges]
+    def tasks(self, ranges: tuple[OffsetRange, ...], snapshot: ClusterSnapshot) -> tuple[OffsetRange, ...]:
+        self.task_epochs = [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
         return ranges
 
     def close(self) -> None:
@@ -344,7 +344,7 @@ def planned() -> tuple[StreamReader, Cluster]:
     cluster.has({0: 10})
     assert reader.latestOffset(start, ALL) == {"flights": {"0": 10}}
     cluster.has({0: 8})
-    cluster.view()
+    cluster.snapshot()
     return reader, cluster
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.streaming import StreamingContext
-from tests.unit.planning.views import T0, T1, seen, view
+from tests.unit.planning.snapshots import T0, T1, seen, snapshot
 from tests.unit.spark.dstream.scheduler import KEPT_MS, Scheduler, at
 
 from directkafka.errors import DataLossError, EnvironmentFaultError, OptionError
@@ -21,6 +21,7 @@ from directkafka.options.limits import FeedbackPolicy, RatePolicy
 from directkafka.planning.placement import Placement, PreferConsistent
 from directkafka.planning.rates import BatchTimes
 from directkafka.planning.trigger import Backlog, Custom, Delay, Interval, Moment, Trigger
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 from directkafka.spark import source_cluster
 from directkafka.spark.dstream import batches
 from directkafka.spark.dstream import planner as planner_module
@@ -30,7 +31,6 @@ from directkafka.spark.dstream.offset_commits import Queued
 from directkafka.spark.dstream.planner import DirectPlanner, planner_of
 from directkafka.spark.dstream.state import Program, StreamPlan, StreamState
 from directkafka.spark.rdd.tasks import ReadRecords
-from directkafka.view import ClusterView, PartitionView
 
 INTERVAL_MS = 1_000
 
@@ -39,10 +39,10 @@ class Cluster:
     """Answers with what the test says the cluster has."""
 
     def __init__(self) -> None:
-        self.partitions: dict[TopicPartition, PartitionView] = {}
+        self.partitions: dict[TopicPartition, PartitionSnapshot] = {}
         self.told: list[dict[TopicPartition, int]] = []
         #: What the next views show instead, one each.
-        self.stale: list[dict[TopicPartition, PartitionView]] = []
+        self.stale: list[dict[TopicPartition, PartitionSnapshot]] = []
         #: Of each look, whether topics had to be listed anew.
         self.looks: list[bool] = []
         #: The leader epochs of the tasks that were made last.
@@ -53,16 +53,18 @@ class Cluster:
         self.committed.append(offsets)
 
     @property
-    def last_view(self) -> ClusterView:
-        return self.view()
+    def last_snapshot(self) -> ClusterSnapshot:
+        return self.snapshot()
 
-    def view(
+    def snapshot(
         self, *, must_exist: bool = False, fresh: bool = False, known: Mapping[TopicPartition, object] | None = None
-    ) -> ClusterView:
+    ) -> ClusterSnapshot:
         self.looks.append(fresh)
         shown = self.stale.pop(0) if self.stale else self.partitions
         # Where epochs have ended is asked for the partitions that the reader names.
-        return view({one: here if known and one in known else replace(here, ended=None) for one, here in shown.items()})
+        return snapshot(
+            {one: here if known and one in known else replace(here, ended=None) for one, here in shown.items()}
+        )
 
     def lookups(self, starts: Positions, _: object) -> dict[TopicPartition, int | None]:
         return dict.fromkeys(starts.partitions)
@@ -70,8 +72,8 @@ class Cluster:
     def tell(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(dict(ends))
 
-    def tasks(self, ranges: Collection[OffsetRange], view: ClusterView) -> tuple[OffsetRange, ...]:
-        self.task_epochs = [view.partitions[one.topic_partition].leader_epoch for one in ranges]
+    def tasks(self, ranges: Collection[OffsetRange], snapshot: ClusterSnapshot) -> tuple[OffsetRange, ...]:
+        self.task_epochs = [snapshot.partitions[one.topic_partition].leader_epoch for one in ranges]
         return tuple(ranges)
 
     def close(self) -> None:
@@ -186,7 +188,7 @@ def test_a_batch_that_runs_again_over_other_records_than_it_was_planned_over_is_
     make: Callable[..., DirectPlanner],
     cluster: Cluster,
     monkeypatch: pytest.MonkeyPatch,
-    found: PartitionView,
+    found: PartitionSnapshot,
     condition: str,
 ) -> None:
     planner = make()
@@ -418,13 +420,13 @@ def test_what_waits_is_kept_when_the_stream_is_bound_while_it_plans(
     ranges_at(planner, 1)
     forgotten: list[object] = []
     monkeypatch.setattr(planner_module, "forget_ranges", forgotten.append)
-    view = cluster.view
+    snapshot = cluster.snapshot
 
-    def bind_and_view(**given: bool) -> ClusterView:
+    def bind_and_view(**given: bool) -> ClusterSnapshot:
         with_scheduler(planner).waiting = {batch_ms(at(1))}
-        return view(**given)
+        return snapshot(**given)
 
-    monkeypatch.setattr(cluster, "view", bind_and_view)
+    monkeypatch.setattr(cluster, "snapshot", bind_and_view)
     ranges_at(planner, 1_000)
     assert forgotten == []
     assert planner.batch_of({T0: 10}) == batch_ms(at(1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.view import ClusterView, EndedEpoch, PartitionView
+from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -19,8 +19,8 @@ def seen(
     topic_id: str = "id-1",
     leader_epoch: int = 5,
     ended: tuple[int, int] | None = None,
-) -> PartitionView:
-    return PartitionView(
+) -> PartitionSnapshot:
+    return PartitionSnapshot(
         topic_id=topic_id,
         leader=1,
         leader_host="broker",
@@ -32,8 +32,8 @@ def seen(
     )
 
 
-def view(partitions: Mapping[TopicPartition, PartitionView]) -> ClusterView:
-    return ClusterView(cluster_id="c", partitions=partitions, taken_at_ms=0)
+def snapshot(partitions: Mapping[TopicPartition, PartitionSnapshot]) -> ClusterSnapshot:
+    return ClusterSnapshot(cluster_id="c", partitions=partitions, taken_at_ms=0)
 
 
 def at(

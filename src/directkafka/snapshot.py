@@ -1,4 +1,4 @@
-"""The view of the cluster at one moment: the value in which ``kafka`` and ``planning`` meet."""
+"""The snapshot of the cluster at one moment: the value in which ``kafka`` and ``planning`` meet."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from directkafka.offsets import PartitionProgress, TopicPartition
 
-__all__ = ["ClusterView", "EndedEpoch", "PartitionView"]
+__all__ = ["ClusterSnapshot", "EndedEpoch", "PartitionSnapshot"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class EndedEpoch:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PartitionView:
+class PartitionSnapshot:
     """One partition as the cluster described it.
 
     Attributes:
@@ -36,7 +36,7 @@ class PartitionView:
             ``latest`` was written under a later one.
         earliest: first offset that can be read.
         latest: one past the last offset that can be read: the high watermark, or the last stable offset when
-            the view was taken under read_committed.
+            the snapshot was taken under read_committed.
         ended: where the leader epoch that the reader knows has ended; None while there was no election since, or
             where the leader does not know. Before the reader's position: the log was cut there.
     """
@@ -52,7 +52,7 @@ class PartitionView:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterView:
+class ClusterSnapshot:
     """The partitions of the subscribed topics at one moment.
 
     Attributes:
@@ -65,7 +65,7 @@ class ClusterView:
     """
 
     cluster_id: str
-    partitions: Mapping[TopicPartition, PartitionView]
+    partitions: Mapping[TopicPartition, PartitionSnapshot]
     taken_at_ms: int
     deleted: frozenset[TopicPartition] = frozenset()
     too_young: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -82,13 +82,13 @@ class ClusterView:
         """One past the last offset that is to be read now, by partition."""
         return {one: min(seen.latest, self.too_young.get(one, seen.latest)) for one, seen in self.partitions.items()}
 
-    def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterView:
-        """The same view, which also says where leader epochs that a reader knows have ended."""
+    def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterSnapshot:
+        """The same snapshot, which also says where leader epochs that a reader knows have ended."""
         asked = {one: replace(self.partitions[one], ended=found) for one, found in ended.items()}
         return replace(self, partitions={**self.partitions, **asked})
 
-    def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterView:
-        """The same view, for ranges that were planned before: under the leader epochs that counted then.
+    def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterSnapshot:
+        """The same snapshot, for ranges that were planned before: under the leader epochs that counted then.
 
         Whoever reads them finds what was written since under a later one: other records than those that were planned.
         """
@@ -99,8 +99,8 @@ class ClusterView:
         }
         return replace(self, partitions={**self.partitions, **capped})
 
-    def until(self, ends: Mapping[TopicPartition, int]) -> ClusterView:
-        """The same view, as if the logs ended at these offsets; a partition without one, as if it were empty.
+    def until(self, ends: Mapping[TopicPartition, int]) -> ClusterSnapshot:
+        """The same snapshot, as if the logs ended at these offsets; a partition without one, as if it were empty.
 
         What came after the start of an "available now" run is so not seen by its planning.
         """
