@@ -27,7 +27,7 @@ from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options import OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.routes import Binding, bind
+from directkafka.pipeline.execution.routes import Route, route_outputs
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import log_report
 from directkafka.pipeline.replay.report import log_replay
@@ -136,41 +136,41 @@ class DoneAhead:
 class RowWriter:
     """One row for each offset, into every sink, by two tasks."""
 
-    def __init__(self, bindings: Sequence[Binding]) -> None:
-        self._bindings = tuple(bindings)
+    def __init__(self, routes: Sequence[Route]) -> None:
+        self._routes = tuple(routes)
 
     @property
     def may_run_ahead(self) -> bool:
-        return all(one.sink.capabilities.allows_prefetch for one in self._bindings)
+        return all(one.sink.capabilities.allows_prefetch for one in self._routes)
 
     def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> DoneAhead:
         return DoneAhead(partial(self.write, name, tasks, stores=stores))
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
-        return self._bindings
+    def routes(self) -> tuple[Route, ...]:
+        return self._routes
 
     def check(self) -> tuple[str, ...]:
-        for binding in self._bindings:
-            binding.sink.check(self.schema_of(binding))
+        for route in self._routes:
+            route.sink.check(self.schema_of(route))
         return ()
 
     def prepare(self) -> None:
-        for binding in self._bindings:
-            binding.sink.prepare(self.schema_of(binding))
+        for route in self._routes:
+            route.sink.prepare(self.schema_of(route))
 
-    def schema_of(self, binding: Binding) -> pa.Schema:
+    def schema_of(self, route: Route) -> pa.Schema:
         return SCHEMA
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         ranges: Sequence[Any] = tasks
         offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
-        wanted = [one for one in self._bindings if one.sink.store.identity in stores]
+        wanted = [one for one in self._routes if one.sink.store.identity in stores]
         reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
         return WrittenBatch(name=name, reports=reports, record_count=len(offsets))
 
-    def write_rows(self, binding: Binding, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
-        writer = binding.sink.task_writer(name, SCHEMA)
+    def write_rows(self, route: Route, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
+        writer = route.sink.task_writer(name, SCHEMA)
         halves = (offsets[::2], offsets[1::2])
         return tuple(writer(batches_of([(offset, name.batch_id) for offset in half])) for half in halves)
 
@@ -178,8 +178,8 @@ class RowWriter:
 class LetterWriter(RowWriter):
     """One row for each letter, unless its offset can be divided by ``rejected``."""
 
-    def __init__(self, bindings: Sequence[Binding], settled: DeadLetterReplaySink, rejected: int) -> None:
-        super().__init__(bindings)
+    def __init__(self, routes: Sequence[Route], settled: DeadLetterReplaySink, rejected: int) -> None:
+        super().__init__(routes)
         self._settled = settled
         self._rejected = rejected
 
@@ -187,14 +187,14 @@ class LetterWriter(RowWriter):
     def settled(self) -> DeadLetterReplaySink:
         return self._settled
 
-    def schema_of(self, binding: Binding) -> pa.Schema:
-        return REPLAYED_SCHEMA if binding.sink is self._settled else SCHEMA
+    def schema_of(self, route: Route) -> pa.Schema:
+        return REPLAYED_SCHEMA if route.sink is self._settled else SCHEMA
 
     def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
         self._settled.expected = letters.num_rows
         offsets = letters.column("offset").to_pylist()
         reports = []
-        for one in self._bindings:
+        for one in self._routes:
             if one.sink is self._settled:
                 again = [letter for letter in letters.to_pylist() if letter["offset"] % self._rejected == 0]
                 rows = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
@@ -208,12 +208,12 @@ class LetterWriter(RowWriter):
 
 def run_pipeline(places: Sequence[Place], records: int) -> None:
     """The direct engine to the end of the topic."""
-    bindings, stop = bind([place.sink() for place in places]), threading.Event()
+    routes, stop = route_outputs([place.sink() for place in places]), threading.Event()
     DirectEngine(
         PIPELINE,
         cluster=MadeUpTopic(records),
-        writer=RowWriter(bindings),
-        ledgers=Ledgers(PIPELINE, bindings),
+        writer=RowWriter(routes),
+        ledgers=Ledgers(PIPELINE, routes),
         starting=Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),
         trigger=AvailableNow(),
@@ -226,10 +226,10 @@ def run_pipeline(places: Sequence[Place], records: int) -> None:
 def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
     """A replay of all letters of a table, few in each batch."""
     letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
-    bindings, stop = bind([place.sink() for place in places], letters.sink("rejected")), threading.Event()
-    choice = ReplaySelection.of(PIPELINE, bindings)
+    routes, stop = route_outputs([place.sink() for place in places], letters.sink("rejected")), threading.Event()
+    choice = ReplaySelection.of(PIPELINE, routes)
     settled = DeadLetterReplaySink(choice.sink, choice.letters)
-    writer = LetterWriter(with_letters_last(bindings, settled), settled, rejected)
+    writer = LetterWriter(with_letters_last(routes, settled), settled, rejected)
     retry_policy = RetryPolicy(stop, retry_ms_max=20_000)
     choice.engine(writer, report=log_replay, stop=stop, retry_policy=retry_policy).run()
 

@@ -14,7 +14,7 @@ from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options import SourceOptions
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.routes import Binding, Sinks, bind, cloned, tell_sinks_what_is_read
+from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import (
     FunctionReference,
@@ -93,8 +93,8 @@ class Pipeline:
         self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
         self._source_given = _with_defaults(source)
         self._transform = transform
-        self._bindings = bind(sinks, dead_letters)
-        tell_sinks_what_is_read(self._bindings, self._source, pipeline=name)
+        self._routes = route_outputs(sinks, dead_letters)
+        tell_sinks_what_is_read(self._routes, self._source, pipeline=name)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = checkpoint
@@ -142,24 +142,24 @@ class Pipeline:
         return self._source
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
+    def routes(self) -> tuple[Route, ...]:
         """Which output goes into which sink."""
-        return self._bindings
+        return self._routes
 
-    def bindings_to_look_at(self) -> tuple[Binding, ...]:
+    def routes_to_look_at(self) -> tuple[Route, ...]:
         """The bindings with sinks of their own, so that closing their stores ends nothing of a run.
 
         Raises:
             AlreadyRunningError: it runs in this process, into a sink that cannot be made a second time: one of the
                 user's own kind that is no :class:`directkafka.sinks.wrapped_sink.Clonable`.
         """
-        bindings = cloned(self._bindings)
-        if bindings is None and (self._run_lock.locked() or self._thread is not None):
+        routes = cloned(self._routes)
+        if routes is None and (self._run_lock.locked() or self._thread is not None):
             raise AlreadyRunningError(pipeline=self.name)
-        if bindings is None:
-            return self._bindings
-        tell_sinks_what_is_read(bindings, self._source, pipeline=self.name)
-        return bindings
+        if routes is None:
+            return self._routes
+        tell_sinks_what_is_read(routes, self._source, pipeline=self.name)
+        return routes
 
     @property
     def checkpoint(self) -> str | None:
@@ -192,17 +192,17 @@ class Pipeline:
             Remarks on the plans.
 
         Raises:
-            AlreadyRunningError: see :meth:`bindings_to_look_at`.
+            AlreadyRunningError: see :meth:`routes_to_look_at`.
             DirectKafkaError: what is wrong.
         """
-        bindings = self.bindings_to_look_at()
+        routes = self.routes_to_look_at()
         session = self.session()
         check_executors(session)
-        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, bindings)
+        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, routes)
         try:
             cluster.snapshot(must_exist=True)
             ledgers.connect()
-            remarks = self._compiled(session, bindings).check()
+            remarks = self._compiled(session, routes).check()
             ledgers.peek()
         finally:
             cluster.close()
@@ -252,7 +252,7 @@ class Pipeline:
             FencedError: a newer replay of this pipeline took over.
             DirectKafkaError: what stopped it; the next replay goes on with what is left.
         """
-        choice = ReplaySelection.of(self.name, self._bindings, **chosen)
+        choice = ReplaySelection.of(self.name, self._routes, **chosen)
         if dry_run or not choice.letters.is_there:
             return choice.count(is_dry=dry_run)
         if not self._run_lock.acquire(blocking=False):
@@ -318,19 +318,19 @@ class Pipeline:
         check_executors(session)
         if self._checkpoint is None:
             return self._direct(session)
-        return self._structured(session, self._bindings, self._checkpoint)
+        return self._structured(session, self._routes, self._checkpoint)
 
-    def _compiled(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter | StructuredEngine:
+    def _compiled(self, session: SparkSession, routes: tuple[Route, ...]) -> BatchWriter | StructuredEngine:
         """What can check transform and sinks without running."""
         if self._checkpoint is None:
-            return self._writer(session, bindings)
-        return self._structured(session, bindings, self._checkpoint)
+            return self._writer(session, routes)
+        return self._structured(session, routes, self._checkpoint)
 
-    def _structured(self, session: SparkSession, bindings: tuple[Binding, ...], checkpoint: str) -> StructuredEngine:
+    def _structured(self, session: SparkSession, routes: tuple[Route, ...], checkpoint: str) -> StructuredEngine:
         def make_function(transform: Transform) -> BatchFunction:
             return BatchFunction(
                 self.name,
-                bindings,
+                routes,
                 checkpoint=checkpoint,
                 transform=transform,
                 report=self.report,
@@ -343,7 +343,7 @@ class Pipeline:
             session=session,
             source=self._source_given,
             transform=self.transform(session),
-            bindings=bindings,
+            routes=routes,
             checkpoint=checkpoint,
             trigger=self._trigger_given,
             output_mode=self._output_mode,
@@ -356,8 +356,8 @@ class Pipeline:
         return DirectEngine(
             self.name,
             cluster=SourceCluster(self._source),
-            writer=self._writer(session, self._bindings),
-            ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
+            writer=self._writer(session, self._routes),
+            ledgers=Ledgers(self.name, self._routes, stop=self._stop),
             starting=self._source.starting,
             policy=PlanPolicy.of(self._source, limits=self._source.limits),
             min_offsets=self._source.min_offsets,
@@ -367,8 +367,8 @@ class Pipeline:
             retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
-    def _writer(self, session: SparkSession, bindings: tuple[Binding, ...]) -> BatchWriter:
-        return BatchWriter(session, self.transform(session), bindings, columns=self._source.columns)
+    def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> BatchWriter:
+        return BatchWriter(session, self.transform(session), routes, columns=self._source.columns)
 
     def _run_in_thread(self) -> None:
         try:

@@ -26,7 +26,7 @@ from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.execution.executor_errors import from_executor
-from directkafka.pipeline.execution.routes import Binding, outputs_of
+from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
@@ -96,25 +96,25 @@ def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
     """Compare every sink of a pipeline. Of one that runs meanwhile the numbers may be of two batches.
 
     Raises:
-        AlreadyRunningError: see :meth:`Pipeline.bindings_to_look_at`.
+        AlreadyRunningError: see :meth:`Pipeline.routes_to_look_at`.
         LineageError: a store has no entry of this pipeline.
         DirectKafkaError: Kafka or a store cannot be read.
     """
-    bindings = pipeline.bindings_to_look_at()
+    routes = pipeline.routes_to_look_at()
     cluster = SourceCluster(pipeline.source_options)
     try:
-        return tuple(_compare(pipeline, binding, cluster) for binding in bindings)
+        return tuple(_compare(pipeline, route, cluster) for route in routes)
     finally:
         cluster.close()
-        for binding in bindings:
-            binding.sink.store.close()
+        for route in routes:
+            route.sink.store.close()
 
 
-def _compare(pipeline: Pipeline, binding: Binding, cluster: SourceCluster) -> Finding:
-    sink = binding.sink
-    entry = _entry(pipeline, binding)
+def _compare(pipeline: Pipeline, route: Route, cluster: SourceCluster) -> Finding:
+    sink = route.sink
+    entry = _entry(pipeline, route)
     table = sink.recount()
-    output, note = _output_again(pipeline, binding, cluster, entry, is_folded=table.is_folded)
+    output, note = _output_again(pipeline, route, cluster, entry, is_folded=table.is_folded)
     try:
         expected_rows = None if output is None or table.is_folded else output.count()
         expected_sums = {} if output is None else _sums(output, table)
@@ -124,7 +124,7 @@ def _compare(pipeline: Pipeline, binding: Binding, cluster: SourceCluster) -> Fi
         sink=sink.name,
         batch_id=entry.batch_id,
         offsets=sum(one.end - one.origin for one in entry.progress),
-        ledger_rows=_ledger_rows(pipeline, binding, entry),
+        ledger_rows=_ledger_rows(pipeline, route, entry),
         table=table,
         expected_rows=expected_rows,
         expected_sums=expected_sums,
@@ -132,8 +132,8 @@ def _compare(pipeline: Pipeline, binding: Binding, cluster: SourceCluster) -> Fi
     )
 
 
-def _entry(pipeline: Pipeline, binding: Binding) -> LedgerEntry:
-    store = binding.sink.store
+def _entry(pipeline: Pipeline, route: Route) -> LedgerEntry:
+    store = route.sink.store
     entry = store.read(pipeline.name)
     if entry is None:
         raise LineageError(
@@ -146,19 +146,19 @@ def _entry(pipeline: Pipeline, binding: Binding) -> LedgerEntry:
     return entry
 
 
-def _ledger_rows(pipeline: Pipeline, binding: Binding, entry: LedgerEntry) -> int | None:
+def _ledger_rows(pipeline: Pipeline, route: Route, entry: LedgerEntry) -> int | None:
     """Rows that the ledger says were written; None where rows have left since."""
-    rows, sink = entry.total_rows.get(binding.sink.name, 0), binding.sink
-    if not any(binding.output == DEAD_LETTERS for binding in pipeline.bindings):
+    rows, sink = entry.total_rows.get(route.sink.name, 0), route.sink
+    if not any(route.output == DEAD_LETTERS for route in pipeline.routes):
         return rows
     replayed = sink.store.read(replay_name(pipeline.name))
     if replayed is None:
         return rows
-    return None if binding.output == DEAD_LETTERS else rows + replayed.total_rows.get(sink.name, 0)
+    return None if route.output == DEAD_LETTERS else rows + replayed.total_rows.get(sink.name, 0)
 
 
 def _output_again(
-    pipeline: Pipeline, binding: Binding, cluster: SourceCluster, entry: LedgerEntry, *, is_folded: bool
+    pipeline: Pipeline, route: Route, cluster: SourceCluster, entry: LedgerEntry, *, is_folded: bool
 ) -> tuple[DataFrame | None, str]:
     """The binding's output over all records since the origin, or None and the reason why there is none."""
     if forgotten := entry.total_rows.get(FORGOTTEN, 0):
@@ -172,7 +172,7 @@ def _output_again(
     ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
     tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
     source = records_frame(session, tasks, pipeline.source_options.columns)
-    output = outputs_of(pipeline.transform(session), source, session, pipeline.bindings)[binding.output]
+    output = outputs_of(pipeline.transform(session), source, session, pipeline.routes)[route.output]
     if is_per_batch(output) and not is_folded:
         return None, "the transform groups within each batch, so its rows are not comparable over all of them"
     return output, ""

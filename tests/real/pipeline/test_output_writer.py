@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
 from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport
 from directkafka.sinks.staging import hold, report_held
 
@@ -66,8 +66,8 @@ def sink() -> PidSink:
 
 @pytest.fixture
 def writer(spark: SparkSession, sink: PidSink) -> OutputWriter:
-    binding: Any = Binding(output="default", sink=sink)  # type: ignore[arg-type]
-    return OutputWriter(spark, binding, arrow_schema(rows_of(spark, 1)))
+    route: Any = Route(output="default", sink=sink)  # type: ignore[arg-type]
+    return OutputWriter(spark, route, arrow_schema(rows_of(spark, 1)))
 
 
 def rows_of(spark: SparkSession, count: int) -> DataFrame:

@@ -19,7 +19,7 @@ from tests.contract.postgres_harness import PostgresHarness
 from tests.real.proxy import TcpProxy
 
 from directkafka.errors import CommitUnknownError, StoreUnavailableError
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.retry import RetryPolicy, StopAsked, may_pass
 from directkafka.sinks.postgres import lock_watch, session
@@ -319,7 +319,7 @@ def test_a_stop_ends_a_wait_for_a_locked_ledger(
 ) -> None:  # fmt: skip
     """As a run asks for it: through the ledgers of its bindings, with its patience."""
     stop = threading.Event()
-    ledgers = Ledgers("flights", [Binding(output="default", sink=harness.sink("flights"))], stop=stop)
+    ledgers = Ledgers("flights", [Route(output="default", sink=harness.sink("flights"))], stop=stop)
     ledgers.connect()
     other.execute("LOCK TABLE directkafka_ledger")
     patience = RetryPolicy(stop, retry_ms_max=60_000)

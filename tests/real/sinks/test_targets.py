@@ -10,14 +10,14 @@ import pytest
 
 from directkafka import DuckDBSink, ParquetSink, PostgresSink, SQLiteSink
 from directkafka.errors import OptionError
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 
 pytestmark = pytest.mark.real
 
 
 def connect(*sinks: Any) -> None:
-    ledgers = Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks])
+    ledgers = Ledgers("flights", [Route(output="default", sink=sink) for sink in sinks])
     try:
         ledgers.connect()
     finally:

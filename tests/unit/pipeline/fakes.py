@@ -16,7 +16,7 @@ from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positi
 from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import RetryPolicy
@@ -320,7 +320,7 @@ def bench(
         NAME,
         cluster=cluster,
         writer=writer,
-        ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
+        ledgers=Ledgers(NAME, [Route(output="default", sink=sink) for sink in sinks]),  # type: ignore[arg-type]
         starting=starting or Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=max_offsets), fail_on_data_loss=fail_on_data_loss),
         trigger=trigger or AvailableNow(),

@@ -15,7 +15,7 @@ from directkafka.errors import StoreUnavailableError, TransformError
 from directkafka.pipeline.execution import batch_writer as batch_module
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.output_writer import OutputWriter
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
@@ -101,9 +101,9 @@ class ShortWriter(BatchWriter):
 def writer_over(world: World, *names: str) -> ShortWriter:
     accumulator = SimpleNamespace(value={})
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *_: accumulator))
-    bindings: list[Any] = [Binding(output="default", sink=TwoPhases(Early(world, name))) for name in names]  # type: ignore[arg-type]
-    writer = ShortWriter(session, SimpleNamespace(), bindings, columns=())  # type: ignore[arg-type]
-    writer._writers = tuple(OutputWriter(session, binding, pa.schema([])) for binding in bindings)
+    routes: list[Any] = [Route(output="default", sink=TwoPhases(Early(world, name))) for name in names]  # type: ignore[arg-type]
+    writer = ShortWriter(session, SimpleNamespace(), routes, columns=())  # type: ignore[arg-type]
+    writer._writers = tuple(OutputWriter(session, route, pa.schema([])) for route in routes)
     return writer
 
 

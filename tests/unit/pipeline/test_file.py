@@ -359,7 +359,7 @@ def test_a_file_says_how_long_its_steps_and_locks_are_tried(tmp_path: Path) -> N
             patch.setenv(name, value)
         pipeline = Pipeline.from_toml(path)
     assert pipeline._retry_ms_max == 5_000
-    stores: list[Any] = [one.sink.store for one in pipeline.bindings]
+    stores: list[Any] = [one.sink.store for one in pipeline.routes]
     assert [one._lock_timeout_s for one in stores] == [2, 0.5]
 
 

@@ -78,7 +78,7 @@ def test_options_of_another_engine_or_of_a_wrong_type_are_refused(options: dict[
 def test_outputs_are_bound_to_their_sinks_in_the_listed_order() -> None:
     one, two, three = (FakeSink(FakeStore(World(), "a"), name) for name in "abc")
     pipeline = stand_in(until_stopped, sinks={"x": [one, two], "y": three})
-    assert [(binding.output, binding.sink.name) for binding in pipeline.bindings] == [
+    assert [(route.output, route.sink.name) for route in pipeline.routes] == [
         ("x", "a"),
         ("x", "b"),
         ("y", "c"),
@@ -155,14 +155,14 @@ def test_who_looks_at_a_pipeline_does_so_through_stores_of_his_own() -> None:
     """Closing those must end nothing of a run."""
     sink = KafkaSink({"bootstrap.servers": "h:1"}, "flights")
     pipeline = stand_in(until_stopped, sinks={"a": [sink, sink], "b": sink})
-    found = pipeline.bindings_to_look_at()
+    found = pipeline.routes_to_look_at()
     assert [(one.output, repr(one.sink)) for one in found] == [("a", repr(sink)), ("a", repr(sink)), ("b", repr(sink))]
     assert all(one.sink.store is not sink.store for one in found)
 
 
 def test_a_sink_that_cannot_be_made_again_is_not_looked_at_while_it_runs() -> None:
     pipeline = stand_in(until_stopped)
-    assert pipeline.bindings_to_look_at() == pipeline.bindings
+    assert pipeline.routes_to_look_at() == pipeline.routes
     pipeline.start()
     try:
         with pytest.raises(AlreadyRunningError):

@@ -17,7 +17,7 @@ from directkafka.errors import (
     StoreUnavailableError,
     TransformError,
 )
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.sinks.api import LedgerEntry
 
@@ -238,9 +238,9 @@ def test_stores_without_a_common_history_are_refused(is_other: bool) -> None:
 
 def test_two_sinks_of_one_name_in_one_store_are_refused() -> None:
     store = FakeStore(World(), "a")
-    bindings = [Binding(output=output, sink=FakeSink(store)) for output in ("x", "y")]  # type: ignore[arg-type]
+    routes = [Route(output=output, sink=FakeSink(store)) for output in ("x", "y")]  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="two sinks write rows of a"):
-        Ledgers("flights", bindings).connect()
+        Ledgers("flights", routes).connect()
 
 
 @pytest.mark.parametrize("stores", [("a", "a"), ("a", "b")], ids=["one store", "two stores"])
@@ -253,7 +253,7 @@ def test_two_names_of_one_table_are_refused_in_one_store_and_in_two(
     ]
     monkeypatch.setattr(FakeSink, "target", "server/s.x")
     with pytest.raises(OptionError, match=r"two sinks write s\.x, which is x under another name, of"):
-        Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks]).connect()
+        Ledgers("flights", [Route(output="default", sink=sink) for sink in sinks]).connect()
 
 
 def test_stores_of_one_identity_are_one() -> None:
@@ -261,7 +261,7 @@ def test_stores_of_one_identity_are_one() -> None:
     one = bench(world=world, stores=[FakeStore(world, "a")], latest=5)
     twin = FakeStore(world, "a")
     sinks = [FakeSink(one.stores[0], "x"), FakeSink(twin, "y")]
-    ledgers = Ledgers("flights", [Binding(output="default", sink=sink) for sink in sinks])  # type: ignore[arg-type]
+    ledgers = Ledgers("flights", [Route(output="default", sink=sink) for sink in sinks])  # type: ignore[arg-type]
     ledgers.connect()
     ledgers.fence()
     assert world.events == ["fence a"]

@@ -33,7 +33,7 @@ from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Wo
 from directkafka.pipeline.execution.executor_errors import from_executor
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.output_writer import OutputWriter, wanted_schema
-from directkafka.pipeline.execution.routes import Binding, outputs_of
+from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.execution.write_task import ProofUnion
@@ -102,11 +102,11 @@ class BatchWriter:
     """
 
     def __init__(
-        self, session: SparkSession, transform: Transform, bindings: Sequence[Binding], *, columns: Sequence[str]
+        self, session: SparkSession, transform: Transform, routes: Sequence[Route], *, columns: Sequence[str]
     ) -> None:
         self._session = session
         self._transform = transform
-        self._bindings = tuple(bindings)
+        self._routes = tuple(routes)
         self._columns = tuple(columns)
         self._proofs = session.sparkContext.accumulator({}, ProofUnion())
         #: One for each binding, once the columns are known.
@@ -126,13 +126,13 @@ class BatchWriter:
             OptionError: a sink asks for an output that the transform does not give.
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
-        check_speculation(self._session, [binding.sink for binding in self._bindings])
-        outputs = self._outputs((), self._bindings)
+        check_speculation(self._session, [route.sink for route in self._routes])
+        outputs = self._outputs((), self._routes)
         own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
-        notes = remarks(own, store_count=len({binding.sink.store.identity for binding in self._bindings}))
+        notes = remarks(own, store_count=len({route.sink.store.identity for route in self._routes}))
         self._writers = tuple(
-            OutputWriter(self._session, binding, wanted_schema(binding.sink, outputs[binding.output]))
-            for binding in self._bindings
+            OutputWriter(self._session, route, wanted_schema(route.sink, outputs[route.output]))
+            for route in self._routes
         )
         self._may_run_ahead = self._keeps_batches_apart(own)
         for writer in self._writers:
@@ -162,7 +162,7 @@ class BatchWriter:
             return False
         source = self._session.table("source")
         return all(reads_alone(frame, source) for frame in outputs.values()) and all(
-            binding.sink.capabilities.allows_prefetch for binding in self._bindings
+            route.sink.capabilities.allows_prefetch for route in self._routes
         )
 
     def begin(
@@ -204,10 +204,10 @@ class BatchWriter:
         wanted: Sequence[OutputWriter],
         keeper: Keeper,
     ) -> list[_Part]:
-        outputs = self._outputs(tasks, [writer.binding for writer in wanted], name.attempt, keeper)
+        outputs = self._outputs(tasks, [writer.route for writer in wanted], name.attempt, keeper)
         parts = []
         for writer in wanted:
-            part = _Part(writer, outputs[writer.binding.output], ())
+            part = _Part(writer, outputs[writer.route.output], ())
             self._write_one(part, name, tasks)
             if part.sink.capabilities.has_second_phase and self._is_to_be_kept(part, keeper):
                 part.output = keeper.keep(part.output)
@@ -231,7 +231,7 @@ class BatchWriter:
     def _is_to_be_kept(self, part: _Part, keeper: Keeper) -> bool:
         """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
         is_large = part.sink.needs_second_phase(part.reports)
-        (self._large.add if is_large else self._large.discard)(part.writer.binding.output)
+        (self._large.add if is_large else self._large.discard)(part.writer.route.output)
         return is_large and not keeper.holds(part.output)
 
     def _finish_all(self, parts: Sequence[_Part], name: BatchAttempt, keeper: Keeper) -> tuple[TransactionalStore, ...]:
@@ -270,14 +270,14 @@ class BatchWriter:
     def _owning_store(self, sink: Sink) -> TransactionalStore:
         """The store object that fences and commits for the sink: of those that are one, the first one's."""
         identity = sink.store.identity
-        stores: list[Any] = [binding.sink.store for binding in self._bindings]
+        stores: list[Any] = [route.sink.store for route in self._routes]
         owner: TransactionalStore = next(store for store in stores if store.identity == identity)
         return owner
 
     def _outputs(
         self,
         tasks: Sequence[RangeTask],
-        wanted: Sequence[Binding],
+        wanted: Sequence[Route],
         attempt: str = "",
         keeper: Keeper | None = None,
     ) -> dict[str, DataFrame]:
@@ -285,7 +285,7 @@ class BatchWriter:
         source = self.source(tasks, attempt)
         if keeper is None:
             return self._transformed(source)
-        used = [binding.output for binding in wanted]
+        used = [route.output for route in wanted]
         # Letters alone take it twice as well: for the rows that are rejected, and for the records that they stand for.
         if len(set(used)) > 1 or DEAD_LETTERS in used:
             source = self.kept_source(source, keeper)
@@ -297,7 +297,7 @@ class BatchWriter:
 
     def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         """The outputs; see :func:`~directkafka.pipeline.execution.transform.outputs_of`."""
-        return outputs_of(self._transform, source, self._session, self._bindings, work=work)
+        return outputs_of(self._transform, source, self._session, self._routes, work=work)
 
     def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
         """The source, for several outputs. The ranges of a batch have the same records whenever they are read."""

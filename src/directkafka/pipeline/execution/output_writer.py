@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 from directkafka.errors import SchemaMismatchError, TransformError
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, key_problems, with_json
@@ -82,8 +82,8 @@ class OutputWriter:
         schema: the columns that the sink was prepared for.
     """
 
-    def __init__(self, session: SparkSession, binding: Binding, schema: pa.Schema) -> None:
-        self.binding = binding
+    def __init__(self, session: SparkSession, route: Route, schema: pa.Schema) -> None:
+        self.route = route
         self.schema = schema
         self._session = session
         #: Up to so many records, the rows of the next batch are expected to fit the driver.
@@ -92,7 +92,7 @@ class OutputWriter:
     @property
     def sink(self) -> Sink:
         """Where the rows go."""
-        return self.binding.sink
+        return self.route.sink
 
     def write(
         self, output: DataFrame, name: BatchAttempt, *, range_count: int, record_count: int
@@ -156,7 +156,7 @@ class OutputWriter:
     def _check_columns(self, found: pa.Schema) -> None:
         if _columns(found) != _columns(self.schema):
             raise TransformError(
-                source=f"output {self.binding.output!r}",
+                source=f"output {self.route.output!r}",
                 cause=f"it gives other columns than when the pipeline started: [{_named(found)}], not "
                 f"[{_named(self.schema)}]; the columns must not depend on a batch's records",
             )

@@ -23,45 +23,43 @@ from directkafka.planning.subscription import reads
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
 
-__all__ = ["Binding", "ReadTopics", "Sinks", "bind", "cloned", "outputs_of", "tell_sinks_what_is_read"]
+__all__ = ["ReadTopics", "Route", "Sinks", "cloned", "outputs_of", "route_outputs", "tell_sinks_what_is_read"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Binding:
+class Route:
     """One of the transform's outputs, by name, into one sink."""
 
     output: str
     sink: Sink
 
 
-def bind(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Binding, ...]:
+def route_outputs(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Route, ...]:
     """Outputs and sinks, in the order given; rejected records come last.
 
     Raises:
         OptionError: there is none.
     """
     named = sinks if isinstance(sinks, Mapping) else {DEFAULT_OUTPUT: sinks}
-    bindings = tuple(Binding(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
-    if not bindings:
+    routes = tuple(Route(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
+    if not routes:
         raise OptionError(option="sinks", reason="a pipeline needs at least one sink")
-    if any(binding.output == DEAD_LETTERS for binding in bindings):
+    if any(route.output == DEAD_LETTERS for route in routes):
         raise OptionError(option="sinks", reason=f"the sink of {DEAD_LETTERS!r} is given by itself: dead_letters = ...")
-    return bindings if dead_letters is None else (*bindings, Binding(output=DEAD_LETTERS, sink=dead_letters))
+    return routes if dead_letters is None else (*routes, Route(output=DEAD_LETTERS, sink=dead_letters))
 
 
-def cloned(bindings: Sequence[Binding]) -> tuple[Binding, ...] | None:
+def cloned(routes: Sequence[Route]) -> tuple[Route, ...] | None:
     """The same with sinks and stores of their own, for a look beside a running pipeline.
 
     Returns:
         None when a sink is of a user's own kind, which cannot be made again.
     """
-    made = [
-        Binding(output=binding.output, sink=sink) for binding in bindings if (sink := binding.sink.clone()) is not None
-    ]
-    return tuple(made) if len(made) == len(bindings) else None
+    made = [Route(output=route.output, sink=sink) for route in routes if (sink := route.sink.clone()) is not None]
+    return tuple(made) if len(made) == len(routes) else None
 
 
 def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
@@ -99,7 +97,7 @@ class ReadTopics:
             cluster.close()
 
 
-def tell_sinks_what_is_read(bindings: Sequence[Binding], options: SourceOptions, *, pipeline: str) -> None:
+def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, pipeline: str) -> None:
     """Tell the sinks that write into topics what their pipeline reads.
 
     Args:
@@ -107,15 +105,15 @@ def tell_sinks_what_is_read(bindings: Sequence[Binding], options: SourceOptions,
         options: of its source.
         pipeline: its name.
     """
-    for binding in bindings:
-        binding.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
+    for route in routes:
+        route.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
 
 
 def outputs_of(
     transform: Transform,
     source: DataFrame,
     session: SparkSession,
-    bindings: Sequence[Binding],
+    routes: Sequence[Route],
     *,
     work: Work | None = None,
     records: DataFrame | None = None,
@@ -133,10 +131,10 @@ def outputs_of(
             place.
         OptionError: a sink asks for an output that the transform does not give.
     """
-    sink = next((binding.sink for binding in bindings if binding.output == DEAD_LETTERS), None)
+    sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)
     applied = apply_transform(transform, source, session)
     outputs = divert(applied, source if records is None else records, sink, work or LookOnly())
-    for output in sorted({binding.output for binding in bindings}):
+    for output in sorted({route.output for route in routes}):
         if output not in outputs:
             raise OptionError(
                 option="sink.from",

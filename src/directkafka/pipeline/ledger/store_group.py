@@ -22,7 +22,7 @@ from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
 from directkafka.sinks.api import LedgerEntry, Sink, Store
 
@@ -116,9 +116,9 @@ class Ledgers:
         stop: once it is set, a store that waits for somebody else's lock gives up.
     """
 
-    def __init__(self, pipeline: str, bindings: Sequence[Binding], *, stop: Event | None = None) -> None:
+    def __init__(self, pipeline: str, routes: Sequence[Route], *, stop: Event | None = None) -> None:
         self._pipeline = pipeline
-        self._bindings = bindings
+        self._routes = routes
         self._stop = stop
         self._ledgers: list[_Ledger] = []
         self._claim = Claim(pipeline)
@@ -140,7 +140,7 @@ class Ledgers:
     @property
     def sinks(self) -> tuple[Sink, ...]:
         """All sinks of the pipeline."""
-        return tuple(binding.sink for binding in self._bindings)
+        return tuple(route.sink for route in self._routes)
 
     @property
     def identities(self) -> tuple[str, ...]:
@@ -193,7 +193,7 @@ class Ledgers:
         Raises:
             OptionError: another run in this process has one of them.
         """
-        self._claim.take(one for binding in self._bindings for one in (binding.sink, binding.sink.store))
+        self._claim.take(one for route in self._routes for one in (route.sink, route.sink.store))
 
     def connect(self) -> None:
         """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.
@@ -206,13 +206,13 @@ class Ledgers:
             return
         found: dict[str, _Ledger] = {}
         targets: dict[str, str] = {}
-        for binding in self._bindings:
-            store, sink = binding.sink.store, binding.sink.name
+        for route in self._routes:
+            store, sink = route.sink.store, route.sink.name
             if self._stop is not None:
                 store.heed(self._stop)
             ledger = found.setdefault(store.identity, _Ledger(store))
             # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
-            target = binding.sink.target
+            target = route.sink.target
             if sink in ledger.sinks or target in targets:
                 raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)

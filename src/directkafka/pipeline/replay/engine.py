@@ -37,7 +37,7 @@ from directkafka.errors import LineageError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.ports import Prepared
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
@@ -55,7 +55,7 @@ class Writer(Prepared, Protocol):
     """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay.writer.LettersWriter`."""
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
+    def routes(self) -> tuple[Route, ...]:
         """Which output goes where; everything in the letters' store comes last."""
         ...
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import OptionError
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -61,13 +61,13 @@ class ReplaySelection:
     """
 
     pipeline: str
-    bindings: tuple[Binding, ...]
+    routes: tuple[Route, ...]
     sink: Sink
     letters: Letters
     selection: Selection
 
     @classmethod
-    def of(cls, pipeline: str, bindings: Sequence[Binding], **chosen: Unpack[Chosen]) -> ReplaySelection:
+    def of(cls, pipeline: str, routes: Sequence[Route], **chosen: Unpack[Chosen]) -> ReplaySelection:
         """Look at the pipeline's table of dead letters.
 
         Args:
@@ -82,12 +82,12 @@ class ReplaySelection:
             StoreUnavailableError, StoreAccessError: the table cannot be looked at.
         """
         selection = choose(chosen)
-        sink, table = _sink_of(pipeline, bindings)
-        _check_modes(bindings)
+        sink, table = _sink_of(pipeline, routes)
+        _check_modes(routes)
         letters = Letters(table, pipeline)
         if letters.is_there:
             letters.check(selection)
-        return cls(pipeline=pipeline, bindings=tuple(bindings), sink=sink, letters=letters, selection=selection)
+        return cls(pipeline=pipeline, routes=tuple(routes), sink=sink, letters=letters, selection=selection)
 
     def count(self, *, is_dry: bool) -> ReplaySummary:
         """The letters by reason, without a try."""
@@ -103,8 +103,8 @@ class ReplaySelection:
             columns: of the pipeline's source.
         """
         settled = DeadLetterReplaySink(self.sink, self.letters)
-        bindings = with_letters_last(self.bindings, settled)
-        return LettersWriter(session, transform, bindings, columns=columns, settled=settled)
+        routes = with_letters_last(self.routes, settled)
+        return LettersWriter(session, transform, routes, columns=columns, settled=settled)
 
     def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy) -> ReplayEngine:
         """The run that replays them."""
@@ -112,7 +112,7 @@ class ReplaySelection:
         return ReplayEngine(
             name,
             writer=writer,
-            ledgers=Ledgers(name, writer.bindings, stop=stop),
+            ledgers=Ledgers(name, writer.routes, stop=stop),
             letters=self.letters,
             planned=ReplayPlanSink(self.sink, self.letters, self.selection),
             report=report,
@@ -132,9 +132,9 @@ _OF_FILES: Final = (
 )
 
 
-def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> tuple[Sink, LetterTable]:
+def _sink_of(pipeline: str, routes: Sequence[Route]) -> tuple[Sink, LetterTable]:
     where = f"pipeline {pipeline!r}"
-    sink = next((binding.sink for binding in bindings if binding.output == DEAD_LETTERS), None)
+    sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)
     if sink is None:
         raise OptionError(option=DEAD_LETTERS, where=where, reason="it has none, so there is nothing to replay")
     table = sink.dead_letters()
@@ -144,11 +144,11 @@ def _sink_of(pipeline: str, bindings: Sequence[Binding]) -> tuple[Sink, LetterTa
     return sink, table
 
 
-def _check_modes(bindings: Sequence[Binding]) -> None:
+def _check_modes(routes: Sequence[Route]) -> None:
     """Refuse sinks in which records that come late would undo what is there: a table, or newer rows of it."""
-    for binding in bindings:
-        mode = binding.sink.capabilities.write_mode
-        where = f"the sink of {binding.sink.name}"
+    for route in routes:
+        mode = route.sink.capabilities.write_mode
+        where = f"the sink of {route.sink.name}"
         if mode is not None and mode.name == "replace":
             reason = "with replace the rows of a batch are the whole table, and those of a replay would be alone in it"
             raise OptionError(option="mode", where=where, reason=reason)
@@ -160,7 +160,7 @@ def _check_modes(bindings: Sequence[Binding]) -> None:
             raise OptionError(option="order", where=where, reason=reason)
 
 
-def with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Binding, ...]:
+def with_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Route, ...]:
     """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
 
     Args:
@@ -168,10 +168,10 @@ def with_letters_last(bindings: Sequence[Binding], settled: Sink) -> tuple[Bindi
         settled: the sink of what is rejected again.
     """
     identity = settled.store.identity
-    others = [binding for binding in bindings if binding.output != DEAD_LETTERS]
+    others = [route for route in routes if route.output != DEAD_LETTERS]
     before = [other for other in others if other.sink.store.identity != identity]
     beside = [other for other in others if other.sink.store.identity == identity]
-    return (*before, *beside, Binding(output=DEAD_LETTERS, sink=settled))
+    return (*before, *beside, Route(output=DEAD_LETTERS, sink=settled))
 
 
 def choose(chosen: Chosen) -> Selection:

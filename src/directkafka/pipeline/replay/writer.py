@@ -13,7 +13,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
-from directkafka.pipeline.execution.routes import Binding, outputs_of
+from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
@@ -38,12 +38,12 @@ class LettersWriter(BatchWriter):
         self,
         session: SparkSession,
         transform: Transform,
-        bindings: Sequence[Binding],
+        routes: Sequence[Route],
         *,
         columns: Sequence[str],
         settled: DeadLetterReplaySink,
     ) -> None:
-        super().__init__(session, transform, bindings, columns=columns)
+        super().__init__(session, transform, routes, columns=columns)
         self._settled = settled
         self._letters = decode_letters("", ("topic", "partition", "offset", "value"))
 
@@ -53,9 +53,9 @@ class LettersWriter(BatchWriter):
         return self._settled
 
     @property
-    def bindings(self) -> tuple[Binding, ...]:
+    def routes(self) -> tuple[Route, ...]:
         """Which output goes where."""
-        return self._bindings
+        return self._routes
 
     def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
         """Transform and write one batch of letters.
@@ -66,7 +66,7 @@ class LettersWriter(BatchWriter):
         """
         self._letters = letters
         self._settled.expected = letters.num_rows
-        return self.write(name, (), stores={binding.sink.store.identity for binding in self._bindings})
+        return self.write(name, (), stores={route.sink.store.identity for route in self._routes})
 
     def check_stateless(self) -> None:
         """Refuse a transform whose state is in a checkpoint, where letters cannot reach it.
@@ -74,7 +74,7 @@ class LettersWriter(BatchWriter):
         Raises:
             OptionError: it groups, deduplicates or has windows.
         """
-        for name, output in self._outputs((), self._bindings).items():
+        for name, output in self._outputs((), self._routes).items():
             if name != DEAD_LETTERS and is_per_batch(output):
                 raise OptionError(
                     option="engine",
@@ -89,7 +89,7 @@ class LettersWriter(BatchWriter):
 
     def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         shown = source.drop(REPLAYS)
-        return outputs_of(self._transform, shown, self._session, self._bindings, work=work, records=source)
+        return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=source)
 
     def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
         """All letters: they are with the driver, and are persisted for two outputs at least."""

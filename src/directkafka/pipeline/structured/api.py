@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
 from directkafka.errors.transport import Notes
-from directkafka.pipeline.execution.routes import Binding, Sinks, bind
+from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.execution.session import check_executors, is_classic
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
 from directkafka.pipeline.file import check_name, parse_trigger
@@ -59,7 +59,7 @@ class BatchFunction:
     def __init__(
         self,
         name: str,
-        bindings: Sequence[Binding],
+        routes: Sequence[Route],
         *,
         checkpoint: str,
         transform: Transform = AS_IT_IS,
@@ -70,7 +70,7 @@ class BatchFunction:
         check_name(name)
         self.name = name
         self.checkpoint = checkpoint
-        self._bindings = tuple(bindings)
+        self._routes = tuple(routes)
         self._transform = transform
         self._report = report
         self._stop = stop or threading.Event()
@@ -155,8 +155,8 @@ class BatchFunction:
             run = QueryRun(
                 self.name,
                 checkpoint=checkpoint,
-                writer=MicroBatchWriter(frame, self._transform, self._bindings),
-                ledgers=Ledgers(self.name, self._bindings, stop=self._stop),
+                writer=MicroBatchWriter(frame, self._transform, self._routes),
+                ledgers=Ledgers(self.name, self._routes, stop=self._stop),
                 report=self._report,
                 retry_policy=self._retry_policy,
             )
@@ -208,7 +208,7 @@ def foreach_batch(
     """
     return BatchFunction(
         name,
-        bind(sinks),
+        route_outputs(sinks),
         checkpoint=str(checkpoint),
         transform=_transform(transform),
         report=report,

@@ -19,7 +19,7 @@ from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options import SourceOptions
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -75,7 +75,7 @@ class StructuredEngine:
         session: SparkSession,
         source: Mapping[str, str],
         transform: Transform,
-        bindings: Sequence[Binding],
+        routes: Sequence[Route],
         checkpoint: str,
         trigger: GivenTrigger,
         output_mode: str,
@@ -87,7 +87,7 @@ class StructuredEngine:
         self._session = session
         self._source = dict(source)
         self._transform = transform
-        self._bindings = tuple(bindings)
+        self._routes = tuple(routes)
         self._checkpoint = checkpoint
         self._trigger = trigger
         self._output_mode = output_mode
@@ -106,8 +106,8 @@ class StructuredEngine:
         """
         stream, left = self._stream(self._source)
         empty = self._session.createDataFrame([], stream.schema)
-        remarks = MicroBatchWriter(empty, left, self._bindings).check()
-        ledgers = Ledgers(self._name, self._bindings)
+        remarks = MicroBatchWriter(empty, left, self._routes).check()
+        ledgers = Ledgers(self._name, self._routes)
         try:
             ledgers.connect()
             recovery = ledgers.peek()
@@ -172,7 +172,7 @@ class StructuredEngine:
         """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
         register(self._session)
         source = self._session.readStream.format("directkafka").options(**options).load()
-        used = {binding.output for binding in self._bindings}
+        used = {route.output for route in self._routes}
         if used != {DEFAULT_OUTPUT}:
             return source, self._transform
         outputs = apply_transform(self._transform, source, self._session)
@@ -187,7 +187,7 @@ class StructuredEngine:
 
     def _continued_offsets(self) -> dict[str, str]:
         """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
-        ledgers = Ledgers(self._name, self._bindings, stop=self._stop)
+        ledgers = Ledgers(self._name, self._routes, stop=self._stop)
         try:
             ledgers.connect()
             entry = ledgers.peek().ahead

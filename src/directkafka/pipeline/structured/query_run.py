@@ -31,7 +31,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.executor_errors import from_executor
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import PythonTransform, Transform
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
@@ -66,8 +66,8 @@ class MicroBatchWriter(BatchWriter):
         bindings: which output goes where.
     """
 
-    def __init__(self, frame: DataFrame, transform: Transform, bindings: Sequence[Binding]) -> None:
-        super().__init__(frame.sparkSession, transform, bindings, columns=frame.columns)
+    def __init__(self, frame: DataFrame, transform: Transform, routes: Sequence[Route]) -> None:
+        super().__init__(frame.sparkSession, transform, routes, columns=frame.columns)
         self._frame = frame
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import LineageError, OptionError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.pipeline.execution.routes import Binding, Sinks, bind
+from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
@@ -167,7 +167,7 @@ def adopt(
     def target(entry: LedgerEntry | None, store: str) -> _Target:
         return _adopted(name, entry, position, store)
 
-    return _change(name, bind(sinks), target, confirm=confirm)
+    return _change(name, route_outputs(sinks), target, confirm=confirm)
 
 
 def restart(
@@ -216,7 +216,7 @@ def restart(
             return _waiting(name, entry, store)
         return _believing(entry, position, starts)
 
-    return _change(name, bind(sinks), target, confirm=confirm)
+    return _change(name, route_outputs(sinks), target, confirm=confirm)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -302,9 +302,9 @@ def _describe(position: Position) -> str:
 
 
 def _change(
-    name: str, bindings: Sequence[Binding], target: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
+    name: str, routes: Sequence[Route], target: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
 ) -> tuple[LedgerChange, ...]:
-    ledgers = Ledgers(name, bindings)
+    ledgers = Ledgers(name, routes)
     try:
         ledgers.connect()
         if confirm:

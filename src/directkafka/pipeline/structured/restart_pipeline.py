@@ -59,7 +59,7 @@ def _checkpoint_of(pipeline: Pipeline) -> str:
 
 
 def _sinks_of(pipeline: Pipeline) -> list[Sink]:
-    return [binding.sink for binding in pipeline.bindings]
+    return [route.sink for route in pipeline.routes]
 
 
 def _starts(pipeline: Pipeline) -> dict[TopicPartition, int]:

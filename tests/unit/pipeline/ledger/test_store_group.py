@@ -10,12 +10,12 @@ import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 
 
 def ledgers(name: str, sink: Any) -> Ledgers:
-    return Ledgers(name, [Binding(output="default", sink=sink)])
+    return Ledgers(name, [Route(output="default", sink=sink)])
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_who_is_gone_without_a_word_claims_nothing(sink: FakeSink) -> None:
 def test_a_claim_that_fails_takes_nothing(sink: FakeSink) -> None:
     first, free = ledgers("first", sink), FakeSink(FakeStore(World(), "b"))
     first.claim()
-    both = Ledgers("second", [Binding(output="x", sink=free), Binding(output="y", sink=sink)])  # type: ignore[arg-type]
+    both = Ledgers("second", [Route(output="x", sink=free), Route(output="y", sink=sink)])  # type: ignore[arg-type]
     with pytest.raises(OptionError):
         both.claim()
     ledgers("third", free).claim()

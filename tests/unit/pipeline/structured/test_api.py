@@ -102,7 +102,7 @@ def made_engine(monkeypatch: pytest.MonkeyPatch, query: IdleQuery, function: Loo
     nothing: Any = None
     make_function: Any = lambda transform: function  # noqa: E731
     return StructuredEngine(
-        "p", session=nothing, source={}, transform=nothing, bindings=(), checkpoint="/c", trigger="1s",
+        "p", session=nothing, source={}, transform=nothing, routes=(), checkpoint="/c", trigger="1s",
         output_mode="append", make_function=make_function, stop=threading.Event(),
         retry_policy=RetryPolicy(threading.Event(), retry_ms_max=0),
     )  # fmt: skip

@@ -12,7 +12,7 @@ from tests.unit.pipeline.fakes import NAME, PLACE, Clock, FakeSink, FakeStop, Fa
 from directkafka.errors import FencedError, LineageError, RowCountError, StoreUnavailableError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.routes import Binding
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
@@ -90,7 +90,7 @@ class Bench:
             NAME,
             checkpoint=self.checkpoint,
             writer=FakeMicroBatchWriter(self.world, sinks, self.written_for),
-            ledgers=Ledgers(NAME, [Binding(output="default", sink=sink) for sink in sinks]),
+            ledgers=Ledgers(NAME, [Route(output="default", sink=sink) for sink in sinks]),
             report=self.report or self.reports.append,
             retry_policy=RetryPolicy(self.stop, retry_ms_max=60_000, clock=Clock()),
         )
