@@ -35,7 +35,7 @@ from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
-from directkafka.kafka.records.batch_header import header_fault, read_headers
+from directkafka.kafka.records.batch_header import header_corruption, read_headers
 from directkafka.options import ClientOptions
 
 __all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
@@ -244,7 +244,7 @@ class RangeFetch:
             self._lose_rewritten()
             return None
         if following is None or following <= self._position:
-            reason = header_fault(records) or (
+            reason = header_corruption(records) or (
                 f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
             )
             records.release()

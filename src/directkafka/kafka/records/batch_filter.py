@@ -21,7 +21,7 @@ from directkafka.kafka.compression.decompress import CODEC_NAMES
 from directkafka.kafka.kernels.c_functions import crc32c
 from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT64, INT64S, TABLE, helper, kernel, unwrapped
 from directkafka.kafka.records.batch_header import HEADER_SIZE, Batch, batch_at
-from directkafka.kafka.records.record import Fault, control_record_type, report
+from directkafka.kafka.records.record import Corruption, control_record_type, report
 
 __all__ = ["Aborted", "FilterSpec", "aborted_transactions", "filter_batches"]
 
@@ -116,21 +116,21 @@ def _place(producers: Any, producer_id: int) -> int:
 
 
 @helper
-def _is_intact(data: Any, batch: Batch, crc32c_at: int, fault: Any) -> bool:
+def _is_intact(data: Any, batch: Batch, crc32c_at: int, corruption: Any) -> bool:
     """Codec and checksum, before anything else of the batch is believed."""
     if batch.attributes & _CODEC_MASK > _CODEC_MAX:
-        report(fault, Fault.CODEC, batch.start, batch.attributes & _CODEC_MASK, 0)
+        report(corruption, Corruption.CODEC, batch.start, batch.attributes & _CODEC_MASK, 0)
         return False
     if crc32c_at:
         found = crc32c(crc32c_at, data, batch.start + _CRC_FROM, batch.end)
         if found != batch.crc:
-            report(fault, Fault.CHECKSUM, batch.start, found, batch.crc)
+            report(corruption, Corruption.CHECKSUM, batch.start, found, batch.crc)
             return False
     return True
 
 
 @helper
-def _is_abort(data: Any, batch: Batch, fault: Any) -> bool:
+def _is_abort(data: Any, batch: Batch, corruption: Any) -> bool:
     """Whether a control batch is an abort marker; reports one that cannot be read.
 
     The broker never compresses markers, and Java's consumer leaves a control batch without records alone.
@@ -138,20 +138,20 @@ def _is_abort(data: Any, batch: Batch, fault: Any) -> bool:
     if batch.record_count == 0:
         return False
     if batch.attributes & _CODEC_MASK:
-        report(fault, Fault.CONTROL_COMPRESSED, batch.start, 0, 0)
+        report(corruption, Corruption.CONTROL_COMPRESSED, batch.start, 0, 0)
         return False
-    kind = control_record_type(data, batch.start + HEADER_SIZE, batch.end, fault)
+    kind = control_record_type(data, batch.start + HEADER_SIZE, batch.end, corruption)
     if kind < 0:
-        report(fault, Fault.CONTROL_KEY, batch.start, 0, 0)
+        report(corruption, Corruption.CONTROL_KEY, batch.start, 0, 0)
     return kind == _ABORT
 
 
 @helper
-def _is_aborted(data: Any, batch: Batch, aborted: Aborted, fault: Any) -> bool:
+def _is_aborted(data: Any, batch: Batch, aborted: Aborted, corruption: Any) -> bool:
     """Whether a batch's records were aborted; an abort marker ends its producer's transaction."""
     place = _place(aborted.producers, batch.producer_id)
     if batch.attributes & _CONTROL:
-        if _is_abort(data, batch, fault) and place >= 0:
+        if _is_abort(data, batch, corruption) and place >= 0:
             aborted.aborting[place] = 0
         return False
     return batch.attributes & _TRANSACTIONAL != 0 and place >= 0 and aborted.aborting[place] != 0
@@ -159,7 +159,7 @@ def _is_aborted(data: Any, batch: Batch, aborted: Aborted, fault: Any) -> bool:
 
 @kernel(INT64(BYTES_IN, TABLE, _ASKED_TYPE, _ABORTED_TYPE, INT64S, TABLE, INT64S))
 def filter_batches(
-    records: Bytes, batches: Table, asked: FilterSpec, aborted: Aborted, walk: Int64s, run: Table, fault: Int64s
+    records: Bytes, batches: Table, asked: FilterSpec, aborted: Aborted, walk: Int64s, run: Table, corruption: Int64s
 ) -> int:
     """Check the next batches of a response, and collect those that are wanted into a run.
 
@@ -171,13 +171,13 @@ def filter_batches(
         walk: in and out: the index's row to go on with, and the number of aborted transactions that began before
             it; zeros to begin with. A row that is not below the index's says that the walk is over.
         run: out, columns as in :class:`directkafka.kafka.records.record_columns.BatchSlice`.
-        fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry. The walk has stopped before the
+        corruption: out, see :mod:`directkafka.kafka.records.record`; zeros on entry. The walk has stopped before the
             batch that has it.
 
     Returns:
         Number of batches in the run; 0 when the walk is over.
     """
-    data, problem = unwrapped(records), unwrapped(fault)
+    data, problem = unwrapped(records), unwrapped(corruption)
     row, entered = walk[0], walk[1]
     count = size = 0
     while row < batches.shape[0] and count < run.shape[0] and size < asked.run_bytes:

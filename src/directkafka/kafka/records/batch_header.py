@@ -31,14 +31,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from directkafka.kafka.kernels.compile import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
-from directkafka.kafka.records.record import Fault, describe, new_fault, report
+from directkafka.kafka.records.record import Corruption, describe, new_corruption, report
 
 __all__ = [
     "HEADER_SIZE",
     "Batch",
     "Headers",
     "batch_at",
-    "header_fault",
+    "header_corruption",
     "index_batches",
     "read_headers",
     "readonly_bytes",
@@ -101,29 +101,29 @@ def _int64(data: Any, position: int) -> int:
 
 
 @helper
-def _batch_end(data: Any, start: int, data_end: int, last_offset: int, fault: Any) -> Any:
-    """Check the batch header at ``start``: where its batch ends, 0 when that is cut off, -1 on a fault."""
+def _batch_end(data: Any, start: int, data_end: int, last_offset: int, corruption: Any) -> Any:
+    """Check the batch header at ``start``: where its batch ends, 0 when that is cut off, -1 on a corruption."""
     size = data_end - start
     if size < _MAGIC_END:
         return 0
     magic, length = data[start + 16], _int32(data, start + 8)
     if magic != 2:
-        return report(fault, Fault.MAGIC, start, magic, 0)
+        return report(corruption, Corruption.MAGIC, start, magic, 0)
     if length < HEADER_SIZE - _LENGTH_END:
-        return report(fault, Fault.BATCH_LENGTH, start, length, 0)
+        return report(corruption, Corruption.BATCH_LENGTH, start, length, 0)
     if length > size - _LENGTH_END:
         return 0
     base, last_delta = _int64(data, start), _int32(data, start + 23)
     end = start + _LENGTH_END + length
     if base < 0 or last_delta < 0 or base > _INT64_MAX - 1 - last_delta:
-        end = report(fault, Fault.OFFSETS, start, base, last_delta)
+        end = report(corruption, Corruption.OFFSETS, start, base, last_delta)
     elif base <= last_offset:
-        end = report(fault, Fault.ORDER, start, base, last_offset)
+        end = report(corruption, Corruption.ORDER, start, base, last_offset)
     return end
 
 
 @kernel(INT64(BYTES_IN, TABLE, INT64, INT64S, INT64S))
-def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any) -> int:
+def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, corruption: Any) -> int:
     """Read the batch headers, into the index as far as that has rows; see :func:`index_batches`.
 
     Returns:
@@ -135,7 +135,7 @@ def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any)
     counted[1] = -1
     last_offset = -1
     while True:
-        end = _batch_end(data, start, records.shape[0], last_offset, fault)
+        end = _batch_end(data, start, records.shape[0], last_offset, corruption)
         if end <= 0:
             counted[0] = count
             return last_offset + 1
@@ -161,21 +161,21 @@ def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, fault: Any)
 _NO_INDEX = np.empty((0, len(Batch._fields)), np.int64)
 
 
-def index_batches(data: Bytes, fault: Int64s) -> Table:
-    """The headers of all complete batches up to the first faulty one; a batch that is cut off ends the run.
+def index_batches(data: Bytes, corruption: Int64s) -> Table:
+    """The headers of all complete batches up to the first corrupt one; a batch that is cut off ends the run.
 
     Args:
         data: the response's bytes, read-only.
-        fault: out, see :class:`Fault`; zeros on entry, still zeros when no header is faulty.
+        corruption: out, see :class:`Corruption`; zeros on entry, still zeros when no header is corrupt.
 
     Returns:
         One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
     """
     # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
     counted = np.zeros(2, np.int64)
-    _walk(data, _NO_INDEX, -1, counted, fault)
+    _walk(data, _NO_INDEX, -1, counted, corruption)
     index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
-    _walk(data, index, -1, counted, fault)
+    _walk(data, index, -1, counted, corruption)
     return index
 
 
@@ -217,17 +217,17 @@ def read_headers(records: memoryview, leader_epoch: int = -1) -> Headers:
         leader_epoch: the last epoch that is expected; -1 for any.
     """
     counted = np.zeros(2, np.int64)
-    following = int(_walk(readonly_bytes(records), _NO_INDEX, leader_epoch, counted, new_fault()))
+    following = int(_walk(readonly_bytes(records), _NO_INDEX, leader_epoch, counted, new_corruption()))
     start = int(counted[1])
     later = WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
     return Headers(following or None, later)
 
 
-def header_fault(records: memoryview) -> str | None:
+def header_corruption(records: memoryview) -> str | None:
     """What is wrong with the first batch header that is none; None when all are well up to where the bytes end.
 
     Meant for the message when :func:`read_headers` finds nothing to go on from.
     """
-    fault = new_fault()
-    index_batches(readonly_bytes(records), fault)
-    return describe(fault) if fault[0] else None
+    corruption = new_corruption()
+    index_batches(readonly_bytes(records), corruption)
+    return describe(corruption) if corruption[0] else None

@@ -16,7 +16,15 @@ from numba import types
 
 from directkafka.kafka.kernels.compile import INT64, INT64S, copy, helper, kernel, unwrapped
 from directkafka.kafka.records.batch_header import Batch, batch_at
-from directkafka.kafka.records.record import RECORD_SIZE_MIN, Fault, Fields, read_record, record_bounds, report, span
+from directkafka.kafka.records.record import (
+    RECORD_SIZE_MIN,
+    Corruption,
+    Fields,
+    read_record,
+    record_bounds,
+    report,
+    span,
+)
 from directkafka.kafka.records.record_columns import (
     HEADER_COLUMNS_TYPE,
     RECORD_COLUMNS_TYPE,
@@ -38,7 +46,7 @@ Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 _LOG_APPEND_TIME = 1 << 3
 _TIMESTAMP_MS_MAX = 9223372036854775807 // 1000
-#: In place of a position: the columns are full. A fault is -1.
+#: In place of a position: the columns are full. A corruption is -1.
 _NO_ROOM = -2
 
 
@@ -73,7 +81,7 @@ def _copy_span(
 
 @helper
 def _decode_headers(
-    data: Any, start: int, end: int, count: int, to: Target, filled: WriteCursor, copying: bool, fault: Any
+    data: Any, start: int, end: int, count: int, to: Target, filled: WriteCursor, copying: bool, corruption: Any
 ) -> tuple[int, int, int, int, int]:
     """Check a record's headers, and append them.
 
@@ -85,10 +93,10 @@ def _decode_headers(
     nulls, columns = filled.null_header_values, to.headers
     at = start
     for _ in range(count):
-        key_length, key, at = span(data, at, end, False, Fault.HEADER_KEY_LENGTH, fault)
+        key_length, key, at = span(data, at, end, False, Corruption.HEADER_KEY_LENGTH, corruption)
         if at < 0:
             break
-        length, value, at = span(data, at, end, True, Fault.HEADER_VALUE_LENGTH, fault)
+        length, value, at = span(data, at, end, True, Corruption.HEADER_VALUE_LENGTH, corruption)
         if at < 0:
             break
         key_end, value_end = key_at + key_length, value_at + max(length, 0)
@@ -135,31 +143,31 @@ def _decode_record(
     to: Target,
     filled: WriteCursor,
     copying: bool,
-    fault: Any,
+    corruption: Any,
 ) -> tuple[WriteCursor, int, int]:
     """Check the record at ``start``, and append it when it is wanted.
 
     Returns:
         How far the columns are filled, the record's offset delta, and the position after it, or a negative number.
     """
-    body, after = record_bounds(data, start, end, fault)
+    body, after = record_bounds(data, start, end, corruption)
     if after < 0:
         return filled, 0, after
-    record = read_record(data, body, after, fault)
+    record = read_record(data, body, after, corruption)
     at, offset = record.end, batch.base_offset + record.offset_delta
     is_wanted = wanted.lower <= offset < wanted.upper
     header = header_key_at = header_value_at = header_nulls = 0
     if wanted.headers and at >= 0:
         header, header_key_at, header_value_at, header_nulls, at = _decode_headers(
-            data, at, after, record.headers, to, filled, copying and is_wanted, fault
+            data, at, after, record.headers, to, filled, copying and is_wanted, corruption
         )
     if 0 <= at < after and (wanted.headers or record.headers == 0):
-        at = report(fault, Fault.RECORD_TAIL, at, after - at, 0)
+        at = report(corruption, Corruption.RECORD_TAIL, at, after - at, 0)
     if at < 0 or not is_wanted:
         return filled, record.offset_delta, at if at < 0 else after
     timestamp, fits = _timestamp_us(batch, record.timestamp_delta)
     if not fits:
-        return filled, record.offset_delta, report(fault, Fault.TIMESTAMP, body, timestamp, offset)
+        return filled, record.offset_delta, report(corruption, Corruption.TIMESTAMP, body, timestamp, offset)
     grown = WriteCursor(
         filled.rows + 1,
         filled.key_bytes + max(record.key_length, 0),
@@ -189,28 +197,28 @@ def _decode_batch(
     to: Target,
     filled: WriteCursor,
     copying: bool,
-    fault: Any,
+    corruption: Any,
 ) -> tuple[WriteCursor, bool]:
     """Check a batch's records and append the wanted ones: how far the columns are filled, and whether all went well."""
     count = batch.record_count
     if not 0 <= count <= (end - start) // RECORD_SIZE_MIN:
-        report(fault, Fault.RECORD_COUNT, start, count, end - start)
+        report(corruption, Corruption.RECORD_COUNT, start, count, end - start)
         return filled, False
     last_delta = batch.last_offset - batch.base_offset
     previous_delta = -1
     at = start
     for number in range(count):
-        filled, delta, after = _decode_record(data, batch, at, end, wanted, to, filled, copying, fault)
+        filled, delta, after = _decode_record(data, batch, at, end, wanted, to, filled, copying, corruption)
         if after >= 0 and not previous_delta < delta <= last_delta:
-            after = report(fault, Fault.OFFSET_DELTA, at, delta, last_delta)
+            after = report(corruption, Corruption.OFFSET_DELTA, at, delta, last_delta)
         if after < 0:
-            fault[4] = number
+            corruption[4] = number
             return filled, False
         previous_delta = delta
         at = after
     if at != end:
-        fault[4] = max(count - 1, 0)
-        report(fault, Fault.BATCH_TAIL, at, end - at, count)
+        corruption[4] = max(count - 1, 0)
+        report(corruption, Corruption.BATCH_TAIL, at, end - at, count)
     return filled, at == end
 
 
@@ -251,7 +259,7 @@ def decode_run(
     first: int,
     copying: bool,
     filled: Int64s,
-    fault: Int64s,
+    corruption: Int64s,
 ) -> int:
     """Decode the batches of a run, one after the other, while there is room and nothing is wrong.
 
@@ -263,14 +271,14 @@ def decode_run(
         first: the member of the run to begin with.
         copying: whether the columns are written. Without it one batch is read, to see what room it needs.
         filled: in and out, how far the columns are filled; a row as in :class:`WriteCursor`.
-        fault: out, see :mod:`directkafka.kafka.records.record`; zeros on entry.
+        corruption: out, see :mod:`directkafka.kafka.records.record`; zeros on entry.
 
     Returns:
-        The member after the last one that was decoded. When that is not the run's end, it has a fault, or, if there
-        is none, no room; nothing of it counts as filled.
+        The member after the last one that was decoded. When that is not the run's end, it has a corruption, or, if
+        there is none, no room; nothing of it counts as filled.
     """
     batches, run, wanted = source.batches, source.run, source.wanted
-    records, scratch, problem = unwrapped(source.records), unwrapped(source.scratch), unwrapped(fault)
+    records, scratch, problem = unwrapped(source.records), unwrapped(source.scratch), unwrapped(corruption)
     to = Target(_record_pointers(columns), _header_pointers(header_columns), room)
     so_far = WriteCursor(
         filled[0], filled[1], filled[2], filled[3], filled[4], filled[5], filled[6], filled[7], filled[8], filled[9]
@@ -282,7 +290,7 @@ def decode_run(
         data = scratch if member.codec else records
         after, well = _decode_batch(data, batch, member.start, member.end, wanted, to, so_far, copying, problem)
         if not well:
-            fault[1] -= member.start
+            corruption[1] -= member.start
             break
         so_far = after
         number += 1

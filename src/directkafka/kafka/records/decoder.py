@@ -27,7 +27,7 @@ from directkafka.kafka.records import arrow
 from directkafka.kafka.records.batch_filter import FilterSpec, aborted_transactions, filter_batches
 from directkafka.kafka.records.batch_header import Batch, index_batches, readonly_bytes
 from directkafka.kafka.records.decode_kernel import decode_run
-from directkafka.kafka.records.record import Fault, describe, new_fault
+from directkafka.kafka.records.record import Corruption, describe, new_corruption
 from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Source, WriteCursor
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of
@@ -76,21 +76,23 @@ class _Columns:
         """How far they are."""
         return WriteCursor._make(self._filled.tolist())
 
-    def append(self, source: Source, first: int, fault: Table) -> int:
+    def append(self, source: Source, first: int, corruption: Table) -> int:
         """Append the records of a run from its member ``first`` on: the member that was not appended, if any."""
-        return self._decode(source, first, self._filled, fault, copying=True)
+        return self._decode(source, first, self._filled, corruption, copying=True)
 
-    def room_needed(self, source: Source, member: int, fault: Table) -> Capacity:
-        """The room for one member of a run; it has a fault when that says so."""
+    def room_needed(self, source: Source, member: int, corruption: Table) -> Capacity:
+        """The room for one member of a run; it has a corruption when that says so."""
         counted = np.zeros_like(self._filled)
-        self._decode(source, member, counted, fault, copying=False)
+        self._decode(source, member, counted, corruption, copying=False)
         needed = WriteCursor._make(counted.tolist())
         header_bytes = max(needed.header_key_bytes, needed.header_value_bytes)
         return Capacity(needed.rows, needed.key_bytes + needed.value_bytes, needed.headers, header_bytes)
 
-    def _decode(self, source: Source, first: int, filled: Table, fault: Table, *, copying: bool) -> int:
+    def _decode(self, source: Source, first: int, filled: Table, corruption: Table, *, copying: bool) -> int:
         header_columns = self._headers.columns if self._headers else arrow.NO_HEADERS
-        return int(decode_run(source, self._records.columns, header_columns, self._room, first, copying, filled, fault))
+        return int(
+            decode_run(source, self._records.columns, header_columns, self._room, first, copying, filled, corruption)
+        )
 
     def arrays(self) -> list[pa.Array]:
         """The columns but the constant ones; to be called once, at the end."""
@@ -123,14 +125,14 @@ class _Response:
 
     Attributes:
         index: its batch headers.
-        header_fault: what is wrong with the header after those.
+        header_corruption: what is wrong with the header after those.
     """
 
     def __init__(self, data: Bytes, wanted: OffsetWindow) -> None:
         self.data = data
         self.wanted = wanted
-        self.header_fault = new_fault()
-        self.index: Table = index_batches(data, self.header_fault)
+        self.header_corruption = new_corruption()
+        self.index: Table = index_batches(data, self.header_corruption)
 
     def batch(self, row: int) -> Batch:
         """A row of the index."""
@@ -234,8 +236,8 @@ class RecordDecoder:
         self._scratch.clear()
         has_ended = int(walk[0]) < len(response.index)
         yield from self._emit(columns, self._until_offset if has_ended else response.position_before(int(walk[0])))
-        if response.header_fault[0] and self.position < self._until_offset:
-            self._refuse_header(response.header_fault)
+        if response.header_corruption[0] and self.position < self._until_offset:
+            self._refuse_header(response.header_corruption)
 
     def _runs(
         self, response: _Response, aborted: Sequence[tuple[int, int]], walk: Table
@@ -246,13 +248,13 @@ class RecordDecoder:
         """
         asked = FilterSpec(self.position, self._until_offset, self._read_committed, self._crc32c, _RUN_BYTES)
         transactions = aborted_transactions(aborted)
-        run, fault = np.empty((min(_RUN_BATCHES, len(response.index)), 4), np.int64), new_fault()
-        while count := filter_batches(response.data, response.index, asked, transactions, walk, run, fault):
+        run, corruption = np.empty((min(_RUN_BATCHES, len(response.index)), 4), np.int64), new_corruption()
+        while count := filter_batches(response.data, response.index, asked, transactions, walk, run, corruption):
             yield from self._decompressed(response, run[:count])
-            if fault[0]:
+            if corruption[0]:
                 break
-        if fault[0]:
-            yield run[:0], _Refusal(int(walk[0]), describe(fault))
+        if corruption[0]:
+            yield run[:0], _Refusal(int(walk[0]), describe(corruption))
 
     def _decompressed(self, response: _Response, run: Table) -> Iterator[tuple[Table, _Refusal | None]]:
         """The run with all its records decompressed, in as many parts as the scratch buffer needs."""
@@ -289,19 +291,24 @@ class RecordDecoder:
         if len(run) == 0:
             return columns
         source = Source(response.data, self._scratch.bytes, response.index, run, response.wanted)
-        columns, fault = columns or self._new_columns(response.room(run, self._rows_max, self._bytes_max)), new_fault()
+        columns, corruption = (
+            columns or self._new_columns(response.room(run, self._rows_max, self._bytes_max)),
+            new_corruption(),
+        )
         first = 0
-        while (first := columns.append(source, first, fault)) < len(run):
-            if columns.filled.rows == 0 and not fault[0]:
+        while (first := columns.append(source, first, corruption)) < len(run):
+            if columns.filled.rows == 0 and not corruption[0]:
                 # This batch alone is more than the limits allow.
-                columns = self._new_columns(columns.room_needed(source, first, fault))
-                if not fault[0]:
+                columns = self._new_columns(columns.room_needed(source, first, corruption))
+                if not corruption[0]:
                     continue
             row = int(run[first, 0])
             yield from self._emit(columns, response.position_before(row))
-            if fault[0]:
-                kind = KafkaMalformedRecordTimestampError if fault[0] == Fault.TIMESTAMP else MalformedBatchError
-                raise self._malformed(response.batch(row), describe(fault), kind)
+            if corruption[0]:
+                kind = (
+                    KafkaMalformedRecordTimestampError if corruption[0] == Corruption.TIMESTAMP else MalformedBatchError
+                )
+                raise self._malformed(response.batch(row), describe(corruption), kind)
             columns = self._new_columns(response.room(run[first:], self._rows_max, self._bytes_max))
         return columns
 
@@ -327,13 +334,13 @@ class RecordDecoder:
         partition = arrow.constant_column(self._partition, pa.int32(), self._rows_max).slice(0, rows)
         return pa.RecordBatch.from_arrays([*columns[:2], topic, partition, *columns[2:]], schema=self._schema)
 
-    def _refuse_header(self, fault: Table) -> NoReturn:
+    def _refuse_header(self, corruption: Table) -> NoReturn:
         raise MalformedBatchError(
             topic=self._topic,
             partition=self._partition,
             offset=self.position,
-            position=int(fault[1]),
-            reason=describe(fault),
+            position=int(corruption[1]),
+            reason=describe(corruption),
         )
 
     def _refused(self, batch: Batch, reason: str | _TooLarge) -> MalformedBatchError | DecompressionLimitError:

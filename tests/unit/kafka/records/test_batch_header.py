@@ -6,19 +6,19 @@ from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, seal
 
 from directkafka.kafka.records.batch_header import (
     Batch,
-    header_fault,
+    header_corruption,
     index_batches,
     read_headers,
     readonly_bytes,
 )
-from directkafka.kafka.records.record import Fault, describe, new_fault
+from directkafka.kafka.records.record import Corruption, describe, new_corruption
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
 
 
 def index(data: bytes) -> tuple[list[Batch], np.ndarray]:
-    fault = new_fault()
-    return [Batch._make(row) for row in index_batches(readonly_bytes(data), fault).tolist()], fault
+    corruption = new_corruption()
+    return [Batch._make(row) for row in index_batches(readonly_bytes(data), corruption).tolist()], corruption
 
 
 def test_every_field_of_a_batch_header_is_read() -> None:
@@ -32,8 +32,8 @@ def test_every_field_of_a_batch_header_is_read() -> None:
         max_timestamp_ms=17,
         producer_id=2**50,
     )
-    (batch,), fault = index(data)
-    assert not fault.any()
+    (batch,), corruption = index(data)
+    assert not corruption.any()
     assert batch == Batch(
         start=0,
         end=61,
@@ -50,18 +50,18 @@ def test_every_field_of_a_batch_header_is_read() -> None:
 
 def test_more_batches_than_the_index_first_has_room_for_are_all_indexed() -> None:
     data = b"".join(encode_batch([Record(offset=offset)]) for offset in range(1000))
-    batches, fault = index(data)
-    assert not fault.any()
+    batches, corruption = index(data)
+    assert not corruption.any()
     assert [batch.base_offset for batch in batches] == list(range(1000))
     assert [batch.end for batch in batches[:-1]] == [batch.start for batch in batches[1:]]
 
 
 @pytest.mark.parametrize("length", range(len(TWO)))
-def test_a_batch_that_is_cut_off_anywhere_ends_the_run_without_a_fault(length: int) -> None:
-    batches, fault = index(TWO[:length])
+def test_a_batch_that_is_cut_off_anywhere_ends_the_run_without_a_corruption(length: int) -> None:
+    batches, corruption = index(TWO[:length])
     first_end = struct.unpack_from(">i", TWO, 8)[0] + 12
     assert len(batches) == int(length >= first_end)
-    assert not fault.any()
+    assert not corruption.any()
     assert read_headers(memoryview(TWO[:length])).next_offset == (7 if length >= first_end else None)
 
 
@@ -69,7 +69,7 @@ def test_the_next_offset_is_one_past_the_last_complete_batch() -> None:
     assert read_headers(memoryview(TWO)).next_offset == 10
     assert read_headers(memoryview(bytearray(TWO))).next_offset == 10
     assert read_headers(memoryview(b"")).next_offset is None
-    assert header_fault(memoryview(TWO[:-1])) is None
+    assert header_corruption(memoryview(TWO[:-1])) is None
 
 
 def of_epochs(*epochs: int) -> bytes:
@@ -98,30 +98,30 @@ def patched(position: int, layout: str, value: int) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("data", "fault", "words"),
+    ("data", "corruption", "words"),
     [
-        (patched(16, ">b", 1), Fault.MAGIC, "magic byte is 1, only record format 2"),
-        (patched(16, ">b", 0), Fault.MAGIC, "before Kafka 0.11"),
-        (patched(16, ">B", 200), Fault.MAGIC, "magic byte is 200"),
-        (patched(8, ">i", 48), Fault.BATCH_LENGTH, "length is 48"),
-        (patched(8, ">i", -1), Fault.BATCH_LENGTH, "length is -1"),
-        (patched(0, ">q", -1), Fault.OFFSETS, "base offset -1"),
-        (patched(23, ">i", -2), Fault.OFFSETS, "last offset delta -2"),
-        (patched(0, ">q", 2**63 - 1), Fault.OFFSETS, str(2**63 - 1)),
+        (patched(16, ">b", 1), Corruption.MAGIC, "magic byte is 1, only record format 2"),
+        (patched(16, ">b", 0), Corruption.MAGIC, "before Kafka 0.11"),
+        (patched(16, ">B", 200), Corruption.MAGIC, "magic byte is 200"),
+        (patched(8, ">i", 48), Corruption.BATCH_LENGTH, "length is 48"),
+        (patched(8, ">i", -1), Corruption.BATCH_LENGTH, "length is -1"),
+        (patched(0, ">q", -1), Corruption.OFFSETS, "base offset -1"),
+        (patched(23, ">i", -2), Corruption.OFFSETS, "last offset delta -2"),
+        (patched(0, ">q", 2**63 - 1), Corruption.OFFSETS, str(2**63 - 1)),
     ],
 )
-def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, fault: Fault, words: str) -> None:
+def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, corruption: Corruption, words: str) -> None:
     batches, found = index(data)
     assert batches == []
-    assert found[0] == fault
+    assert found[0] == corruption
     assert words in describe(found)
     assert read_headers(memoryview(data)).next_offset is None
-    assert header_fault(memoryview(data)) == describe(found)
+    assert header_corruption(memoryview(data)) == describe(found)
 
 
 def test_offsets_that_do_not_rise_from_batch_to_batch_are_refused() -> None:
     data = encode_batch([Record(offset=5)]) * 2
-    batches, fault = index(data)
+    batches, corruption = index(data)
     assert len(batches) == 1
-    assert describe(fault) == "base offset 5 is not above the last offset 5 of the batch before it"
+    assert describe(corruption) == "base offset 5 is not above the last offset 5 of the batch before it"
     assert read_headers(memoryview(data)).next_offset == 6
