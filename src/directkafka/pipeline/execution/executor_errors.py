@@ -23,11 +23,11 @@ from directkafka.errors.transport import Notes
 from directkafka.pipeline.application import spark_application
 
 __all__ = [
-    "Fault",
-    "faults_of",
+    "JavaError",
     "from_executor",
     "is_gone",
     "java_end_told",
+    "java_errors",
     "lost_process",
     "spark_is_gone",
     "told",
@@ -84,7 +84,7 @@ _TRACEBACK: Final = "Traceback (most recent call last):"
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class JavaError:
     """One Java exception of a chain.
 
     Attributes:
@@ -102,9 +102,9 @@ class Fault:
         return None if found is None else found[1]
 
 
-def faults_of(error: BaseException) -> tuple[Fault, ...]:
+def java_errors(error: BaseException) -> tuple[JavaError, ...]:
     """The chain behind what PySpark raised, from the outside in; empty for an exception of Python's own."""
-    return tuple(_faults(error))
+    return tuple(_java_errors(error))
 
 
 def is_gone(error: BaseException) -> bool:
@@ -113,25 +113,28 @@ def is_gone(error: BaseException) -> bool:
         return True
     if isinstance(error, AttributeError):
         return str(error) == _STUMBLED
-    faults = faults_of(error)
-    if not faults and isinstance(error, PySparkException):
+    chain = java_errors(error)
+    if not chain and isinstance(error, PySparkException):
         return error.getCondition() == _NO_SESSION
     return any(
-        _SHUT_DOWN.match(fault.message) if fault.class_name == _SPARK else _is_stopped(fault) for fault in faults
+        _SHUT_DOWN.match(java_error.message) if java_error.class_name == _SPARK else _is_stopped(java_error)
+        for java_error in chain
     )
 
 
 def lost_process(error: BaseException) -> str | None:
     """What Spark says when tasks did not fail but lost the process that ran them or kept their input; else None."""
-    for one in faults_of(error):
-        if one.class_name == _SPARK and (one.condition == _BLOCK_LOST or _LOST.match(one.message)):
-            return _shortened(_first_line(one.message))
+    for java_error in java_errors(error):
+        if java_error.class_name == _SPARK and (java_error.condition == _BLOCK_LOST or _LOST.match(java_error.message)):
+            return _shortened(_first_line(java_error.message))
     return None
 
 
 def too_much_for_driver(error: BaseException) -> bool:
     """Whether Spark refused to bring a job's result to the driver for its size."""
-    return any(one.class_name == _SPARK and _TOO_MUCH.match(one.message) for one in faults_of(error))
+    return any(
+        java_error.class_name == _SPARK and _TOO_MUCH.match(java_error.message) for java_error in java_errors(error)
+    )
 
 
 def told(error: BaseException) -> str:
@@ -140,34 +143,34 @@ def told(error: BaseException) -> str:
 
 
 def _line_of(error: BaseException) -> str:
-    faults = faults_of(error)
+    chain = java_errors(error)
     # The innermost exception with a condition is the nearest to what happened.
-    named = [fault for fault in faults if fault.condition is not None] or list(faults[-1:])
+    named = [java_error for java_error in chain if java_error.condition is not None] or list(chain[-1:])
     if not named:
         return _raised(str(error)) or type(error).__name__
-    fault = named[-1]
-    if (fault.condition or "").startswith("PYTHON") or fault.class_name == _PYTHON:
-        return _raised(fault.message)
-    return _first_line(fault.message) or fault.class_name
+    java_error = named[-1]
+    if (java_error.condition or "").startswith("PYTHON") or java_error.class_name == _PYTHON:
+        return _raised(java_error.message)
+    return _first_line(java_error.message) or java_error.class_name
 
 
-def _faults(error: BaseException) -> Iterator[Fault]:
+def _java_errors(error: BaseException) -> Iterator[JavaError]:
     origin = getattr(error, "java_exception", None) or getattr(error, "_origin", None)
     for _ in range(_LINKS_MAX):
         if origin is None:
             break
-        yield Fault(str(origin.getClass().getName()), str(origin.getMessage() or ""))
+        yield JavaError(str(origin.getClass().getName()), str(origin.getMessage() or ""))
         origin = origin.getCause()
     else:
         return
     # What ends a query is told with a message of its own, and its cause beside it.
     cause = getattr(error, "_cause", None)
     if isinstance(cause, BaseException) and getattr(error, "_origin", None) is None:
-        yield from _faults(cause)
+        yield from _java_errors(cause)
 
 
-def _is_stopped(fault: Fault) -> bool:
-    return fault.class_name == "java.lang.IllegalStateException" and fault.message.startswith(_STOPPED)
+def _is_stopped(java_error: JavaError) -> bool:
+    return java_error.class_name == "java.lang.IllegalStateException" and java_error.message.startswith(_STOPPED)
 
 
 def _shortened(text: str) -> str:
@@ -246,7 +249,7 @@ def _java_is_gone(error: BaseException) -> bool:
     A transform may raise the same types of errors when a connection of its own breaks. So the JVM is called once more.
     """
     try:
-        faults_of(error)
+        java_errors(error)
         is_unanswered = isinstance(error, _UNANSWERED) and not isinstance(error, Py4JJavaError)
     except (Py4JError, OSError):  # Java has reported a failure and ended, so its exception cannot be asked what it was
         is_unanswered = True
