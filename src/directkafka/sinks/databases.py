@@ -1,4 +1,4 @@
-"""Databases as stores: blocks of ``.sql`` files, names as users write them, meanings of errors, nested columns as JSON.
+"""Databases as stores: blocks of ``.sql`` files, names as users write them, classes of errors, nested columns as JSON.
 
 A file is a list of blocks::
 
@@ -35,13 +35,13 @@ from directkafka.errors import (
 )
 
 __all__ = [
-    "Meaning",
+    "ErrorClass",
+    "error_for",
     "free_name",
     "is_json",
     "key_problems",
     "load_blocks",
     "lower",
-    "meant",
     "parse_blocks",
     "parse_name",
     "with_json",
@@ -130,16 +130,16 @@ def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
 
 #: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot hold; ``schema``: a table
 #: or column that is not as expected; ``request``: anything else.
-Meaning = Literal["unavailable", "access", "rows", "schema", "request"]
+ErrorClass = Literal["unavailable", "access", "rows", "schema", "request"]
 
 
-def meant(
-    meaning: Meaning, *, store: str, sink: str, cause: str, remedy: str = "", code: str = "none"
+def error_for(
+    error_class: ErrorClass, *, store: str, sink: str, cause: str, remedy: str = "", code: str = "none"
 ) -> DirectKafkaError:
-    """The project's error for a meaning.
+    """The project's error for a class of errors.
 
     Args:
-        meaning: what the database's error means.
+        error_class: what kind of error the database's is.
         store: the store's label.
         sink: the sink whose table the statement was about; empty for the ledger.
         cause: the database's words, without secrets.
@@ -147,7 +147,7 @@ def meant(
         code: the database's own code, for ``request``.
     """
     subject = sink or "the ledger"
-    match meaning:
+    match error_class:
         case "unavailable":
             return StoreUnavailableError(store=store, cause=cause)
         case "access":

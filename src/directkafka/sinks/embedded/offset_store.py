@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.texts import check_installed
-from directkafka.sinks.databases import Meaning, load_blocks, meant
+from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 from directkafka.sinks.embedded.file.client import describe_holders
 from directkafka.sinks.embedded.file.connection import resolved
 
@@ -138,7 +138,7 @@ class DuckDBOffsets(FileOffsets):
         remedy = (
             "Check that the file is a DuckDB database of a version that this one reads, and that you may write to it."
         )
-        return meant(told.meaning, store=self.label, sink="", cause=cause, remedy=remedy, code=told.code)
+        return error_for(told.error_class, store=self.label, sink="", cause=cause, remedy=remedy, code=told.code)
 
     @contextmanager
     def _opened(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -162,7 +162,7 @@ _SQLITE_REMEDY: Final = (
 )
 
 #: By the part of the code that says the kind of error. https://www.sqlite.org/rescode.html
-_MEANINGS: Final[dict[int, Meaning]] = {
+_ERROR_CLASSES: Final[dict[int, ErrorClass]] = {
     sqlite3.SQLITE_BUSY: "unavailable",
     sqlite3.SQLITE_LOCKED: "unavailable",
     sqlite3.SQLITE_IOERR: "unavailable",
@@ -201,10 +201,10 @@ class SQLiteOffsets(FileOffsets):
         if not isinstance(error, sqlite3.Error):
             return None
         code = getattr(error, "sqlite_errorcode", None)
-        meaning = _MEANINGS.get(code & 0xFF, "request") if code is not None else "request"
-        is_locked = meaning == "unavailable" and "locked" in str(error)
-        return meant(
-            meaning,
+        error_class = _ERROR_CLASSES.get(code & 0xFF, "request") if code is not None else "request"
+        is_locked = error_class == "unavailable" and "locked" in str(error)
+        return error_for(
+            error_class,
             store=self.label,
             sink="",
             cause=self._locked() if is_locked else str(error),

@@ -46,7 +46,7 @@ from directkafka.errors.kafka import (
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.producer import TransactionOptions
 
-__all__ = ["SIZE_LIMIT", "meaning", "refused_batch", "translate", "with_batch_size", "with_smaller_batches"]
+__all__ = ["SIZE_LIMIT", "error_for", "refused_batch", "translate", "with_batch_size", "with_smaller_batches"]
 
 _ACCESS_CODES: Final = frozenset(
     {
@@ -80,10 +80,10 @@ def translate(store: str, *, sink: str = "") -> Iterator[None]:
     try:
         yield
     except KafkaError as error:
-        raise meaning(error, store=store, sink=sink) from error
+        raise error_for(error, store=store, sink=sink) from error
 
 
-def meaning(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaError:
+def error_for(error: KafkaError, *, store: str, sink: str = "") -> DirectKafkaError:
     """The store's error for one of Kafka's; the same error where it says all."""
     cause = " ".join(str(error).split())
     if isinstance(error, BrokerAccessError):

@@ -22,7 +22,7 @@ from directkafka.errors import (
     DirectKafkaError,
     OptionError,
 )
-from directkafka.sinks.databases import Meaning, load_blocks, meant
+from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 
 __all__ = [
     "ALREADY_THERE",
@@ -67,7 +67,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 }
 
 #: What a SQLSTATE means; the longest prefix counts. See appendix A of the Postgres manual.
-_MEANINGS: Final[dict[str, Meaning]] = {
+_ERROR_CLASSES: Final[dict[str, ErrorClass]] = {
     "08": "unavailable",  # connection exceptions
     "25P03": "unavailable",  # idle-in-transaction timeout: the server has hung up
     "25006": "unavailable",  # read-only: a standby that is not promoted yet
@@ -241,7 +241,7 @@ def connection_is_lost(error: BaseException, connection: psycopg.Connection[Any]
 def translate(
     error: psycopg.Error, *, store: str, sink: str = "", user: str = "", secret: str = "", note: str = ""
 ) -> DirectKafkaError:
-    """The project's error for one of psycopg's: one table, from SQLSTATE to meaning.
+    """The project's error for one of psycopg's: one table, from SQLSTATE to a class of errors.
 
     Args:
         error: what psycopg raised.
@@ -254,20 +254,20 @@ def translate(
     cause = _words(error, secret)
     if note and _meaning(error) == "unavailable":
         cause = f"{cause}; {note}"
-    return meant(
+    return error_for(
         _meaning(error), store=store, sink=sink, cause=cause, remedy=_remedy(cause, user), code=error.sqlstate or "none"
     )
 
 
-def _meaning(error: psycopg.Error) -> Meaning:
+def _meaning(error: psycopg.Error) -> ErrorClass:
     state = error.sqlstate
     if state is None:
         if _REFUSED.search(str(error)):
             return "access"
         return "unavailable" if isinstance(error, psycopg.OperationalError) else "request"
     for length in (5, 2):
-        if meaning := _MEANINGS.get(state[:length]):
-            return meaning
+        if error_class := _ERROR_CLASSES.get(state[:length]):
+            return error_class
     return "request"
 
 

@@ -26,7 +26,7 @@ from directkafka.errors.kafka import (
     TransactionTooSlowError,
 )
 from directkafka.pipeline.retry import may_pass
-from directkafka.sinks.kafka.errors import meaning, translate
+from directkafka.sinks.kafka.errors import error_for, translate
 
 PLACE: dict[str, Any] = {"topic": "flights", "partition": 0}
 
@@ -80,7 +80,7 @@ def too_large(records: int) -> BatchTooLargeError:
     ids=lambda one: type(one).__name__ if isinstance(one, KafkaError) else "",
 )
 def test_each_error_means_one_thing(error: KafkaError, expected: type[Exception], passes: bool) -> None:
-    found = meaning(error, store="kafka one:1", sink="flights")
+    found = error_for(error, store="kafka one:1", sink="flights")
     assert type(found) is expected
     assert may_pass(found) == passes
     assert ".." not in str(found)

@@ -7,7 +7,7 @@ import pytest
 from directkafka.errors import StoreUnavailableError
 from directkafka.errors.kafka import BatchTooLargeError
 from directkafka.options.producer import TransactionOptions
-from directkafka.sinks.kafka.errors import meaning, refused_batch, with_batch_size, with_smaller_batches
+from directkafka.sinks.kafka.errors import error_for, refused_batch, with_batch_size, with_smaller_batches
 
 
 def options(batch_size: int = 1_000) -> TransactionOptions:
@@ -54,7 +54,7 @@ def test_a_size_that_is_smaller_already_stays() -> None:
 
 def test_a_refused_batch_is_found_behind_what_it_became() -> None:
     many, single = refused(1_000), refused(1_000, records=1)
-    outer = meaning(many, store="kafka")
+    outer = error_for(many, store="kafka")
     assert isinstance(outer, StoreUnavailableError)
     outer.__cause__ = many
     assert refused_batch(outer) is many

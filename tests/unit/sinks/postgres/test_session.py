@@ -23,7 +23,7 @@ SECRET = "s3cr3t"
 
 
 @pytest.mark.parametrize(
-    ("state", "meaning"),
+    ("state", "error_class"),
     [
         ("08006", StoreUnavailableError), ("57P01", StoreUnavailableError), ("40P01", StoreUnavailableError),
         ("40001", StoreUnavailableError), ("53300", StoreUnavailableError), ("53100", StoreUnavailableError),
@@ -34,15 +34,15 @@ SECRET = "s3cr3t"
         ("42P10", SchemaMismatchError), ("42601", StoreRequestError), ("0A000", StoreRequestError),
     ],
 )  # fmt: skip
-def test_every_kind_of_error_has_its_meaning(state: str, meaning: type[DirectKafkaError]) -> None:
+def test_every_kind_of_error_has_its_meaning(state: str, error_class: type[DirectKafkaError]) -> None:
     found = translate(psycopg.errors.lookup(state)("said the server"), store="postgres here", sink="flights")
-    assert type(found) is meaning
+    assert type(found) is error_class
     assert "said the server" in str(found)
     assert str(pickle.loads(pickle.dumps(found))) == str(found)
 
 
 @pytest.mark.parametrize(
-    ("words", "meaning"),
+    ("words", "error_class"),
     [
         ('FATAL:  password authentication failed for user "u"', StoreAccessError),
         ('FATAL:  no pg_hba.conf entry for host "10.0.0.1"', StoreAccessError),
@@ -51,8 +51,8 @@ def test_every_kind_of_error_has_its_meaning(state: str, meaning: type[DirectKaf
         ("server closed the connection unexpectedly", StoreUnavailableError),
     ],
 )
-def test_a_refused_connection_is_known_by_its_words(words: str, meaning: type[DirectKafkaError]) -> None:
-    assert type(translate(psycopg.OperationalError(words), store="postgres here")) is meaning
+def test_a_refused_connection_is_known_by_its_words(words: str, error_class: type[DirectKafkaError]) -> None:
+    assert type(translate(psycopg.OperationalError(words), store="postgres here")) is error_class
 
 
 @pytest.mark.parametrize(

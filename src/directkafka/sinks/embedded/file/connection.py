@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, OptionError
-from directkafka.sinks.databases import Meaning
+from directkafka.sinks.databases import ErrorClass
 
 __all__ = [
     "DatabaseSaidError",
@@ -37,15 +37,15 @@ class DatabaseSaidError(Exception):
     """An error of the database's, as it comes out of the process that has the file open.
 
     Attributes:
-        meaning: what it means here.
+        error_class: what kind of error it is here.
         said: the database's words, in one line.
         code: its own code or class.
         is_locked: whether another process keeps the file.
     """
 
-    def __init__(self, meaning: Meaning, said: str, code: str = "none", is_locked: bool = False) -> None:
-        super().__init__(meaning, said, code, is_locked)
-        self.meaning: Meaning = meaning
+    def __init__(self, error_class: ErrorClass, said: str, code: str = "none", is_locked: bool = False) -> None:
+        super().__init__(error_class, said, code, is_locked)
+        self.error_class: ErrorClass = error_class
         self.said = said
         self.code = code
         self.is_locked = is_locked

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from directkafka.errors import DirectKafkaError
-from directkafka.sinks.databases import Meaning, meant
+from directkafka.sinks.databases import ErrorClass, error_for
 from directkafka.sinks.embedded.file.client import connect, describe_holders
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, FileConnection, resolved
 from directkafka.sinks.embedded.file.process import Opening
@@ -77,10 +77,10 @@ class DatabaseFile:
         if error.is_locked:
             holders = describe_holders(self.path) or "another process"
             said = f"the file has been kept for {self._lock_timeout_s:g} s by {holders}"
-        meaning: Meaning = error.meaning
-        if meaning == "rows" and not sink:
+        error_class: ErrorClass = error.error_class
+        if error_class == "rows" and not sink:
             # Two drivers of one process made the pipeline's row at one moment: DuckDB lets both try.
-            meaning = "unavailable"
+            error_class = "unavailable"
         name = _NAMES[self.kind]
         remedy = f"Check that the file is a database of a {name} that this one reads, and that you may write to it."
-        return meant(meaning, store=self.label, sink=sink, cause=said, remedy=remedy, code=error.code)
+        return error_for(error_class, store=self.label, sink=sink, cause=said, remedy=remedy, code=error.code)

@@ -13,7 +13,7 @@ from typing import Any, Final
 import duckdb
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from directkafka.sinks.databases import Meaning
+from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, quoted, reader_of
 
 __all__ = ["DuckDBConnection", "connect", "opened", "said"]
@@ -145,7 +145,7 @@ def _is_locked(error: BaseException) -> bool:
     return isinstance(error, duckdb.Error) and _LOCKED.search(str(error)) is not None
 
 
-def _meaning(error: duckdb.Error) -> Meaning:
+def _meaning(error: duckdb.Error) -> ErrorClass:
     """By the error's class; a file's own errors have one class, and differ by their words."""
     if _is_locked(error) or isinstance(error, duckdb.TransactionException | duckdb.OutOfMemoryException):
         return "unavailable"

@@ -13,13 +13,13 @@ import adbc_driver_manager
 import adbc_driver_sqlite
 import pyarrow as pa
 
-from directkafka.sinks.databases import Meaning
+from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, reader_of
 
 __all__ = ["SQLiteConnection", "opened", "said"]
 
 #: Parts of SQLite's messages and what they mean: ADBC passes no result code on.
-_MEANINGS: Final[tuple[tuple[str, Meaning], ...]] = (
+_ERROR_CLASSES: Final[tuple[tuple[str, ErrorClass], ...]] = (
     ("is locked", "unavailable"),
     ("disk I/O error", "unavailable"),
     ("disk is full", "unavailable"),
@@ -137,6 +137,6 @@ def said(error: Exception) -> DatabaseSaidError | None:
     if not isinstance(error, adbc_driver_manager.Error):
         return None
     text = " ".join(str(error).split())
-    meaning: Meaning = next((known for part, known in _MEANINGS if part in text), "request")
-    is_locked = meaning == "unavailable" and "is locked" in text
-    return DatabaseSaidError(meaning, text, str(error.vendor_code or "none"), is_locked)
+    error_class: ErrorClass = next((known for part, known in _ERROR_CLASSES if part in text), "request")
+    is_locked = error_class == "unavailable" and "is locked" in text
+    return DatabaseSaidError(error_class, text, str(error.vendor_code or "none"), is_locked)
