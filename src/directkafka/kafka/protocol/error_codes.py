@@ -13,7 +13,7 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, Self
 
-__all__ = ["STALE_METADATA", "ErrorCode", "Meaning", "error_name", "is_retriable", "meaning_of"]
+__all__ = ["STALE_METADATA", "ErrorClass", "ErrorCode", "error_class_of", "error_name", "is_retriable"]
 
 _RETRIABLE, _FINAL = True, False
 
@@ -206,7 +206,7 @@ def is_retriable(code: int) -> bool:
     return code in _BY_NUMBER and _BY_NUMBER[code].is_retriable
 
 
-class Meaning(Enum):
+class ErrorClass(Enum):
     """What an error code says about the request that it answers."""
 
     DONE = "done"
@@ -217,32 +217,32 @@ class Meaning(Enum):
     REFUSED = "no, and it will stay no"
 
 
-_MEANINGS: Final[dict[int, Meaning]] = {
+_ERROR_CLASSES: Final[dict[int, ErrorClass]] = {
     # What an EndTxn gets (Kafka 4.3) that comes while the coordinator is ending the transaction for another producer's
     # InitProducerId: it prepares a second transition while one is pending, which throws. Asked again, it says which.
     # All requests here may be sent twice.
-    ErrorCode.UNKNOWN_SERVER_ERROR: Meaning.AGAIN,
-    ErrorCode.NONE: Meaning.DONE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Meaning.AGAIN,  # metadata on its way; a topic that is gone ends the time
-    ErrorCode.LEADER_NOT_AVAILABLE: Meaning.AGAIN,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER: Meaning.AGAIN,
-    ErrorCode.REQUEST_TIMED_OUT: Meaning.AGAIN,  # the coordinator's own log was slow; perhaps done
-    ErrorCode.NETWORK_EXCEPTION: Meaning.MOVED,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: Meaning.AGAIN,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE: Meaning.MOVED,
-    ErrorCode.NOT_COORDINATOR: Meaning.MOVED,
-    ErrorCode.NOT_ENOUGH_REPLICAS: Meaning.AGAIN,
-    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: Meaning.AGAIN,
-    ErrorCode.CONCURRENT_TRANSACTIONS: Meaning.AGAIN,  # the one before is being ended
-    ErrorCode.INVALID_PRODUCER_EPOCH: Meaning.FENCED,
-    ErrorCode.INVALID_PRODUCER_ID_MAPPING: Meaning.FENCED,  # a newer producer id, or the transactional id has expired
-    ErrorCode.TRANSACTION_COORDINATOR_FENCED: Meaning.FENCED,
-    ErrorCode.PRODUCER_FENCED: Meaning.FENCED,
-    ErrorCode.INVALID_TXN_STATE: Meaning.STATE,
-    ErrorCode.TRANSACTION_ABORTABLE: Meaning.STATE,
+    ErrorCode.UNKNOWN_SERVER_ERROR: ErrorClass.AGAIN,
+    ErrorCode.NONE: ErrorClass.DONE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorClass.AGAIN,  # metadata on its way; a topic that is gone ends the time
+    ErrorCode.LEADER_NOT_AVAILABLE: ErrorClass.AGAIN,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorClass.AGAIN,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorClass.AGAIN,  # the coordinator's own log was slow; perhaps done
+    ErrorCode.NETWORK_EXCEPTION: ErrorClass.MOVED,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorClass.AGAIN,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorClass.MOVED,
+    ErrorCode.NOT_COORDINATOR: ErrorClass.MOVED,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorClass.AGAIN,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorClass.AGAIN,
+    ErrorCode.CONCURRENT_TRANSACTIONS: ErrorClass.AGAIN,  # the one before is being ended
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorClass.FENCED,
+    ErrorCode.INVALID_PRODUCER_ID_MAPPING: ErrorClass.FENCED,  # a newer producer id, or an expired transactional id
+    ErrorCode.TRANSACTION_COORDINATOR_FENCED: ErrorClass.FENCED,
+    ErrorCode.PRODUCER_FENCED: ErrorClass.FENCED,
+    ErrorCode.INVALID_TXN_STATE: ErrorClass.STATE,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorClass.STATE,
 }
 
 
-def meaning_of(code: int) -> Meaning:
+def error_class_of(code: int) -> ErrorClass:
     """What a coordinator's error code means; one that is not in the table is a refusal, of the timeout for example."""
-    return _MEANINGS.get(code, Meaning.REFUSED)
+    return _ERROR_CLASSES.get(code, ErrorClass.REFUSED)

@@ -33,7 +33,7 @@ from directkafka.errors.kafka import TransactionFencedError, TransactionStateErr
 from directkafka.kafka.admin.topics import check_answered
 from directkafka.kafka.network.auth_errors import rights_needed
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.protocol.error_codes import ErrorCode, Meaning, error_name, meaning_of
+from directkafka.kafka.protocol.error_codes import ErrorClass, ErrorCode, error_class_of, error_name
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 
@@ -249,12 +249,12 @@ class Coordinator:
                     code = code_of(response)
             except BrokerUnreachableError as error:
                 unanswered = error
-            meaning = Meaning.MOVED if unanswered else meaning_of(code)
-            if meaning is Meaning.DONE:
+            error_class = ErrorClass.MOVED if unanswered else error_class_of(code)
+            if error_class is ErrorClass.DONE:
                 return response
-            if meaning is Meaning.MOVED:
+            if error_class is ErrorClass.MOVED:
                 self._nodes.pop(key, None)
-            elif meaning is not Meaning.AGAIN:
+            elif error_class is not ErrorClass.AGAIN:
                 raise self._refusal(api, code, identity, subject)
             if time.monotonic() + pause_s > deadline:
                 raise unanswered or self._refusal(api, code, identity, subject)
@@ -276,9 +276,9 @@ class Coordinator:
     def _refusal(
         self, api: str, code: int, identity: ProducerIdentity, subject: str
     ) -> BrokerResponseError | TransactionFencedError | TransactionStateError:
-        meaning = meaning_of(code)
-        if meaning in (Meaning.FENCED, Meaning.STATE):
-            kind = TransactionFencedError if meaning is Meaning.FENCED else TransactionStateError
+        error_class = error_class_of(code)
+        if error_class in (ErrorClass.FENCED, ErrorClass.STATE):
+            kind = TransactionFencedError if error_class is ErrorClass.FENCED else TransactionStateError
             return kind(
                 api=api,
                 transactional_id=self._id,
@@ -291,7 +291,7 @@ class Coordinator:
             api=api,
             code=code,
             name=error_name(code),
-            retriable=meaning is not Meaning.REFUSED,
+            retriable=error_class is not ErrorClass.REFUSED,
             subject=subject,
             remedy=rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
             or BrokerResponseError.remedy,
@@ -372,5 +372,5 @@ def _naming_topics(answered: Mapping[TopicPartition, int]) -> Iterator[None]:
 def _worst(codes: Iterable[int]) -> int:
     """The code that decides: one that cannot pass before one that may."""
     failed = [code for code in codes if code not in (ErrorCode.NONE, ErrorCode.OPERATION_NOT_ATTEMPTED)]
-    passing = (Meaning.AGAIN, Meaning.MOVED)
-    return min(failed, key=lambda code: meaning_of(code) in passing, default=ErrorCode.NONE)
+    passing = (ErrorClass.AGAIN, ErrorClass.MOVED)
+    return min(failed, key=lambda code: error_class_of(code) in passing, default=ErrorCode.NONE)

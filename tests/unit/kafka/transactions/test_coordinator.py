@@ -12,7 +12,7 @@ import pytest
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.errors.kafka import TransactionFencedError, TransactionStateError
-from directkafka.kafka.protocol.error_codes import Meaning, meaning_of
+from directkafka.kafka.protocol.error_codes import ErrorClass, error_class_of
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
@@ -168,7 +168,7 @@ def test_a_refused_group_is_named_with_what_it_needs(script: list[Any], said: st
 
 
 def test_a_code_that_nobody_knows_is_a_refusal() -> None:
-    assert meaning_of(4711) is Meaning.REFUSED
+    assert error_class_of(4711) is ErrorClass.REFUSED
 
 
 def test_each_answer_counts_by_itself() -> None:
