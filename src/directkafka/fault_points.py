@@ -43,7 +43,7 @@ FAULT_POINTS: dict[str, str] = {
     "commit.begun": "4. the transaction is open, nothing done in it",
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
     "replay.planned": "4. a replay: the dead letters have their batches, COMMIT not yet sent",
-    "replay.taken_out": "4. a replay: a batch's letters are deleted, those that are rejected again not yet put back",
+    "replay.taken_out": "4. a replay: a batch's dead letters are deleted, the rejected ones not yet put back",
     "commit.rows_moved": "4. rows are in the tables, COMMIT not yet sent",
     "commit.ledger_produced": "4. Kafka: the ledger record is acknowledged, EndTxn not yet sent",
     "log.entry_written": "4. files: the entry is written, its slot of the log not yet taken; a fence passes this too",

@@ -31,12 +31,12 @@ from directkafka.pipeline.execution.routes import Route, route_outputs
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import log_report
 from directkafka.pipeline.replay.report import log_replay
-from directkafka.pipeline.replay.selection import ReplaySelection, with_letters_last
+from directkafka.pipeline.replay.selection import ReplaySelection, with_dead_letters_last
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow
 from directkafka.sinks.api import BatchAttempt, TaskReport
-from directkafka.sinks.dead_letters import table as letters_module
+from directkafka.sinks.dead_letters import table as dead_letters_module
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
@@ -106,7 +106,7 @@ class MadeUpTopic:
         )  # fmt: skip
         return ClusterSnapshot(cluster_id="c", partitions={TOPIC: seen}, taken_at_ms=0)
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Nobody listens."""
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
@@ -175,7 +175,7 @@ class RowWriter:
         return tuple(writer(batches_of([(offset, name.batch_id) for offset in half])) for half in halves)
 
 
-class LetterWriter(RowWriter):
+class DeadLetterRowWriter(RowWriter):
     """One row for each letter, unless its offset can be divided by ``rejected``."""
 
     def __init__(self, routes: Sequence[Route], settled: DeadLetterReplaySink, rejected: int) -> None:
@@ -190,13 +190,13 @@ class LetterWriter(RowWriter):
     def schema_of(self, route: Route) -> pa.Schema:
         return REPLAYED_SCHEMA if route.sink is self._settled else SCHEMA
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
-        self._settled.expected = letters.num_rows
-        offsets = letters.column("offset").to_pylist()
+    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
+        self._settled.expected = dead_letters.num_rows
+        offsets = dead_letters.column("offset").to_pylist()
         reports = []
         for one in self._routes:
             if one.sink is self._settled:
-                again = [letter for letter in letters.to_pylist() if letter["offset"] % self._rejected == 0]
+                again = [letter for letter in dead_letters.to_pylist() if letter["offset"] % self._rejected == 0]
                 rows = [letter | {"reason": "again", "replays": letter["replays"] + 1} for letter in again]
                 writer = one.sink.task_writer(name, REPLAYED_SCHEMA)
                 reports.append((one.sink, (writer(iter([pa.RecordBatch.from_pylist(rows, REPLAYED_SCHEMA)])),)))
@@ -223,13 +223,13 @@ def run_pipeline(places: Sequence[Place], records: int) -> None:
     ).run()
 
 
-def run_replay(places: Sequence[Place], letters: Place, rejected: int) -> None:
+def run_replay(places: Sequence[Place], dead_letters: Place, rejected: int) -> None:
     """A replay of all letters of a table, few in each batch."""
-    letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
-    routes, stop = route_outputs([place.sink() for place in places], letters.sink("rejected")), threading.Event()
+    dead_letters_module.LETTERS_MAX = BATCH  # type: ignore[misc]  # only tests change it
+    routes, stop = route_outputs([place.sink() for place in places], dead_letters.sink("rejected")), threading.Event()
     choice = ReplaySelection.of(PIPELINE, routes)
-    settled = DeadLetterReplaySink(choice.sink, choice.letters)
-    writer = LetterWriter(with_letters_last(routes, settled), settled, rejected)
+    settled = DeadLetterReplaySink(choice.sink, choice.dead_letters)
+    writer = DeadLetterRowWriter(with_dead_letters_last(routes, settled), settled, rejected)
     retry_policy = RetryPolicy(stop, retry_ms_max=20_000)
     choice.engine(writer, report=log_replay, stop=stop, retry_policy=retry_policy).run()
 

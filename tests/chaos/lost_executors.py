@@ -61,8 +61,8 @@ class KillsOne(dk.PostgresSink):
 def main(servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
     conf = {"spark__sql__shuffle__partitions": "2", "spark__deploy__maxExecutorRetries": "-1"}
     spark = local_cluster(os.environ["TMPDIR"], executors=int(count), **conf)
-    letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
-    letters.tries, letters.spark, letters.executors = Counter(), spark, int(count)
+    dead_letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
+    dead_letters.tries, dead_letters.spark, dead_letters.executors = Counter(), spark, int(count)
     dk.Pipeline(
         "numbers",
         source={
@@ -73,12 +73,12 @@ def main(servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
         },
         transform=QUERY,
         sinks=dk.PostgresSink(dsn, "records"),
-        dead_letters=letters,
+        dead_letters=dead_letters,
         trigger="available-now",
         retry_ms_max=120_000,
     ).run()
-    redone = sum(tries > 1 for tries in letters.tries.values())
-    print(json.dumps({"killed": len(letters.tries), "redone": redone}), flush=True)
+    redone = sum(tries > 1 for tries in dead_letters.tries.values())
+    print(json.dumps({"killed": len(dead_letters.tries), "redone": redone}), flush=True)
     spark.stop()
 
 

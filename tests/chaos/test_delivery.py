@@ -394,7 +394,7 @@ def test_the_same_as_a_pipeline_file(setting: Setting) -> None:
         (None, {"delay": '"Infinity"'}),  # Spark's reading of a number that is too large.
     ]
     assert sorted(found, key=str) == sorted(objects, key=str)
-    letters = setting.query("SELECT convert_from(value, 'UTF8'), reason FROM rejected")
+    dead_letters = setting.query("SELECT convert_from(value, 'UTF8'), reason FROM rejected")
     others = [json.dumps("no object"), "{broken", "NaN", '["\\ud800"]', "[" * 100_000]
     rejected = [*((text, "no JSON object") for text in others), ('{"kind": "a\\u0000"}', "a text with a NUL")]
-    assert sorted(letters) == sorted(rejected)
+    assert sorted(dead_letters) == sorted(rejected)

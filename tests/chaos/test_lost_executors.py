@@ -40,10 +40,10 @@ def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_
     assert counts["killed"] == rounds
     assert counts["redone"] > rounds // 2, "few lost what they kept, so this proved little"
     with psycopg.connect(database) as connection:
-        rows, letters = (
+        rows, dead_letters = (
             connection.execute(f'SELECT topic, partition, "offset" FROM {table}').fetchall()  # type: ignore[call-overload]
             for table in ("records", "rejected")
         )
-    found = Counter([*rows, *letters])
+    found = Counter([*rows, *dead_letters])
     assert (len(found), set(found.values())) == (rounds * BATCH, {1})
-    assert letters
+    assert dead_letters

@@ -33,7 +33,7 @@ from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_num
 from tests.chaos.pipelines import running as running_process
 
 from directkafka import Pipeline
-from directkafka.sinks.dead_letters.table import Letters, Selection
+from directkafka.sinks.dead_letters.table import DeadLetters, Selection
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import Job
 
@@ -72,14 +72,14 @@ class World:
 
     folder: Path
     places: Sequence[Place]
-    letters: Place
+    dead_letters: Place
 
     def replay(self, faults: str = "") -> EngineDriver:
-        return EngineDriver(run_replay, self.places, self.letters, REJECTED, folder=self.folder, faults=faults)
+        return EngineDriver(run_replay, self.places, self.dead_letters, REJECTED, folder=self.folder, faults=faults)
 
     def left(self) -> list[tuple[int, int, str | None]]:
         """Offset, number of replays and claim of each letter."""
-        sink = self.letters.sink("rejected")
+        sink = self.dead_letters.sink("rejected")
         with sink.dead_letters().opened() as rows:
             return sorted(rows('SELECT "offset", replays, replay_claim FROM rejected', ()))
 
@@ -95,13 +95,13 @@ class World:
         assert all(replays >= 1 and claim is None for _, replays, claim in left)
 
 
-def write_letters(letters: Place) -> None:
+def write_dead_letters(dead_letters: Place) -> None:
     """As a pipeline's batch would have."""
     rows = [
         {"topic": "flights", "partition": 0, "offset": offset, "value": b"%d" % offset, "reason": "new"}
         for offset in range(FIRST, FIRST + COUNT)
     ]
-    sink = letters.sink("rejected")
+    sink = dead_letters.sink("rejected")
     sink.prepare(LETTER_SCHEMA)
     job = Job(sink.store, "letters").start()
     entry = job.next_entry()
@@ -114,23 +114,23 @@ def write_letters(letters: Place) -> None:
 @pytest.fixture
 def one_file(tmp_path: Path) -> World:
     place = Place("sqlite", str(tmp_path / "air.db"))
-    write_letters(place)
+    write_dead_letters(place)
     return World(tmp_path, (place,), place)
 
 
 @pytest.fixture
 def two_files(tmp_path: Path) -> World:
     """The letters' store is listed first, and is the last in a replay."""
-    letters, other = Place("sqlite", str(tmp_path / "air.db")), Place("duckdb", str(tmp_path / "other.duckdb"))
-    write_letters(letters)
-    return World(tmp_path, (letters, other), letters)
+    dead_letters, other = Place("sqlite", str(tmp_path / "air.db")), Place("duckdb", str(tmp_path / "other.duckdb"))
+    write_dead_letters(dead_letters)
+    return World(tmp_path, (dead_letters, other), dead_letters)
 
 
 def kill_and_replay(world: World, point: str) -> None:
     with running(world.replay(f"{point}=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    letters = Letters(world.letters.sink("rejected").dead_letters(), PIPELINE)
-    waiting = sum(letters.count_by_reason(Selection()).values())
+    dead_letters = DeadLetters(world.dead_letters.sink("rejected").dead_letters(), PIPELINE)
+    waiting = sum(dead_letters.count_by_reason(Selection()).values())
     assert waiting > len(AGAIN), "the kill came after the end, so it proved nothing"
     with running(world.replay()) as driver:
         assert driver.wait() == 0, driver.messages()
@@ -139,10 +139,10 @@ def kill_and_replay(world: World, point: str) -> None:
 
 @pytest.fixture
 def two_servers(kafka_broker: KafkaBroker, database: str, tmp_path: Path) -> World:
-    letters = Place("postgres", database)
-    write_letters(letters)
+    dead_letters = Place("postgres", database)
+    write_dead_letters(dead_letters)
     topic = Place("kafka", f"{kafka_broker.bootstrap_servers} replay-{uuid.uuid4().hex[:8]}")
-    return World(tmp_path, (letters, topic), letters)
+    return World(tmp_path, (dead_letters, topic), dead_letters)
 
 
 @pytest.mark.parametrize("point", quick_or_slow(STEPS, "replay.taken_out@2"))
@@ -198,7 +198,7 @@ def test_the_pipeline_runs_while_its_letters_are_replayed(one_file: World) -> No
     with running(pipeline), running(one_file.replay()) as replay:
         assert replay.wait() == 0, replay.messages()
         assert pipeline.wait() == 0, pipeline.messages()
-    assert one_file.offsets(one_file.letters) == [*range(records), *MENDED]
+    assert one_file.offsets(one_file.dead_letters) == [*range(records), *MENDED]
 
 
 @pytest.mark.slow
@@ -206,7 +206,7 @@ def test_letters_that_wait_for_a_batch_whose_entry_is_gone_are_left_to_a_human(t
     """The other store may have the batch, or not: the letters' ledger would say."""
     with running(two_files.replay("commit.answered@7=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    store = two_files.letters.sink("rejected").store
+    store = two_files.dead_letters.sink("rejected").store
     with store.opened() as connection:
         connection.rows("DELETE FROM directkafka_ledger WHERE pipeline = $1", (f"{PIPELINE}.replay",))
     with running(two_files.replay()) as driver:
@@ -270,8 +270,8 @@ def test_the_command_killed_at_a_step_and_given_again_loses_and_doubles_no_recor
     with psycopg.connect(database) as connection:
         numbers = [number for (number,) in connection.execute("SELECT number FROM records ORDER BY number")]
         assert numbers == [number for number in range(300) if number not in rejected]
-        letters = connection.execute("SELECT convert_from(value, 'UTF8')::int, reason FROM rejected ORDER BY 1")
-        assert letters.fetchall() == [(number, "like %11%") for number in rejected]
+        dead_letters = connection.execute("SELECT convert_from(value, 'UTF8')::int, reason FROM rejected ORDER BY 1")
+        assert dead_letters.fetchall() == [(number, "like %11%") for number in rejected]
     # A batch that was committed before the answer came left those alone that were rejected again.
     tried = len(rejected) if point == "commit.answered@3" else sum("1" in str(number) for number in range(300))
     assert sum(one["letters"] for one in again.reports) == tried

@@ -13,10 +13,10 @@ from typing import Any, Literal, NamedTuple
 import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient as ConfluentAdminClient
 from tests.topics import make_topic
 
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
@@ -108,7 +108,7 @@ class KafkaHarness:
 
     def make_topic(self, table: str) -> str:
         topic = f"{self.prefix}-{table}"
-        admin = AdminClient({"bootstrap.servers": self.servers})
+        admin = ConfluentAdminClient({"bootstrap.servers": self.servers})
         if topic not in admin.list_topics(timeout=WAIT_S).topics:
             make_topic(self.servers, topic, PARTITIONS)
         return topic
@@ -139,8 +139,8 @@ def still_open(servers: str, prefix: str) -> list[str]:
 def wait_until_stable(servers: str, topic: str) -> None:
     """Until the last stable offset is the high watermark: EndTxn is answered before its markers are written."""
     with closing(KafkaClient(ClientOptions(bootstrap_servers=tuple(servers.split(","))))) as client:
-        stable = Metadata(client, isolation_level="read_committed")
-        every = Metadata(client, isolation_level="read_uncommitted")
+        stable = AdminClient(client, isolation_level="read_committed")
+        every = AdminClient(client, isolation_level="read_uncommitted")
         places = [TopicPartition(topic, one) for one in every.topics([topic])[topic].leaders]
         deadline = time.monotonic() + WAIT_S
         while True:

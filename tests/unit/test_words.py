@@ -24,6 +24,8 @@ REPLACED = {
     "_on_nothing": "_handle_empty_response",
     "_react": "_handle_error_code",
     "_lose": "_raise_or_skip_loss",
+    "Metadata": "AdminClient",
+    "tell_group": "commit_to_group",
     # Records.
     "survey": "filter_batches",
     "Asked": "FilterSpec",
@@ -35,6 +37,8 @@ REPLACED = {
     "Laid": "EncodedSpan",
     "lay_out": "encode_records",
     "seal": "write_headers",
+    "Fault": "Corruption",
+    "dealt": "round_robin",
     # Stores.
     "PipelineOwner": "TransactionManager",
     "_win_back": "_reacquire",
@@ -46,6 +50,11 @@ REPLACED = {
     "BatchName": "BatchAttempt",
     "past_the_lock": "with_row_lock",
     "patiently": "retry_locked",
+    "Meaning": "ErrorClass",
+    "meaning_of": "error_class_of",
+    "meant": "error_for",
+    "abandon": "abort",
+    "give_up": "abort",
     # Sinks.
     "SettledLetters": "DeadLetterReplaySink",
     "PlannedLetters": "ReplayPlanSink",
@@ -55,6 +64,13 @@ REPLACED = {
     "renewed": "clone",
     "Aims": "Destinations",
     "BatchTries": "AttemptTracker",
+    "hold": "buffer",
+    "report_held": "report_inline",
+    "Few": "InlineRows",
+    "nested_columns": "json_columns",
+    "Letters": "DeadLetters",
+    "LetterTable": "DeadLetterTable",
+    "LettersWriter": "DeadLetterWriter",
     # Pipelines and streams.
     "ClusterView": "ClusterSnapshot",
     "PartitionView": "PartitionSnapshot",
@@ -72,6 +88,13 @@ REPLACED = {
     "believed": "confirm_loss",
     "reach": "fault_point",
     "Given": "RawOptions",
+    "Binding": "Route",
+    "bindings": "routes",
+    "tell": "report_progress",
+    "look": "check_fenced",
+    "BatchOutcomes": "BatchStatuses",
+    "doubtful": "undetermined",
+    "trust": "settle",
 }
 
 

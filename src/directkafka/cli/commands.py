@@ -54,7 +54,7 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.progress import log_report
 
-    def tell(report: BatchReport) -> None:
+    def report_progress(report: BatchReport) -> None:
         if form is Format.TEXT:
             log_report(report)
             return
@@ -64,7 +64,7 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
             pipeline.request_stop()
             say("nobody reads stdout any more: stopping after this batch")
 
-    pipeline = Pipeline.from_toml(file, report=tell)
+    pipeline = Pipeline.from_toml(file, report=report_progress)
     with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):
         # In a thread, so that this one is free for signals.
         pipeline.start()
@@ -190,7 +190,7 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     until_offset: Annotated[int | None, typer.Option("--until-offset", min=0, help="Offset behind the last.")] = None,
     since: Annotated[str | None, typer.Option("--since", help="The record's timestamp: ISO 8601, with a zone.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="The same; itself excluded.")] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many letters.")] = None,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many dead letters.")] = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

@@ -46,7 +46,7 @@ def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
 
     # PySpark 4.3 imports pandas wherever it is installed, and complains of its version; nothing here needs it.
     warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
-    output = SparkLog(name, tell=say)
+    output = SparkLog(name, on_line=say)
     send_output_to(output)
     if verbose:
         say(f"what Spark prints: {output.path}")

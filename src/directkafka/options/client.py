@@ -222,7 +222,7 @@ class ClientOptions:
                 security |= read_tls(given)
             if protocol.startswith("SASL"):
                 security |= read_sasl(given)
-        mistakes.tell()
+        mistakes.raise_if_any()
         if protocol == "SASL_PLAINTEXT" and security["sasl_mechanism"] in OPEN_MECHANISMS:
             warn_in_the_clear(security["sasl_mechanism"])
         # Kafka reads -1 as "leave the socket alone", which is what None says.

@@ -265,7 +265,7 @@ class SourceOptions:
             client = _read_client(given)
         with mistakes.kept():
             group_id = given.text(GROUP_ID) or None
-        mistakes.tell()
+        mistakes.raise_if_any()
         committed = any(isinstance(one, Committed) for one in (starting.default, *starting.topics.values()))
         _warn(given, streaming=streaming, needs_group=committed)
         return cls(

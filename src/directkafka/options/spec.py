@@ -58,7 +58,7 @@ class Mistakes:
         except OptionError as error:
             self.add(replace(error, where=", ".join(filter(None, (where, error.where)))) if where else error)
 
-    def tell(self) -> None:
+    def raise_if_any(self) -> None:
         """Raise them, if there is any.
 
         Raises:
@@ -239,7 +239,7 @@ class RawOptions:
             texts[lowered] = _text(value)
             if fault := fault_of_text(name) or fault_of_text(texts[lowered]):
                 mistakes.add(OptionError(option=prefix + name, reason=fault, where=where))
-        mistakes.tell()
+        mistakes.raise_if_any()
         return cls(texts=texts, where=where, prefix=prefix)
 
     def has(self, spec: OptionSpec) -> bool:
@@ -273,7 +273,7 @@ class RawOptions:
             with mistakes.kept():
                 if self.has(spec):
                     values[name] = self.value(spec)
-        mistakes.tell()
+        mistakes.raise_if_any()
         return values
 
     def value(self, spec: OptionSpec) -> Any:

@@ -183,7 +183,7 @@ class PipelineSpec(Section):
             OptionError: what the sections say makes no sense together; with the source's mistakes, if it has any.
         """
         sinks: dict[str, list[Sink]] = {}
-        letters: Sink | None = None
+        dead_letters: Sink | None = None
         mistakes = Mistakes()
         for number, one in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
@@ -191,11 +191,11 @@ class PipelineSpec(Section):
                 sinks.setdefault(section.source_output, []).append(section.build())
         if self.dead_letters is not None:
             with mistakes.kept(self.where("dead_letters")):
-                letters = SinkSection.of(self.dead_letters).build()
+                dead_letters = SinkSection.of(self.dead_letters).build()
         if mistakes:
             _look_at_source(self.source, mistakes, where=self.where("source"))
             raise mistakes.together()
-        return sinks, letters
+        return sinks, dead_letters
 
 
 #: The models of the file's sections, by name; the empty one is the file. Sinks have configurations of their own.
@@ -242,12 +242,12 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
 
 def _sink_sections(content: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Mapping[str, Any]]]:
     """The sections of sinks that are tables, with their places; of others the model says what they are."""
-    sinks, letters = content.get("sink"), content.get("dead_letters")
+    sinks, dead_letters = content.get("sink"), content.get("dead_letters")
     for number, section in enumerate(sinks if isinstance(sinks, list) else []):
         if isinstance(section, dict):
             yield ("sink", str(number)), section
-    if isinstance(letters, dict):
-        yield ("dead_letters",), letters
+    if isinstance(dead_letters, dict):
+        yield ("dead_letters",), dead_letters
 
 
 def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:

@@ -246,14 +246,14 @@ class Pipeline:
                 ``since``, ``until`` (of the timestamp; a datetime or ISO 8601, with a zone), ``limit``.
 
         Raises:
-            OptionError: letters cannot leave their place, a sink cannot take records late, or the choice makes no
+            OptionError: dead letters cannot leave their place, a sink cannot take records late, or the choice makes no
                 sense.
             AlreadyRunningError: this object runs.
             FencedError: a newer replay of this pipeline took over.
             DirectKafkaError: what stopped it; the next replay goes on with what is left.
         """
         choice = ReplaySelection.of(self.name, self._routes, **chosen)
-        if dry_run or not choice.letters.is_there:
+        if dry_run or not choice.dead_letters.is_there:
             return choice.count(is_dry=dry_run)
         if not self._run_lock.acquire(blocking=False):
             raise AlreadyRunningError(pipeline=self.name)

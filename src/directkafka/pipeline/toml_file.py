@@ -232,13 +232,15 @@ def _unknown_first(
     found: Sequence[ErrorDetails], known: Callable[[ErrorDetails], Sequence[str]]
 ) -> Iterator[ErrorDetails]:
     """A misspelt name is found twice, as unknown and as missing: only the first of the two is told, which says more."""
-    meant: set[tuple[int | str, ...]] = set()
+    likely_names: set[tuple[int | str, ...]] = set()
     for one in found:
         if one["type"] in _UNKNOWN:
-            meant.update((*one["loc"][:-1], name) for name in _nearest(str(one["loc"][-1]), known(one)))
+            likely_names.update((*one["loc"][:-1], name) for name in _nearest(str(one["loc"][-1]), known(one)))
             yield one
     yield from (
-        one for one in found if one["type"] not in _UNKNOWN and not (one["type"] == "missing" and one["loc"] in meant)
+        one
+        for one in found
+        if one["type"] not in _UNKNOWN and not (one["type"] == "missing" and one["loc"] in likely_names)
     )
 
 

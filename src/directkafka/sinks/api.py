@@ -28,7 +28,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from directkafka.sinks.dead_letters.table import LetterTable
+    from directkafka.sinks.dead_letters.table import DeadLetterTable
     from directkafka.sinks.ledger import TableCount
     from directkafka.sinks.write_modes import WriteMode
 
@@ -109,14 +109,14 @@ class TaskReport:
         rows: number of rows the task's input had.
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
-        held: the rows themselves when they were few; the driver writes them.
+        inline: the rows themselves when they were few; the driver writes them.
         payload: what the sink's ``apply`` needs beside, such as the names of the files that rows are in.
     """
 
     rows: int
     attempt: str
     staged: bool
-    held: tuple[pa.RecordBatch, ...] = ()
+    inline: tuple[pa.RecordBatch, ...] = ()
     payload: bytes = b""
 
 
@@ -285,7 +285,7 @@ class Sink(ABC):
         """
         return None
 
-    def dead_letters(self) -> LetterTable | None:
+    def dead_letters(self) -> DeadLetterTable | None:
         """The table, for a replay of the dead letters in it; None where rows cannot leave it in a transaction."""
         return None
 

@@ -128,7 +128,7 @@ def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
     raise ValueError(f"{text!r} has an open quote")
 
 
-#: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot hold; ``schema``: a table
+#: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot buffer; ``schema``: a table
 #: or column that is not as expected; ``request``: anything else.
 ErrorClass = Literal["unavailable", "access", "rows", "schema", "request"]
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
-__all__ = ["ended_staging_pattern", "hold", "report_held", "staging_name", "stale_staging_pattern"]
+__all__ = ["buffer", "ended_staging_pattern", "report_inline", "staging_name", "stale_staging_pattern"]
 
 _PREFIX: Final = "directkafka_stage"
 
@@ -54,10 +54,10 @@ def _pipeline(name: str, ledger: str) -> str:
     return _hash(f"{ledger}\0{name}" if ledger else name, 10)
 
 
-Few = tuple[pa.RecordBatch, ...]
+InlineRows = tuple[pa.RecordBatch, ...]
 
 
-def hold(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> Few | Iterator[pa.RecordBatch]:
+def buffer(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> InlineRows | Iterator[pa.RecordBatch]:
     """All batches that have rows, if they are few; else an iterator over them, held and coming.
 
     Args:
@@ -78,7 +78,7 @@ def hold(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> Few | Iterator
     return tuple(held)
 
 
-def report_held(few: Few, *, rows: int | None = None) -> TaskReport:
+def report_inline(few: InlineRows, *, rows: int | None = None) -> TaskReport:
     """The report of a task that hands its rows over.
 
     Args:
@@ -86,7 +86,7 @@ def report_held(few: Few, *, rows: int | None = None) -> TaskReport:
         rows: how many they were before they were folded, if they were.
     """
     count = sum(batch.num_rows for batch in few) if rows is None else rows
-    return TaskReport(rows=count, attempt=uuid.uuid4().hex, staged=False, held=few)
+    return TaskReport(rows=count, attempt=uuid.uuid4().hex, staged=False, inline=few)
 
 
 def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

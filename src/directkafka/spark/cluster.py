@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from directkafka.errors import OptionError, TopicNotFoundError
-from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
+from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, from_nested
 from directkafka.options import ClientOptions
@@ -40,7 +40,7 @@ class Cluster:
 
     def __init__(self, kafka_params: Mapping[str, object]) -> None:
         self._client = KafkaClient(ClientOptions.from_kafka_params(kafka_params, where="kafka_params"))
-        self._metadata = Metadata(self._client)
+        self._admin = AdminClient(self._client)
 
     @property
     def options(self) -> ClientOptions:
@@ -53,7 +53,7 @@ class Cluster:
         Raises:
             BrokerUnreachableError, BrokerResponseError: so does every method here that asks.
         """
-        return sorted(name for name, topic in self._metadata.topics().items() if not topic.internal)
+        return sorted(name for name, topic in self._admin.topics().items() if not topic.internal)
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """The topic's partitions, sorted.
@@ -84,7 +84,7 @@ class Cluster:
             group: the group's name.
             partitions: which; None for all of which the group has an offset.
         """
-        return self._metadata.committed(group, None if partitions is None else list(partitions))
+        return self._admin.committed(group, None if partitions is None else list(partitions))
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets at which a consumer group goes on; its other partitions stay where they are.
@@ -115,13 +115,13 @@ class Cluster:
                 option="offsets", reason=f"names partitions that are not there: {', '.join(map(str, strange))}"
             )
         if offsets:
-            self._metadata.commit(group, offsets)
+            self._admin.commit(group, offsets)
 
     def at_timestamp(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time (milliseconds since 1970), None where no record is that young."""
         wanted = dict.fromkeys(partitions, timestamp_ms)
         self._described({one.topic for one in wanted})
-        return self._metadata.at_timestamp(wanted)
+        return self._admin.at_timestamp(wanted)
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str | None]:
         """The address ``host:port`` of each partition's leader, None while it has none."""
@@ -164,7 +164,7 @@ class Cluster:
             for number in described[topic].leaders
             if numbers is None or number in numbers
         ]
-        snapshot = self._metadata.snapshot(chosen, described)
+        snapshot = self._admin.snapshot(chosen, described)
         starting, ending = _positions(start, "start"), _positions(end, "end")
         resolved = resolve_ranges(
             starting, ending, snapshot, self._found(starting, snapshot), self._found(ending, snapshot)
@@ -174,7 +174,7 @@ class Cluster:
     def snapshot(self, partitions: Iterable[TopicPartition]) -> ClusterSnapshot:
         """Leaders, earliest and latest offsets of the partitions at one moment, as one value."""
         wanted = list(partitions)
-        return self._metadata.snapshot(wanted, self._described({one.topic for one in wanted}))
+        return self._admin.snapshot(wanted, self._described({one.topic for one in wanted}))
 
     #: The method's name of before.
     view = snapshot
@@ -193,14 +193,14 @@ class Cluster:
 
     def _described(self, names: Iterable[str]) -> dict[str, TopicDescription]:
         wanted = set(names)
-        described = self._metadata.topics(wanted)
+        described = self._admin.topics(wanted)
         missing = sorted(wanted - described.keys())
         if missing:
             raise TopicNotFoundError(topics=tuple(missing), addresses=self._client.options.bootstrap_servers)
         return described
 
     def _found(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
-        return self._metadata.at_timestamp(needed_lookups(positions, snapshot).timestamps_ms)
+        return self._admin.at_timestamp(needed_lookups(positions, snapshot).timestamps_ms)
 
 
 def _positions(where: Where, option: str) -> Positions:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Any, Final, TypeVar, assert_never
 
 from directkafka.errors import DataLossError, DirectKafkaError, TopicNotFoundError
-from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
+from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.admin.topics import deleted_topics
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network.client import KafkaClient
@@ -52,7 +52,7 @@ class SourceCluster:
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._client = KafkaClient(options.client)
-        self._metadata = Metadata(
+        self._admin = AdminClient(
             self._client,
             retries=options.fetch_offset_num_retries,
             retry_interval_ms=options.fetch_offset_retry_interval_ms,
@@ -61,7 +61,7 @@ class SourceCluster:
         self._view_before: ClusterSnapshot | None = None
         self._topics: dict[str, TopicDescription] = {}
         self._topics_taken_at_s = float("-inf")
-        self._told: Mapping[TopicPartition, int] = {}
+        self._committed: Mapping[TopicPartition, int] = {}
         #: Topic ids that no broker knows any more.
         self._deleted_ids: set[str] = set()
         #: The ids that were asked about last, and when.
@@ -95,7 +95,7 @@ class SourceCluster:
         )
         if selection.missing and must_exist:
             raise TopicNotFoundError(topics=selection.missing, addresses=self._options.client.bootstrap_servers)
-        snapshot = self._metadata.snapshot(selection.partitions, topics, known or {})
+        snapshot = self._admin.snapshot(selection.partitions, topics, known or {})
         if known and not self._options.fail_on_data_loss:
             snapshot = replace(snapshot, deleted=self._deleted(known, snapshot))
         if self._options.min_record_age_ms:
@@ -106,7 +106,7 @@ class SourceCluster:
     def _too_young(self, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
         """Where the first record is that is younger than the option says."""
         oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
-        found = self._metadata.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
+        found = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
         return {one: offset for one, offset in found.items() if offset is not None}
 
     def _deleted(
@@ -132,28 +132,28 @@ class SourceCluster:
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         """The offsets that positions stand for: None where no record is that young, or a group has none."""
         needed = needed_lookups(positions, snapshot)
-        found = self._metadata.at_timestamp(needed.timestamps_ms)
+        found = self._admin.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
-            committed = self._metadata.committed(group, partitions)
+            committed = self._admin.committed(group, partitions)
             found |= {one: offset for one, offset in committed.items() if offset is not None or one not in found}
         return found
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Tell the outside how far the query is: the group and the log. Nothing of it may fail the query.
 
         Args:
             ends: the next offset to read, by partition; all before it is done.
         """
-        self.tell_group(ends)
+        self.commit_to_group(ends)
         self.warn_of_retention(ends)
 
-    def tell_group(self, ends: Mapping[TopicPartition, int]) -> None:
+    def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
         """Commit how far the query is to the group of ``commitToGroup``, if there is one; a refusal is a warning."""
         group = self._options.commit_to_group
-        if group is not None and ends and ends != self._told:
+        if group is not None and ends and ends != self._committed:
             try:
-                self._metadata.commit(group, ends)
-                self._told = dict(ends)
+                self._admin.commit(group, ends)
+                self._committed = dict(ends)
             except DirectKafkaError as error:
                 log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
 
@@ -169,9 +169,9 @@ class SourceCluster:
         Raises:
             BrokerUnreachableError, BrokerResponseError: after the options' retries.
         """
-        if not self._metadata.cluster_id:
-            self._metadata.topics([])
-        return self._metadata.cluster_id
+        if not self._admin.cluster_id:
+            self._admin.topics([])
+        return self._admin.cluster_id
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets to a consumer group.
@@ -179,7 +179,7 @@ class SourceCluster:
         Raises:
             BrokerResponseError: the group has active members, or this user has no right to.
         """
-        self._metadata.commit(group, offsets)
+        self._admin.commit(group, offsets)
 
     def tasks(self, ranges: Iterable[OffsetRange], snapshot: ClusterSnapshot) -> tuple[RangeTask, ...]:
         """What executors need to read the ranges, each with its leader as of the snapshot."""
@@ -203,7 +203,7 @@ class SourceCluster:
     def _described(self, *, fresh: bool) -> dict[str, TopicDescription]:
         age_ms = (time.monotonic() - self._topics_taken_at_s) * 1000
         if fresh or age_ms >= self._options.metadata_ttl_ms:
-            self._topics = self._metadata.topics(self._names())
+            self._topics = self._admin.topics(self._names())
             self._topics_taken_at_s = time.monotonic()
         return self._topics
 

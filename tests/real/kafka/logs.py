@@ -11,7 +11,9 @@ import pyarrow as pa
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import (
-    AdminClient,
+    AdminClient as ConfluentAdminClient,
+)
+from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
     ConfigResource,
@@ -20,7 +22,7 @@ from confluent_kafka.admin import (
 )
 from tests.topics import make_topic
 
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
@@ -148,9 +150,9 @@ def task_for(client: ClientOptions, topic: str, start: int, end: int, **fields: 
     partition = fields.pop("partition", 0)
     asking = KafkaClient(client)
     try:
-        metadata, place = Metadata(asking), TopicPartition(topic, partition)
-        topics = metadata.topics([topic])
-        described, seen = topics[topic], metadata.snapshot([place], topics).partitions[place]
+        admin, place = AdminClient(asking), TopicPartition(topic, partition)
+        topics = admin.topics([topic])
+        described, seen = topics[topic], admin.snapshot([place], topics).partitions[place]
     finally:
         asking.close()
     leader = described.leaders[partition]
@@ -165,9 +167,9 @@ def read(task: RangeTask) -> list[Row]:
     return rows_of(read_range(task))
 
 
-def admin(servers: str) -> AdminClient:
+def admin(servers: str) -> ConfluentAdminClient:
     """An administrator of confluent-kafka's; an answer comes only while somebody holds it."""
-    return AdminClient({"bootstrap.servers": servers})
+    return ConfluentAdminClient({"bootstrap.servers": servers})
 
 
 def end_offset(servers: str, topic: str, partition: int = 0) -> int:

@@ -42,7 +42,7 @@ from directkafka.errors import (
     KafkaError,
     OptionError,
 )
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.partition_connection import PartitionConnection
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
@@ -509,7 +509,7 @@ def test_a_topic_without_a_right_is_told_with_the_topic_the_user_and_the_rights(
         try:
             if operation is None:
                 with closing(KafkaClient(options)) as client:
-                    Metadata(client).topics([name])
+                    AdminClient(client).topics([name])
             else:
                 read(task_for(options, name, 0, 2))
         except BrokerResponseError as error:

@@ -113,9 +113,9 @@ def test_a_reason_that_is_another_each_time_still_puts_each_record_in_one_place(
     """The transform runs once, and its rows are cut in two."""
     query = QUERY.replace(f"{NUMBER} % 10 = 0", "rand() < 0.5")
     world.pipeline(query, dead_letters=PostgresSink(world.dsn, "rejected")).run()
-    letters = [number for number, _ in rejected(world)]
-    assert sorted(world.numbers() + letters) == list(range(COUNT))
-    assert letters
+    dead_letters = [number for number, _ in rejected(world)]
+    assert sorted(world.numbers() + dead_letters) == list(range(COUNT))
+    assert dead_letters
 
 
 def test_a_rejected_row_that_names_no_record_stops_the_pipeline(world: World) -> None:
@@ -129,8 +129,8 @@ def test_a_rejected_row_that_names_no_record_stops_the_pipeline(world: World) ->
 def test_a_record_that_is_rejected_twice_is_one_letter_with_both_reasons(world: World) -> None:
     def twice(source: DataFrame) -> dict[str, DataFrame]:
         records = source.select("topic", "partition", "offset")
-        letters = [records.withColumn("reason", f.lit(reason)) for reason in ("too round", "too late")]
-        return {"default": records, "dead_letters": letters[0].unionByName(letters[1])}
+        dead_letters = [records.withColumn("reason", f.lit(reason)) for reason in ("too round", "too late")]
+        return {"default": records, "dead_letters": dead_letters[0].unionByName(dead_letters[1])}
 
     world.pipeline(twice, dead_letters=PostgresSink(world.dsn, "rejected")).run()
     assert world.query("SELECT reason, count(*) FROM rejected GROUP BY 1") == [("too late; too round", COUNT)]
@@ -213,11 +213,11 @@ def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
     source = spark.range(1_000).selectExpr(*record.split(", "))
     output = source.withColumn(REASON, f.concat(f.lit("why "), f.col("offset")))
     sink: Any = SimpleNamespace(capabilities=SinkCapabilities())
-    letters = divert({"default": output}, source, sink, Counted(Rejected(rows, reason_bytes)))[DEAD_LETTERS]
-    jvm_frame: Any = letters._jdf
+    dead_letters = divert({"default": output}, source, sink, Counted(Rejected(rows, reason_bytes)))[DEAD_LETTERS]
+    jvm_frame: Any = dead_letters._jdf
     plan = str(jvm_frame.queryExecution().executedPlan().toString())
     assert plan.count("BroadcastExchange") == is_sent, plan
-    assert letters.count() == 1_000
+    assert dead_letters.count() == 1_000
 
 
 def test_more_letters_than_may_be_sent_to_each_task_are_found_all_the_same(

@@ -62,13 +62,13 @@ def places(world: World, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow  # tests/chaos/test_lost_executors.py shows it in every run, with an executor that is killed
 def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(world: World) -> None:
-    letters = LosesBlocks(world.dsn, "rejected", inline_bytes_max=0)
-    world.pipeline(QUERY, dead_letters=letters, retry_ms_max=20_000).run()
+    dead_letters = LosesBlocks(world.dsn, "rejected", inline_bytes_max=0)
+    world.pipeline(QUERY, dead_letters=dead_letters, retry_ms_max=20_000).run()
     found = Counter(places(world, "records") + places(world, "rejected"))
     assert (len(found), set(found.values())) == (COUNT, {1})
-    assert letters.lost is not None
-    assert len(letters.lost) == COUNT // 30
-    assert set(letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
+    assert dead_letters.lost is not None
+    assert len(dead_letters.lost) == COUNT // 30
+    assert set(dead_letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
 
 
 def test_two_sinks_of_one_output_get_the_same_rows_when_blocks_are_lost_between_them(world: World) -> None:

@@ -18,7 +18,7 @@ from directkafka.errors import TransformError
 from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
 from directkafka.pipeline.execution.routes import Route
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport
-from directkafka.sinks.staging import hold, report_held
+from directkafka.sinks.staging import buffer, report_inline
 
 pytestmark = pytest.mark.real
 
@@ -34,13 +34,13 @@ class PidWriter:
     is_folding: bool
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        rows = hold(batches, bytes_max=self.bytes_max)
+        rows = buffer(batches, bytes_max=self.bytes_max)
         pid = str(os.getpid()).encode()
         if not isinstance(rows, tuple):
             return TaskReport(rows=sum(one.num_rows for one in rows), attempt="a", staged=True, payload=pid)
         if self.is_folding and rows:
-            return replace(report_held((rows[0].slice(0, 1),), rows=sum(one.num_rows for one in rows)), payload=pid)
-        return replace(report_held(rows), payload=pid)
+            return replace(report_inline((rows[0].slice(0, 1),), rows=sum(one.num_rows for one in rows)), payload=pid)
+        return replace(report_inline(rows), payload=pid)
 
 
 class PidSink(Sink):
@@ -83,7 +83,7 @@ def is_by_driver(reports: tuple[TaskReport, ...]) -> bool:
 
 
 def held(reports: tuple[TaskReport, ...]) -> list[int]:
-    return [number for report in reports for batch in report.held for number in batch.column("id").to_pylist()]
+    return [number for report in reports for batch in report.inline for number in batch.column("id").to_pylist()]
 
 
 def test_rows_that_will_fit_as_the_last_ones_did_are_brought_by_spark_itself(

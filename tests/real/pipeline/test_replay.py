@@ -29,7 +29,7 @@ def query(rejected: str, reason: str = "concat(CAST(value AS STRING), ' is round
 EVERY_TENTH = query(f"{NUMBER} % 10 = 0")
 
 
-def letters(world: World) -> list[tuple[Any, ...]]:
+def dead_letters(world: World) -> list[tuple[Any, ...]]:
     return world.query("SELECT convert_from(value, 'UTF8')::int, reason, replays FROM rejected ORDER BY 1")
 
 
@@ -47,24 +47,24 @@ def test_letters_leave_with_their_rows_and_those_that_are_rejected_again_stay(wo
     assert (summary.letters, summary.rejected) == (len(ROUND), len(again))
     assert ReasonCount(reason="still round", letters=0, rejected=len(again)) in summary.reasons
     assert world.numbers() == [number for number in range(COUNT) if number not in again]
-    assert letters(world) == [(number, "still round", 1) for number in again]
+    assert dead_letters(world) == [(number, "still round", 1) for number in again]
     kept = world.query('SELECT topic, partition, "offset", timestamp, key, value, headers FROM rejected')
     assert {str(one) for one in kept} <= {str(one) for one in bytes_before}
     assert [(one.letters, one.rejected, one.left) for one in reports] == [(len(ROUND), len(again), 0)]
 
     # What is left is tried once more in a second replay, and counted on.
     assert mended.replay().rejected == len(again)
-    assert letters(world) == [(number, "still round", 2) for number in again]
+    assert dead_letters(world) == [(number, "still round", 2) for number in again]
     assert all(finding.is_right for finding in verify(mended))
 
 
 def test_a_choice_leaves_the_other_letters_as_they_are(world: World) -> None:
     world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected")).run()
     mended = world.pipeline(dead_letters=PostgresSink(world.dsn, "rejected"))
-    before = letters_as_they_came(world)
+    before = dead_letters_as_they_came(world)
     dry = mended.replay(dry_run=True, topic=world.topic, limit=4)
     assert (dry.letters, dry.is_dry, dry.replayed) == (4, True, 0)
-    assert letters_as_they_came(world) == before, "a dry run changes nothing, not even the table's columns"
+    assert dead_letters_as_they_came(world) == before, "a dry run changes nothing, not even the table's columns"
 
     assert mended.replay(reason="10 is round").as_records() == [
         {"reason": "10 is round", "letters": 1, "rejected_again": 0}
@@ -74,11 +74,11 @@ def test_a_choice_leaves_the_other_letters_as_they_are(world: World) -> None:
     partition, offset = world.query('SELECT partition, "offset" FROM rejected LIMIT 1')[0]
     place = {"topic": world.topic, "partition": partition}
     assert mended.replay(**place, until_offset=offset + 1, from_offset=offset).letters == 1
-    assert len(letters(world)) == len(ROUND) - 4
-    assert len(world.numbers()) == COUNT - len(letters(world))
+    assert len(dead_letters(world)) == len(ROUND) - 4
+    assert len(world.numbers()) == COUNT - len(dead_letters(world))
 
 
-def letters_as_they_came(world: World) -> list[tuple[Any, ...]]:
+def dead_letters_as_they_came(world: World) -> list[tuple[Any, ...]]:
     return world.query('SELECT * FROM rejected ORDER BY topic, partition, "offset"')
 
 

@@ -10,7 +10,7 @@ from tests.contract.kafka_harness import KafkaHarness
 from tests.real.kafka.logs import create_topic_again, delete_records, delete_topic, end_offset, set_topic_config
 
 from directkafka.errors import SchemaMismatchError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.options import ClientOptions
 from directkafka.sinks.kafka import lost_ledger
@@ -44,7 +44,7 @@ def ledger(harness: KafkaHarness) -> str:
 
 def topic_id_of(harness: KafkaHarness, topic: str) -> str:
     with closing(KafkaClient(ClientOptions(bootstrap_servers=(harness.servers,)))) as client:
-        return Metadata(client).topics([topic])[topic].topic_id
+        return AdminClient(client).topics([topic])[topic].topic_id
 
 
 def test_one_that_was_deleted_is_refused_also_when_somebody_has_made_the_topic(

@@ -390,7 +390,7 @@ def test_a_large_task_streams_in_bounded_memory(database: str, connection: psyco
             yield pa.record_batch([ids, pa.array(["x" * 100] * 1000)], schema=schema)
 
     report = sink.task_writer(batch, schema)(batches())
-    assert (report.rows, report.staged, report.held) == (100_000, True, ())
+    assert (report.rows, report.staged, report.inline) == (100_000, True, ())
     assert max(peaks) < 1_500_000
     job.store.commit(entry, previous=None, writes=[(sink, batch, [report])])
     found = connection.execute("SELECT count(*), count(DISTINCT id) FROM flights").fetchone()

@@ -85,9 +85,9 @@ def test_a_topic_that_is_deleted_is_told_from_one_that_is_only_not_to_be_seen(
     """By its id: one that the pattern does not find any more, or that this user may not see, is not deleted."""
     kept, left_out, deleted, again = (create_topic(2) for _ in range(4))
     source = looking(kept, failOnDataLoss="false")
-    snapshot = source._metadata.snapshot(
+    snapshot = source._admin.snapshot(
         [TopicPartition(one, number) for one in (kept, left_out, deleted, again) for number in range(2)],
-        source._metadata.topics(),
+        source._admin.topics(),
     )
     known = {one: at(one, 5, topic_id=seen.topic_id) for one, seen in snapshot.partitions.items()}
     delete_topic(servers, deleted)
@@ -110,9 +110,9 @@ def test_retention_that_comes_near_is_told_before_it_takes_anything(
     delete_records(servers, topic, 40)
     cluster.snapshot()
     with caplog.at_level(logging.WARNING, logger="directkafka.source"):
-        cluster.tell({place: 90})
+        cluster.report_progress({place: 90})
         assert not caplog.records
-        cluster.tell({place: 60})
+        cluster.report_progress({place: 60})
     assert [record.message.split(";")[0] for record in caplog.records] == [
         f"{place}: retention has just deleted 40 offsets, the log starts at 40 now"
     ]

@@ -15,7 +15,7 @@ def test_nothing_is_raised_where_nothing_is_wrong() -> None:
     mistakes = Mistakes()
     with mistakes.kept():
         pass
-    mistakes.tell()
+    mistakes.raise_if_any()
     assert not mistakes
 
 
@@ -25,7 +25,7 @@ def test_the_first_is_raised_with_the_others_in_its_message() -> None:
         with mistakes.kept():
             raise OptionError(option=option, reason="is wrong")
     with pytest.raises(OptionError) as caught:
-        mistakes.tell()
+        mistakes.raise_if_any()
     assert str(caught.value) == "option 'a': is wrong.\noption 'b': is wrong."
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
@@ -35,7 +35,7 @@ def test_what_was_several_already_stays_so_and_a_place_comes_first() -> None:
     for option in ("a", "b"):
         inner.add(OptionError(option=option, reason="is wrong"))
     with outer.kept("file"):
-        inner.tell()
+        inner.raise_if_any()
     outer.add(OptionError(option="c", reason="too"))
     assert str(outer.together()).splitlines() == [
         "option 'a' in file: is wrong.",

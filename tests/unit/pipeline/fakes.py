@@ -131,7 +131,7 @@ class FakeStore:
         return self.entry
 
     def abort(self, batch: BatchAttempt) -> None:
-        self._world.happens(f"abandon {self.name}")
+        self._world.happens(f"abort {self.name}")
 
     def force_durable(self) -> None:
         self.is_durable = True
@@ -203,7 +203,7 @@ class FakeCluster:
         )
         return ClusterSnapshot(cluster_id="c", partitions={PLACE: seen}, taken_at_ms=0)
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(ends[PLACE])
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:

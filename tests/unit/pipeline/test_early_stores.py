@@ -38,7 +38,7 @@ def test_an_open_transaction_ends_when_a_commit_fails_and_the_rows_are_written_a
     world.fail(failed, None, AWAY)
     one.engine.run()
     behind = world.after("write")
-    assert behind[behind.index(failed) + 1] == "abandon b"
+    assert behind[behind.index(failed) + 1] == "abort b"
     assert one.writer.written == [(1, "t-0[0, 10)")] * 2
     assert one.writer.stores == [("a", "b"), ("a", "b") if failed == "commit a" else ("b",)]
     assert [len(store.rows) for store in one.stores] == [1, 1]
@@ -65,7 +65,7 @@ def test_an_open_transaction_ends_when_the_run_is_interrupted() -> None:
     world.fail("commit a", None, Fatal())
     with pytest.raises(Fatal):
         one.engine.run()
-    assert world.after("write")[:2] == ["commit a", "abandon b"]
+    assert world.after("write")[:2] == ["commit a", "abort b"]
 
 
 class TwoPhases(FakeSink):
@@ -87,11 +87,11 @@ class Early(FakeStore):
         self._world.happens(f"begin {self.name}")
 
     def abort_with_cause(self, batch: BatchAttempt, cause: BaseException) -> None:
-        self._world.happens(f"give up {self.name}")
+        self._world.happens(f"abort {self.name} with its cause")
 
 
 class ShortWriter(BatchWriter):
-    """Its first jobs give one report to each binding, and run nothing."""
+    """Its first jobs give one report to each route, and run nothing."""
 
     def _write_all(self, name: Any, tasks: Any, wanted: Any, persisted: Any) -> Any:
         report = TaskReport(rows=1, attempt="a", staged=True)
@@ -116,7 +116,7 @@ def test_a_second_phase_that_fails_ends_the_transactions_of_those_before_it(monk
     with pytest.raises(TransformError):
         writer_over(world, "a", "b").write(NAME, (), stores={"a", "b"})
     assert world.events == [
-        "begin a", "second phase", "begin b", "second phase", "give up b", "abandon b", "abandon a",
+        "begin a", "second phase", "begin b", "second phase", "abort b with its cause", "abort b", "abort a",
     ]  # fmt: skip
 
 
@@ -131,4 +131,4 @@ def test_what_was_written_says_whose_transactions_are_open_and_is_for_no_other_s
         assert world.events == ["begin b", "second phase"]
         assert [store.identity for store in written.early] == ["b"]
         assert [sink.store.identity for sink, _ in written.reports] == ["b"]
-    assert world.events[-1] == "abandon b"
+    assert world.events[-1] == "abort b"

@@ -83,8 +83,8 @@ def test_a_former_name_is_the_same_type() -> None:
 def test_a_package_s_type_is_named_in_a_pipeline_file(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
     path.write_text(FILE + 'type = "mine"\npath = "here"\nretries = 5\n')
-    ((sink,), letters) = (load(path).sinks()[0]["default"], load(path).sinks()[1])
-    assert (type(sink).__name__, sink.path, sink.retries, letters) == ("MineSink", "here", 5, None)  # type: ignore[attr-defined]
+    ((sink,), dead_letters) = (load(path).sinks()[0]["default"], load(path).sinks()[1])
+    assert (type(sink).__name__, sink.path, sink.retries, dead_letters) == ("MineSink", "here", 5, None)  # type: ignore[attr-defined]
 
 
 @pytest.mark.usefixtures("installed")

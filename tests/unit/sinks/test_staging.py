@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from directkafka.sinks.staging import hold, report_held
+from directkafka.sinks.staging import buffer, report_inline
 
 
 def batches(*sizes: int) -> Iterator[pa.RecordBatch]:
@@ -23,20 +23,20 @@ def ids(rows: Iterator[pa.RecordBatch] | tuple[pa.RecordBatch, ...]) -> list[int
 
 
 def test_rows_up_to_the_limit_are_held_and_empty_batches_are_left_out() -> None:
-    few = hold(batches(4, 0, 4), bytes_max=64)
+    few = buffer(batches(4, 0, 4), bytes_max=64)
     assert isinstance(few, tuple)
     assert [batch.num_rows for batch in few] == [4, 4]
     assert ids(few) == list(range(8))
 
 
 def test_a_byte_more_than_the_limit_is_many_and_none_is_lost() -> None:
-    many = hold(batches(4, 4, 4), bytes_max=63)
+    many = buffer(batches(4, 4, 4), bytes_max=63)
     assert not isinstance(many, tuple)
     assert ids(many) == list(range(12))
 
 
 def test_batches_that_were_held_are_let_go_as_they_are_taken() -> None:
-    many = hold(batches(100, 100, 100), bytes_max=1000)
+    many = buffer(batches(100, 100, 100), bytes_max=1000)
     assert not isinstance(many, tuple)
     seen = weakref.ref(next(many))
     next(many)
@@ -46,7 +46,7 @@ def test_batches_that_were_held_are_let_go_as_they_are_taken() -> None:
 
 def test_a_report_of_held_rows_counts_them_or_what_they_were_folded_from() -> None:
     few = tuple(batches(2, 3))
-    assert (report_held(few).rows, report_held(few, rows=40).rows) == (5, 40)
-    assert report_held(few).held == few
-    assert not report_held(few).staged
-    assert report_held(few).attempt != report_held(few).attempt
+    assert (report_inline(few).rows, report_inline(few, rows=40).rows) == (5, 40)
+    assert report_inline(few).inline == few
+    assert not report_inline(few).staged
+    assert report_inline(few).attempt != report_inline(few).attempt

@@ -182,7 +182,7 @@ def run_demo(*, keep: bool, kills: int, seed: int | None) -> DemoResult:
         say(f"counting the tables against the CSV (kills at random moments of seed {seed})")
         result = _count(dsn, totals, records_in=count, kills=course.kills, kills_wanted=kills, pace=pace)
         if keep:
-            _tell_how_to_look(kafka, dsn, folder, pids)
+            _say_how_to_look(kafka, dsn, folder, pids)
         return result
 
 
@@ -359,7 +359,7 @@ def _count(
     )
 
 
-def _tell_how_to_look(kafka: str, dsn: str, folder: Path, pids: list[int]) -> None:
+def _say_how_to_look(kafka: str, dsn: str, folder: Path, pids: list[int]) -> None:
     say("Kept running, have a look:", style="bold")
     say(f"  psql '{dsn}' -c 'SELECT * FROM carrier_totals ORDER BY flights DESC'")
     say(f"  psql '{dsn}' -c 'SELECT * FROM directkafka_ledger'")

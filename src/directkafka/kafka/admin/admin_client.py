@@ -35,7 +35,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.options.client import IsolationLevel
 from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
-__all__ = ["Leader", "Metadata", "TopicDescription"]
+__all__ = ["AdminClient", "Leader", "TopicDescription"]
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ class _Found:
     leader_epoch: int
 
 
-class Metadata:
+class AdminClient:
     """The driver's questions, over one client.
 
     Args:
@@ -106,7 +106,7 @@ class Metadata:
             stop=tenacity.stop_after_attempt(retries + 1),
             wait=tenacity.wait_fixed(retry_interval_ms / 1000),
             retry=tenacity.retry_if_exception(_worth_another_try),
-            before_sleep=_tell,
+            before_sleep=_log_retry,
             reraise=True,
         )
         self._waiting_for_leaders = self._ask.copy(stop=self._is_over)
@@ -365,7 +365,7 @@ class Metadata:
         return found
 
 
-def _tell(state: tenacity.RetryCallState) -> None:
+def _log_retry(state: tenacity.RetryCallState) -> None:
     error = state.outcome and state.outcome.exception()
     # Elections are Kafka's everyday life; brokers that are not there are waited for long.
     level = logging.WARNING if isinstance(error, BrokerUnreachableError) else logging.INFO

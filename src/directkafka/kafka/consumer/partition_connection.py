@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.admin.admin_client import Metadata, TopicDescription
+from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
@@ -236,20 +236,20 @@ class PartitionConnection:
 
     def _find_state(self, client: KafkaClient) -> LeaderState:
         place, epoch = self._task.range.topic_partition, self._task.leader_epoch
-        metadata, topics = _asking_once(client), self._describe(client)
-        seen = metadata.snapshot([place], topics).partitions.get(place)
+        admin, topics = _asking_once(client), self._describe(client)
+        seen = admin.snapshot([place], topics).partitions.get(place)
         if seen is None:
             raise TryAgain(f"{place} is not there")
-        ended = metadata.ended_epochs({place: epoch}, topics)[place] if 0 <= epoch < seen.leader_epoch else None
+        ended = admin.ended_epochs({place: epoch}, topics)[place] if 0 <= epoch < seen.leader_epoch else None
         return LeaderState(
             address=(seen.leader_host, seen.leader_port),
             earliest=seen.earliest,
             latest=seen.latest,
-            local_start=metadata.local_start(place, topics),
+            local_start=admin.local_start(place, topics),
             planned_end=ended.end if ended is not None else None,
         )
 
 
-def _asking_once(client: KafkaClient) -> Metadata:
+def _asking_once(client: KafkaClient) -> AdminClient:
     """Whoever reads a range tries again by itself, at its own pace."""
-    return Metadata(client, retries=0, election_timeout_ms=0)
+    return AdminClient(client, retries=0, election_timeout_ms=0)

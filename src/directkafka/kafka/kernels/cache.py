@@ -140,7 +140,7 @@ class KernelCache:
                 continue
             if found is not None:
                 return found
-        _tell_of_compiling()
+        _log_compiling()
         return None
 
     def save_overload(self, signature: Any, compiled: Any) -> None:
@@ -154,7 +154,7 @@ class KernelCache:
 
 
 @cache
-def _tell_of_compiling() -> None:
+def _log_compiling() -> None:
     """Once: a program that stands still for ten seconds should say why."""
     log.info("compiling kernels, which takes about ten seconds and is kept for the next time")
 

@@ -9,7 +9,7 @@ Where each row goes: topic and partition, by option, by column, by key, or in tu
 
 The order is Spark's and Java's: a topic that is given for all counts before the column ``topic``; a partition that
 the row names counts before its key; a key's partition is that of Java's default partitioner
-(:mod:`directkafka.kafka.producer.partitioner`); rows without key are dealt to all partitions of their topic in turn.
+(:mod:`directkafka.kafka.producer.partitioner`); rows without key go round robin.
 """
 
 from __future__ import annotations
@@ -90,13 +90,13 @@ def key_hashes(keys: pa.Array) -> Int32s:
 
 
 def partitions_of_keys(keys: pa.Array, partition_counts: Int32s | int, own: Int32s, first: int = 0) -> Int32s:
-    """The partition of each row by its key; rows without key are dealt in turn to the partitions of one's own.
+    """The partition of each row by its key; rows without key go round robin to the partitions of one's own.
 
     Args:
         keys: binary or string, large or not, or null.
         partition_counts: number of the topic's partitions, of all rows or of each.
         own: partitions for rows without key; may be empty where there are none.
-        first: how many rows without key were dealt before.
+        first: how many rows without key there were before.
 
     Raises:
         OptionError: keys of another type.
@@ -121,13 +121,13 @@ class Router:
     Args:
         topic: where all rows go; None for where their column says.
         count_partitions: asked once for each topic.
-        first: how many rows without key were dealt before.
+        first: how many rows without key there were before.
     """
 
     def __init__(self, topic: str | None, count_partitions: CountPartitions, first: int = 0) -> None:
         self._topic = topic
         self._count_partitions = count_partitions
-        self._dealt = first
+        self._round_robin = first
         self._counts: dict[str, int] = {}
 
     def route(self, rows: pa.RecordBatch) -> tuple[list[TopicPartition], Int32s]:
@@ -169,8 +169,8 @@ class Router:
         count, names = rows.num_rows, rows.schema.names
         hashes = key_hashes(rows.column("key")) if "key" in names else np.full(count, -1, np.int32)
         keyless = np.flatnonzero(hashes < 0)
-        hashes[keyless] = (self._dealt + np.arange(keyless.size)) & _HASH_MAX
-        self._dealt += keyless.size
+        hashes[keyless] = (self._round_robin + np.arange(keyless.size)) & _HASH_MAX
+        self._round_robin += keyless.size
         partitions: Int32s = hashes % counts
         if "partition" in names and rows.column("partition").null_count < count:
             given = rows.column("partition")

@@ -25,7 +25,7 @@ import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.producer.accumulator import RecordAccumulator
@@ -160,7 +160,7 @@ class Producer:
         """
         try:
             with connection_pool.borrowed_client(self._client) as brokers:
-                topics = Metadata(brokers, retries=0).topics({one.topic for one in wanted})
+                topics = AdminClient(brokers, retries=0).topics({one.topic for one in wanted})
         except (BrokerUnreachableError, BrokerResponseError) as error:
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise

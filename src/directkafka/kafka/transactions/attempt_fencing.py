@@ -41,7 +41,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors.kafka import SecondAttemptError
-from directkafka.kafka.admin.admin_client import Leader, Metadata
+from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network.client import KafkaClient
@@ -95,15 +95,15 @@ class ClaimPlace:
         mine = of_task + uuid.uuid4().hex.encode()
         with closing(KafkaClient(self.client)) as client:
             # Nobody can be sure yet that the records before this one are committed: they are not meant to be.
-            metadata = Metadata(client, isolation_level="read_uncommitted")
-            leader = metadata.topics([self.place.topic])[self.place.topic].leaders[self.place.partition]
+            admin = AdminClient(client, isolation_level="read_uncommitted")
+            leader = admin.topics([self.place.topic])[self.place.topic].leaders[self.place.partition]
             # An empty value is no tombstone.
             rows = pa.record_batch({"key": pa.array([mine], pa.binary()), "value": pa.array([b""], pa.binary())})
             at_leader = {self.place: (leader.host, leader.port)}
             with Producer(self.client, ProducerOptions(), new_identity(client), at_leader) as producer:
                 producer.write(rows, [self.place], np.zeros(1, np.int32))
                 producer.flush()
-            end = metadata.offsets_at({self.place: -1})[self.place] or 0
+            end = admin.offsets_at({self.place: -1})[self.place] or 0
         if self._first_claim(of_task, end, leader) != mine:
             raise SecondAttemptError(transaction=self.name, task=task)
 

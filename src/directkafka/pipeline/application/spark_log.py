@@ -56,20 +56,20 @@ class SparkLog:
 
     Args:
         name: what runs; part of the file's name.
-        tell: is given each log line of this library that is found in it.
+        on_line: is given each log line of this library that is found in it.
 
     Attributes:
         path: the file.
     """
 
-    def __init__(self, name: str, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, name: str, on_line: Callable[[str], None] = lambda _: None) -> None:
         folder = _private_folder()
         _remove_oldest(folder)
         begun = time.strftime("%Y%m%d-%H%M%S")
         self.path = folder / f"{_NOT_IN_NAMES.sub('-', name)[:60]}-{begun}-{os.getpid()}.log"
         flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(self.path, flags, 0o600)
-        self._tell = tell
+        self._on_line = on_line
         #: Up to where it was looked through.
         self._seen = 0
         self._is_over = threading.Event()
@@ -115,7 +115,7 @@ class SparkLog:
         self._seen += len(whole) if whole or len(news) < _BYTES_KEPT else len(news)
         for line in whole.splitlines():
             if _OURS.match(line):
-                self._tell(line.decode(errors="replace"))
+                self._on_line(line.decode(errors="replace"))
 
     def shorten(self) -> None:
         """Cut the beginning off a log that has become too long. Lines that come meanwhile may be lost."""

@@ -11,7 +11,7 @@
     then, for each batch:
     3. plan the ranges from the last ends and a fresh snapshot; write the rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
-    5. tell the outside
+    5. report the progress
 
 While step 4 runs, the next batch may begin its step 3 in the background (:mod:`directkafka.pipeline.direct.prefetch`).
 
@@ -255,7 +255,7 @@ class DirectEngine:
             self._session.commit(entry, written)
         commit_ms = watch.lap_ms()
         self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
-        self._tell(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
+        self._report_progress(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
         return True
 
     def _begin(self) -> PlannedBatch | None:
@@ -293,7 +293,7 @@ class DirectEngine:
     def _give_up_ahead(self) -> None:
         """The batch before it was not committed, or the run ends: its rows count for nothing."""
         if self._ahead is not None:
-            self._ahead.give_up()
+            self._ahead.abort()
             self._ahead = None
 
     def _begun(self, planned: Planned | None, previous: LedgerEntry) -> PlannedBatch | None:
@@ -306,7 +306,9 @@ class DirectEngine:
             name=self._session.attempt(previous.batch_id + 1), batch=batch, snapshot=snapshot, tasks=tasks
         )
 
-    def _tell(self, batch: BatchPlan, written: WrittenBatch, *, plan_ms: int, write_ms: int, commit_ms: int) -> None:
+    def _report_progress(
+        self, batch: BatchPlan, written: WrittenBatch, *, plan_ms: int, write_ms: int, commit_ms: int
+    ) -> None:
         report = BatchReport(
             pipeline=self._name,
             generation=self._ledgers.generation,
@@ -319,8 +321,8 @@ class DirectEngine:
             write_ms=write_ms,
             commit_ms=commit_ms,
         )
-        self._cluster.tell(batch.ends())
-        self._session.tell(self._report, report)
+        self._cluster.report_progress(batch.ends())
+        self._session.report_progress(self._report, report)
 
     # helpers ------------------------------------------------------------------------------------------------
 

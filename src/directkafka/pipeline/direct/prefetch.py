@@ -67,7 +67,7 @@ class PrefetchedBatch:
         """
         return self.writing.result()
 
-    def give_up(self) -> None:
+    def abort(self) -> None:
         """Cancel it, so that nothing of it runs beside what comes next.
 
         Raises:

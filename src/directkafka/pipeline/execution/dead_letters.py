@@ -156,8 +156,8 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
     for name in rejecting.keys() & kept.keys():
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
     rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
-    letters = _letters(source.select(*columns), rejected, work)
-    kept[DEAD_LETTERS] = letters.select(*_record(columns)) if sink.capabilities.takes_records else letters
+    dead_letters = _dead_letters(source.select(*columns), rejected, work)
+    kept[DEAD_LETTERS] = dead_letters.select(*_record(columns)) if sink.capabilities.takes_records else dead_letters
     return kept
 
 
@@ -175,7 +175,7 @@ def _named_records(output: str, frame: DataFrame) -> DataFrame:
 
 
 def _columns_of(source: DataFrame) -> list[str]:
-    """The source's columns that a letter has."""
+    """The source's columns that a dead letter has."""
     if missing := [name for name in (*_RECORD, "value") if name not in source.columns]:
         raise TransformError(
             source="[dead_letters]",
@@ -185,7 +185,7 @@ def _columns_of(source: DataFrame) -> list[str]:
     return [name for name in _KEPT if name in source.columns]
 
 
-def _letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> DataFrame:
+def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> DataFrame:
     """The rejected records as they came, with the reason: one letter each, however many rows or outputs rejected it."""
     rows = reduce(DataFrame.unionByName, rejected) if rejected else None
     size = work.measure(rows) if rows is not None else Rejected(0, 0)

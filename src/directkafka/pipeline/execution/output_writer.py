@@ -165,8 +165,8 @@ class OutputWriter:
 def _all_held(reports: tuple[TaskReport, ...]) -> bool:
     """Whether there were rows, and each of them came to the driver: none was staged or folded into another one."""
     rows = sum(report.rows for report in reports)
-    held = sum(batch.num_rows for report in reports for batch in report.held)
-    return bool(0 < rows == held)
+    inline = sum(batch.num_rows for report in reports for batch in report.inline)
+    return bool(0 < rows == inline)
 
 
 def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

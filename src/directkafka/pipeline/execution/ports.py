@@ -27,7 +27,7 @@ class Cluster(Protocol):
         """The selected partitions as of now; ``known`` is where the pipeline is."""
         ...
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Tell the outside how far the pipeline is; never raises for what is only told."""
         ...
 

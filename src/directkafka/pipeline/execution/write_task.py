@@ -24,8 +24,8 @@ _Proofs = dict[tuple[str, str], int]
 #: The column that says of which of the output's partitions a row is, where a task writes several.
 PART: Final = "directkafka_part"
 
-#: Rows that are held travel through two pipes and the JVM, which costs more than LZ4 does.
-_HELD_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+#: Inline rows travel through two pipes and the JVM, which costs more than LZ4 does.
+_INLINE_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class WriteTask:
@@ -81,19 +81,19 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
 
 
 def _packed(part: int, report: TaskReport) -> bytes:
-    if not report.held:
+    if not report.inline:
         return pickle.dumps((part, report, b""))
-    held = pa.BufferOutputStream()
-    with pa.ipc.new_stream(held, report.held[0].schema, options=_HELD_OPTIONS) as stream:
-        for batch in report.held:
+    rows = pa.BufferOutputStream()
+    with pa.ipc.new_stream(rows, report.inline[0].schema, options=_INLINE_OPTIONS) as stream:
+        for batch in report.inline:
             stream.write_batch(batch)
-    return pickle.dumps((part, replace(report, held=()), held.getvalue().to_pybytes()))
+    return pickle.dumps((part, replace(report, inline=()), rows.getvalue().to_pybytes()))
 
 
 def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
     report: TaskReport
-    part, report, held = pickle.loads(packed)
-    return part, replace(report, held=tuple(pa.ipc.open_stream(held))) if held else report
+    part, report, rows = pickle.loads(packed)
+    return part, replace(report, inline=tuple(pa.ipc.open_stream(rows))) if rows else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

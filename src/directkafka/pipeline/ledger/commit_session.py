@@ -110,7 +110,7 @@ class CommitSession:
                 self._pipeline, len(stores), ahead.batch_id, to_nested(ahead.ends()),
             )  # fmt: skip
 
-    def tell(self, report: Callable[[Report], None], told: Report) -> None:
+    def report_progress(self, report: Callable[[Report], None], told: Report) -> None:
         """Step 5. The batch is committed; who listens is not what the pipeline depends on."""
         try:
             report(told)

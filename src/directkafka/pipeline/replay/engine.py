@@ -7,18 +7,18 @@ fenced by a newer replay of the same pipeline and by nothing else: the pipeline 
     1. fence the replay's entry in all stores, the dead letters' store as the last one
     2. add the replay's two columns; read the ledgers
        nothing there:           batch 0 without rows
-       the letters' store is ahead:   by a plan, which has no rows; the others get that batch
-       the letters' store is behind:  the batch is done again from the same letters, where it is missing
-    3. plan: a batch without rows, in the letters' store first. Its transaction lets go what an earlier replay held, and
-       gives each chosen letter the number of the batch that will try it
+       the dead letters' store is ahead:   by a plan, which has no rows; the others get that batch
+       the dead letters' store is behind:  the batch is done again from the same dead letters, where it is missing
+    3. plan: a batch without rows, in the dead letters' store first. Its transaction lets go what an earlier replay
+       held, and gives each chosen dead letter the number of the batch that will try it
     then, for each planned batch:
-    4. read its letters; write the rows where no reader sees them; commit store by store, the letters' store last: there
-       the letters leave in the same transaction, and those that were rejected again come back with the new reason
-    5. tell the outside
+    4. read its dead letters; write the rows where no reader sees them; commit store by store, the dead letters' store
+       last: there they leave in the same transaction, and those that were rejected again come back with the new reason
+    5. report the progress
 
-Why the two orders. A batch that another store has and the letters' store lacks must be done again from the letters that
-it had. They have its number; and a plan, which gives that number to others, is in the letters' store before any other
-store has a batch of the plan. So whoever is ahead says what the batch was.
+Why the two orders. A batch that another store has and the dead letters' store lacks must be done again from the dead
+letters that it had. They have its number; and a plan, which gives that number to others, is in the dead letters' store
+before any other store has a batch of the plan. So whoever is ahead says what the batch was.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, Rep
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
-from directkafka.sinks.dead_letters.table import Letters
+from directkafka.sinks.dead_letters.table import DeadLetters
 
 __all__ = ["ReplayEngine", "Writer"]
 
@@ -52,11 +52,11 @@ log = logging.getLogger("directkafka.pipeline")
 
 
 class Writer(Prepared, Protocol):
-    """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay.writer.LettersWriter`."""
+    """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay.writer.DeadLetterWriter`."""
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """Which output goes where; everything in the letters' store comes last."""
+        """Which output goes where; everything in the dead letters' store comes last."""
         ...
 
     @property
@@ -64,7 +64,7 @@ class Writer(Prepared, Protocol):
         """The sink of what is rejected again."""
         ...
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
+    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
         """Transform and write one batch where no reader sees it."""
         ...
 
@@ -74,9 +74,9 @@ class ReplayEngine:
 
     Args:
         name: the replay's name in the ledgers.
-        writer: what becomes of letters.
-        ledgers: where they are committed, the letters' store as the last one; closed at the end.
-        letters: the table of dead letters.
+        writer: what becomes of dead letters.
+        ledgers: where they are committed, the dead letters' store as the last one; closed at the end.
+        dead_letters: the table of dead letters.
         planned: the sink of step 3.
         report: told of each committed batch.
         stop: ends the run between two batches, or between two tries of one.
@@ -90,7 +90,7 @@ class ReplayEngine:
         *,
         writer: Writer,
         ledgers: Ledgers,
-        letters: Letters,
+        dead_letters: DeadLetters,
         planned: ReplayPlanSink,
         report: ReplayReporter,
         stop: Event,
@@ -101,7 +101,7 @@ class ReplayEngine:
         self._writer = writer
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
-        self._letters = letters
+        self._dead_letters = dead_letters
         self._planned = planned
         self._settled = writer.settled
         self._report = report
@@ -114,7 +114,7 @@ class ReplayEngine:
         self._is_in_doubt = False
 
     def run(self) -> ReplaySummary:
-        """All steps; what became of the letters.
+        """All steps; what became of the dead letters.
 
         Raises:
             FencedError: a newer replay of the pipeline took over.
@@ -135,7 +135,7 @@ class ReplayEngine:
 
     @property
     def _last(self) -> int:
-        """Index of the letters' store."""
+        """Index of the dead letters' store."""
         return len(self._ledgers.identities) - 1
 
     # 0 to 2 -------------------------------------------------------------------------------------------------
@@ -163,13 +163,13 @@ class ReplayEngine:
             self._session.commit(entry, only=recovery.new)
 
     def _check_no_claims(self, ahead: LedgerEntry) -> None:
-        """Letters that wait for a batch, and no entry that says whether it was committed here: nobody can tell."""
-        if planned := self._letters.planned():
+        """Dead letters that wait for a batch, and no entry that says whether it was committed here: nobody can tell."""
+        if planned := self._dead_letters.planned():
             raise LineageError(
-                store=self._letters.table.store,
+                store=self._dead_letters.table.store,
                 pipeline=self._name,
                 expected=f"batch {ahead.batch_id} or the one before it, as the pipeline's other stores have it",
-                found=f"no entry, and {sum(planned.values())} letters that a replay holds",
+                found=f"no entry, and {sum(planned.values())} dead letters that a replay holds",
                 remedy="Find out whether their records are in the sinks, delete those that are, and set replay_claim "
                 "of the others to null.",
             )
@@ -203,34 +203,34 @@ class ReplayEngine:
         )
         self._ledgers.commit(entry, written, only=[self._last])
         self._ledgers.commit(entry, only=range(self._last))
-        planned = self._letters.planned()
-        log.info("%s: %d letters in %d batches", self._name, sum(planned.values()), len(planned))
+        planned = self._dead_letters.planned()
+        log.info("%s: %d dead letters in %d batches", self._name, sum(planned.values()), len(planned))
         return True
 
     def _batch(self) -> bool:
         """One batch if there is one; whether there was."""
         started_s = self._clock()
         previous = self._ledgers.entry
-        if not any(batch_id > previous.batch_id for batch_id in self._letters.planned()):
+        if not any(batch_id > previous.batch_id for batch_id in self._dead_letters.planned()):
             return False
         entry = self._session.entry(previous.batch_id + 1, previous.lineage)
         fault_point("batch.planned")
         with self._write(entry.batch_id) as written:
             fault_point("batch.written")
             self._settle(entry, written)
-        self._tell(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
+        self._report_progress(entry.batch_id, total_ms=round((self._clock() - started_s) * 1000))
         return True
 
     def _write(self, batch_id: int) -> WrittenBatch:
-        return self._writer.write_letters(self._session.attempt(batch_id), self._letters.read(batch_id))
+        return self._writer.write_dead_letters(self._session.attempt(batch_id), self._dead_letters.read(batch_id))
 
     def _settle(self, entry: LedgerEntry, written: WrittenBatch, *, only: Sequence[int] | None = None) -> None:
-        """Step 4, and what became of the letters."""
+        """Step 4, and what became of the dead letters."""
         self._session.commit(entry, written, only=only)
         self._taken.update(self._settled.outcome.taken)
         self._rejected.update(self._settled.outcome.rejected)
 
-    def _tell(self, batch_id: int, *, total_ms: int) -> None:
+    def _report_progress(self, batch_id: int, *, total_ms: int) -> None:
         outcome = self._settled.outcome
         report = ReplayReport(
             pipeline=self._name,
@@ -239,7 +239,7 @@ class ReplayEngine:
             letters=sum(outcome.taken.values()),
             rejected=sum(outcome.rejected.values()),
             rows=self._ledgers.row_counts(),
-            left=sum(self._letters.planned().values()),
+            left=sum(self._dead_letters.planned().values()),
             total_ms=total_ms,
         )
-        self._session.tell(self._report, report)
+        self._session.report_progress(self._report, report)

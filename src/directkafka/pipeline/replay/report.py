@@ -22,7 +22,7 @@ class ReplayReport:
         letters: dead letters that were tried.
         rejected: those that were rejected again.
         rows: rows written, by sink name.
-        left: letters that are planned and not yet tried.
+        left: dead letters that are planned and not yet tried.
         total_ms: duration of the batch, in milliseconds.
     """
 
@@ -42,7 +42,7 @@ ReplayReporter = Callable[[ReplayReport], None]
 def log_replay(report: ReplayReport) -> None:
     """One line a batch at INFO."""
     log.info(
-        "%s batch %d: %s letters -> %s rows in %d ms, %s letters left",
+        "%s batch %d: %s dead letters -> %s rows in %d ms, %s dead letters left",
         report.pipeline,
         report.batch_id,
         f"{report.letters:,}",
@@ -54,11 +54,11 @@ def log_replay(report: ReplayReport) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReasonCount:
-    """Letters of one reason.
+    """Dead letters of one reason.
 
     Attributes:
         reason: what the transform said of them.
-        letters: how many of the letters that were chosen had it.
+        letters: how many of the dead letters that were chosen had it.
         rejected: how many have it now, rejected again; None where nothing was tried.
     """
 
@@ -72,7 +72,7 @@ class ReplaySummary:
     """What a replay did, or would try.
 
     Attributes:
-        reasons: by reason, those of most letters first.
+        reasons: by reason, those of most dead letters first.
         is_dry: whether nothing was tried.
     """
 
@@ -97,17 +97,17 @@ class ReplaySummary:
 
     @property
     def letters(self) -> int:
-        """Letters that were tried, or would be."""
+        """Dead letters that were tried, or would be."""
         return sum(counted.letters for counted in self.reasons)
 
     @property
     def rejected(self) -> int:
-        """Letters that were rejected again."""
+        """Dead letters that were rejected again."""
         return sum(counted.rejected or 0 for counted in self.reasons)
 
     @property
     def replayed(self) -> int:
-        """Letters that are letters no more."""
+        """Dead letters that are dead letters no more."""
         return 0 if self.is_dry else self.letters - self.rejected
 
     def as_records(self) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The selection of a replay: which pipelines can be, and which of their letters; refused before anything changes."""
+"""The selection of a replay: which pipelines, and which of their dead letters; refused before anything changes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.engine import ReplayEngine, Writer
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
-from directkafka.pipeline.replay.writer import LettersWriter
+from directkafka.pipeline.replay.writer import DeadLetterWriter
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
-from directkafka.sinks.dead_letters.table import Letters, LetterTable, Selection
+from directkafka.sinks.dead_letters.table import DeadLetters, DeadLetterTable, Selection
 
-__all__ = ["Chosen", "ReplaySelection", "choose", "with_letters_last"]
+__all__ = ["Chosen", "ReplaySelection", "choose", "with_dead_letters_last"]
 
 
 class Chosen(TypedDict, total=False):
@@ -50,20 +50,20 @@ class Chosen(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplaySelection:
-    """Letters of one pipeline, chosen, and where their records go.
+    """Dead letters of one pipeline, chosen, and where their records go.
 
     Attributes:
         pipeline: the pipeline's name.
         bindings: its sinks.
         sink: the one of the dead letters.
-        letters: its table.
+        dead_letters: its table.
         selection: which of them.
     """
 
     pipeline: str
     routes: tuple[Route, ...]
     sink: Sink
-    letters: Letters
+    dead_letters: DeadLetters
     selection: Selection
 
     @classmethod
@@ -76,7 +76,7 @@ class ReplaySelection:
             chosen: see :class:`Chosen`.
 
         Raises:
-            OptionError: letters cannot leave their place, a sink cannot take records late, or the choice makes no
+            OptionError: dead letters cannot leave their place, a sink cannot take records late, or the choice makes no
                 sense.
             SchemaMismatchError: it is no table of dead letters.
             StoreUnavailableError, StoreAccessError: the table cannot be looked at.
@@ -84,27 +84,27 @@ class ReplaySelection:
         selection = choose(chosen)
         sink, table = _sink_of(pipeline, routes)
         _check_modes(routes)
-        letters = Letters(table, pipeline)
-        if letters.is_there:
-            letters.check(selection)
-        return cls(pipeline=pipeline, routes=tuple(routes), sink=sink, letters=letters, selection=selection)
+        dead_letters = DeadLetters(table, pipeline)
+        if dead_letters.is_there:
+            dead_letters.check(selection)
+        return cls(pipeline=pipeline, routes=tuple(routes), sink=sink, dead_letters=dead_letters, selection=selection)
 
     def count(self, *, is_dry: bool) -> ReplaySummary:
-        """The letters by reason, without a try."""
-        found = self.letters.count_by_reason(self.selection) if self.letters.is_there else {}
+        """The dead letters by reason, without a try."""
+        found = self.dead_letters.count_by_reason(self.selection) if self.dead_letters.is_there else {}
         return ReplaySummary.of(found, None if is_dry else {})
 
-    def writer(self, session: SparkSession, transform: Transform, columns: Sequence[str]) -> LettersWriter:
-        """What turns letters into rows; everything in the letters' store comes last.
+    def writer(self, session: SparkSession, transform: Transform, columns: Sequence[str]) -> DeadLetterWriter:
+        """What turns dead letters into rows; everything in the dead letters' store comes last.
 
         Args:
             session: the pipeline's own.
             transform: the pipeline's.
             columns: of the pipeline's source.
         """
-        settled = DeadLetterReplaySink(self.sink, self.letters)
-        routes = with_letters_last(self.routes, settled)
-        return LettersWriter(session, transform, routes, columns=columns, settled=settled)
+        settled = DeadLetterReplaySink(self.sink, self.dead_letters)
+        routes = with_dead_letters_last(self.routes, settled)
+        return DeadLetterWriter(session, transform, routes, columns=columns, settled=settled)
 
     def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy) -> ReplayEngine:
         """The run that replays them."""
@@ -113,8 +113,8 @@ class ReplaySelection:
             name,
             writer=writer,
             ledgers=Ledgers(name, writer.routes, stop=stop),
-            letters=self.letters,
-            planned=ReplayPlanSink(self.sink, self.letters, self.selection),
+            dead_letters=self.dead_letters,
+            planned=ReplayPlanSink(self.sink, self.dead_letters, self.selection),
             report=report,
             stop=stop,
             retry_policy=retry_policy,
@@ -124,15 +124,15 @@ class ReplaySelection:
 #: What to do where dead letters are in a place that they cannot leave: a topic, and everything else.
 _OF_TOPIC: Final = (
     "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of the dead "
-    "letters, with this transform; key and value are the record's own, and its ledger says how far it came"
+    "dead letters, with this transform; key and value are the record's own, and its ledger says how far it came"
 )
 _OF_FILES: Final = (
-    "committed files are never changed, so letters cannot leave them: let [dead_letters] name a table of a Postgres, "
-    "SQLite or DuckDB database from now on, and copy the letters that are there into it"
+    "committed files are never changed, so dead letters cannot leave them: let [dead_letters] name a table of a "
+    "Postgres, SQLite or DuckDB database from now on, and copy the dead letters that are there into it"
 )
 
 
-def _sink_of(pipeline: str, routes: Sequence[Route]) -> tuple[Sink, LetterTable]:
+def _sink_of(pipeline: str, routes: Sequence[Route]) -> tuple[Sink, DeadLetterTable]:
     where = f"pipeline {pipeline!r}"
     sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)
     if sink is None:
@@ -160,7 +160,7 @@ def _check_modes(routes: Sequence[Route]) -> None:
             raise OptionError(option="order", where=where, reason=reason)
 
 
-def with_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Route, ...]:
+def with_dead_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Route, ...]:
     """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
 
     Args:

@@ -17,14 +17,14 @@ from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
-from directkafka.sinks.dead_letters.table import REPLAYS, decode_letters
+from directkafka.sinks.dead_letters.table import REPLAYS, decode_dead_letters
 from directkafka.spark.schema import record_columns
 
-__all__ = ["LettersWriter", "letters_frame"]
+__all__ = ["DeadLetterWriter", "dead_letters_frame"]
 
 
-class LettersWriter(BatchWriter):
-    """Turns letters into written rows, batch after batch.
+class DeadLetterWriter(BatchWriter):
+    """Turns dead letters into written rows, batch after batch.
 
     Args:
         session: the pipeline's own session.
@@ -45,7 +45,7 @@ class LettersWriter(BatchWriter):
     ) -> None:
         super().__init__(session, transform, routes, columns=columns)
         self._settled = settled
-        self._letters = decode_letters("", ("topic", "partition", "offset", "value"))
+        self._dead_letters = decode_dead_letters("", ("topic", "partition", "offset", "value"))
 
     @property
     def settled(self) -> DeadLetterReplaySink:
@@ -57,19 +57,19 @@ class LettersWriter(BatchWriter):
         """Which output goes where."""
         return self._routes
 
-    def write_letters(self, name: BatchAttempt, letters: pa.Table) -> WrittenBatch:
-        """Transform and write one batch of letters.
+    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
+        """Transform and write one batch of dead letters.
 
         Raises:
             TransformError: the transform failed, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
-        self._letters = letters
-        self._settled.expected = letters.num_rows
+        self._dead_letters = dead_letters
+        self._settled.expected = dead_letters.num_rows
         return self.write(name, (), stores={route.sink.store.identity for route in self._routes})
 
     def check_stateless(self) -> None:
-        """Refuse a transform whose state is in a checkpoint, where letters cannot reach it.
+        """Refuse a transform whose state is in a checkpoint, where dead letters cannot reach it.
 
         Raises:
             OptionError: it groups, deduplicates or has windows.
@@ -79,38 +79,38 @@ class LettersWriter(BatchWriter):
                 raise OptionError(
                     option="engine",
                     reason=f"output {name!r} groups or deduplicates, and under the structured engine its state is in "
-                    "the checkpoint, where a replay cannot go on with it: put the records of the letters into the "
+                    "the checkpoint, where a replay cannot go on with it: put the records of the dead letters into the "
                     "topic again",
                 )
 
     def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
-        """The letters at hand, as the source gave them, and how many replays have tried them, with this one."""
-        return letters_frame(self._session, self._letters, self._columns)
+        """The dead letters at hand, as the source gave them, and how many replays have tried them, with this one."""
+        return dead_letters_frame(self._session, self._dead_letters, self._columns)
 
     def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         shown = source.drop(REPLAYS)
         return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=source)
 
     def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
-        """All letters: they are with the driver, and are persisted for two outputs at least."""
-        return int(self._letters.num_rows)
+        """All dead letters: they are with the driver, and are persisted for two outputs at least."""
+        return int(self._dead_letters.num_rows)
 
 
-def letters_frame(session: SparkSession, letters: pa.Table, columns: Sequence[str]) -> DataFrame:
-    """Letters as a source's records. Nothing is read yet.
+def dead_letters_frame(session: SparkSession, dead_letters: pa.Table, columns: Sequence[str]) -> DataFrame:
+    """Dead letters as a source's records. Nothing is read yet.
 
     Args:
         session: where the DataFrame lives.
-        letters: see :func:`~directkafka.sinks.dead_letters.table.decode_letters`.
-        columns: names of the source's columns; null where the letters do not have them.
+        dead_letters: see :func:`~directkafka.sinks.dead_letters.table.decode_dead_letters`.
+        columns: names of the source's columns; null where the dead letters do not have them.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    schema: StructType = from_arrow_schema(letters.schema)
-    frame = session.createDataFrame(letters, schema)
-    replays = f.col(REPLAYS) + 1 if REPLAYS in letters.column_names else f.lit(1)
+    schema: StructType = from_arrow_schema(dead_letters.schema)
+    frame = session.createDataFrame(dead_letters, schema)
+    replays = f.col(REPLAYS) + 1 if REPLAYS in dead_letters.column_names else f.lit(1)
     return frame.select(
-        *(_column(name, kind, letters.column_names) for name, kind in record_columns(columns)),
+        *(_column(name, kind, dead_letters.column_names) for name, kind in record_columns(columns)),
         replays.cast("int").alias(REPLAYS),
     )
 

@@ -109,7 +109,7 @@ class BatchFunction:
             remedy="Use a classic Spark session; Spark Connect runs foreachBatch on its server.",
         )
 
-    def look(self) -> None:
+    def check_fenced(self) -> None:
         """Between two batches, ask whether a newer driver has taken the pipeline; nothing while a batch runs.
 
         A batch that Spark hands over meanwhile waits, and would meet the same store.
@@ -121,7 +121,7 @@ class BatchFunction:
         """
         if self._run is not None and self._batch_lock.acquire(blocking=False):
             try:
-                self._run.look()
+                self._run.check_fenced()
             finally:
                 self._batch_lock.release()
 

@@ -143,17 +143,17 @@ class StructuredEngine:
             if function.failure is not None:
                 raise function.failure
         except StopAsked as asked:
-            self._tell_of_stop(asked, function)
+            self._report_stop(asked, function)
         except StreamingQueryException as error:
             failure = function.failure or _failure_of(error)
             if not isinstance(failure, StopAsked):
                 raise failure from None
-            self._tell_of_stop(failure, function)
+            self._report_stop(failure, function)
         finally:
             function.end()
             query.stop()
 
-    def _tell_of_stop(self, asked: StopAsked, function: BatchFunction) -> None:
+    def _report_stop(self, asked: StopAsked, function: BatchFunction) -> None:
         if asked is function.failure:
             log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
         else:
@@ -165,7 +165,7 @@ class StructuredEngine:
             if query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # annotated as int, taken as float
                 return
             if time.monotonic() - looked_s >= _FENCE_LOOK_S:
-                function.look()
+                function.check_fenced()
                 looked_s = time.monotonic()
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:

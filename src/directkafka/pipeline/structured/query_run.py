@@ -9,7 +9,7 @@
     then, for each batch that Spark hands over, the empty ones too:
     3. read what the checkpoint planned, decide which stores lack the batch; write its rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
-    5. tell the outside; Spark then notes the batch in its commit log
+    5. report the progress; Spark then notes the batch in its commit log
 
 The order of events that makes this more than ``foreachBatch``: our commit, then Spark's note. A driver that dies
 between the two comes back, Spark hands the batch over again from the same offsets, and the ledger says that it is
@@ -169,7 +169,7 @@ class QueryRun:
         """
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
-    def look(self) -> None:
+    def check_fenced(self) -> None:
         """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
 
         Raises:
@@ -227,9 +227,9 @@ class QueryRun:
             watch.write_ms = watch.lap_ms()
             self._session.commit(entry, written, only=stores)
         watch.commit_ms = watch.lap_ms()
-        self._tell(entry, watch)
+        self._report_progress(entry, watch)
 
-    def _tell(self, entry: LedgerEntry, watch: _Watch) -> None:
+    def _report_progress(self, entry: LedgerEntry, watch: _Watch) -> None:
         report = BatchReport(
             pipeline=self._name,
             generation=self._ledgers.generation,
@@ -242,4 +242,4 @@ class QueryRun:
             write_ms=watch.write_ms,
             commit_ms=watch.commit_ms,
         )
-        self._session.tell(self._report, report)
+        self._session.report_progress(self._report, report)

@@ -1,6 +1,6 @@
 """Sinks of a replay in the dead letters' own store: one plans its batches, one settles each in its commit.
 
-A settled batch's letters are gone, and those that were rejected again are there anew: in one transaction with the
+A settled batch's dead letters are gone, and those that were rejected again are there anew: in one transaction with the
 ledger, and with the rows that the others gave when these go into the same store.
 """
 
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport, TaskWriter
-from directkafka.sinks.dead_letters.table import REPLAYS, Letters, Selection
+from directkafka.sinks.dead_letters.table import REPLAYS, DeadLetters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink
 
 __all__ = ["DeadLetterReplaySink", "Outcome", "ReasonCounter", "ReplayPlanSink", "uncounted"]
@@ -25,27 +25,27 @@ __all__ = ["DeadLetterReplaySink", "Outcome", "ReasonCounter", "ReplayPlanSink",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a batch of letters.
+    """What became of a batch of dead letters.
 
     Attributes:
-        taken: letters by the reason that they had.
-        rejected: letters that were rejected again, by the reason that they have now.
+        taken: dead letters by the reason that they had.
+        rejected: dead letters that were rejected again, by the reason that they have now.
     """
 
     taken: Mapping[str, int]
     rejected: Mapping[str, int]
 
 
-class _LetterSink(WrappedSink):
-    """A sink in the place of the one that the letters came by."""
+class _DeadLetterSink(WrappedSink):
+    """A sink in the place of the one that the dead letters came by."""
 
-    def __init__(self, inner: Sink, letters: Letters) -> None:
+    def __init__(self, inner: Sink, dead_letters: DeadLetters) -> None:
         super().__init__(inner)
-        self._letters = letters
+        self._dead_letters = dead_letters
 
     @property
     def capabilities(self) -> SinkCapabilities:
-        """The inner sink's, for one batch at a time: which letters the next one has, this one's commit says."""
+        """The inner sink's, for one batch at a time: which dead letters the next one has, this one's commit says."""
         return replace(self._inner.capabilities, allows_prefetch=False)
 
     def check(self, schema: pa.Schema) -> None:
@@ -62,45 +62,45 @@ class _LetterSink(WrappedSink):
         Raises:
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as the inner sink.
         """
-        self._letters.add_columns()
+        self._dead_letters.add_columns()
         self._inner.prepare(schema)
 
 
-class ReplayPlanSink(_LetterSink):
-    """For a batch without rows, whose commit says which letters the batches behind it will try.
+class ReplayPlanSink(_DeadLetterSink):
+    """For a batch without rows, whose commit says which dead letters the batches behind it will try.
 
     Args:
-        inner: the sink that the letters came by.
-        letters: its table.
-        selection: which letters.
+        inner: the sink that the dead letters came by.
+        dead_letters: its table.
+        selection: which dead letters.
     """
 
-    def __init__(self, inner: Sink, letters: Letters, selection: Selection) -> None:
-        super().__init__(inner, letters)
+    def __init__(self, inner: Sink, dead_letters: DeadLetters, selection: Selection) -> None:
+        super().__init__(inner, dead_letters)
         self._selection = selection
 
     def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Plan the batches behind this one.
 
         Raises:
-            RowRejectedError: see :meth:`~directkafka.sinks.dead_letters.table.Letters.plan`.
+            RowRejectedError: see :meth:`~directkafka.sinks.dead_letters.table.DeadLetters.plan`.
         """
-        self._letters.plan(transaction, self._selection, after=batch.batch_id)
+        self._dead_letters.plan(transaction, self._selection, after=batch.batch_id)
         fault_point("replay.planned")
         return 0
 
 
-class DeadLetterReplaySink(_LetterSink):
-    """Takes what the transform rejects again, and takes out the letters of the batch.
+class DeadLetterReplaySink(_DeadLetterSink):
+    """Takes what the transform rejects again, and takes out the dead letters of the batch.
 
     Args:
-        inner: the sink that the letters came by.
-        letters: its table.
+        inner: the sink that the dead letters came by.
+        dead_letters: its table.
     """
 
-    def __init__(self, inner: Sink, letters: Letters) -> None:
-        super().__init__(inner, letters)
-        #: How many letters the batch under way has.
+    def __init__(self, inner: Sink, dead_letters: DeadLetters) -> None:
+        super().__init__(inner, dead_letters)
+        #: How many dead letters the batch under way has.
         self.expected = 0
         #: Of the last batch that was applied.
         self.outcome = Outcome(taken={}, rejected={})
@@ -110,13 +110,13 @@ class DeadLetterReplaySink(_LetterSink):
         return ReasonCounter(self._inner.task_writer(batch, schema, task_count=task_count))
 
     def apply(self, transaction: Any, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
-        """Take the batch's letters out, and put in those that were rejected again.
+        """Take the batch's dead letters out, and put in those that were rejected again.
 
         Raises:
-            RowCountError: the letters are not those that were read.
+            RowCountError: the dead letters are not those that were read.
         """
         plain, rejected = uncounted(reports)
-        taken = self._letters.delete_replayed(transaction, batch.batch_id, expected=self.expected)
+        taken = self._dead_letters.delete_replayed(transaction, batch.batch_id, expected=self.expected)
         fault_point("replay.taken_out")
         rows = self._inner.apply(transaction, batch, plain)
         self.outcome = Outcome(taken=taken, rejected=rejected)

@@ -1,11 +1,11 @@
 """Dead letters in a table, as a replay sees them: chosen, planned in batches, read, and taken out.
 
-A replay first writes into each chosen letter which of its batches will try it (the column ``replay_claim``), so that a
-batch is the same letters whoever does it again. What fails again comes back with the new reason, and with the number of
-replays that have tried it (the column ``replays``). Both columns are added by the first replay.
+A replay first writes into each chosen dead letter which of its batches will try it (the column ``replay_claim``), so
+that a batch is the same dead letters whoever does it again. What fails again comes back with the new reason, and with
+the number of replays that have tried it (the column ``replays``). Both columns are added by the first replay.
 
-The letters of a batch come out of the database as one text, whose lines are parsed by Arrow: a database driver would
-make a Python object of each cell.
+The dead letters of a batch come out of the database as one text, whose lines are parsed by Arrow: a database driver
+would make a Python object of each cell.
 """
 
 from __future__ import annotations
@@ -24,17 +24,26 @@ from pyarrow import csv
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.databases import load_blocks
 
-__all__ = ["CLAIM", "REPLAYS", "LetterDialect", "LetterTable", "Letters", "Rows", "Selection", "decode_letters"]
+__all__ = [
+    "CLAIM",
+    "REPLAYS",
+    "DeadLetterDialect",
+    "DeadLetterTable",
+    "DeadLetters",
+    "Rows",
+    "Selection",
+    "decode_dead_letters",
+]
 
 SQL = load_blocks("directkafka.sinks.dead_letters", "table.sql")
 
-#: How many replays have tried a letter, and rejected it again; null is none.
+#: How many replays have tried a dead letter, and rejected it again; null is none.
 REPLAYS: Final = "replays"
 
-#: Which batch of which pipeline's replay holds a letter; null is none.
+#: Which batch of which pipeline's replay holds a dead letter; null is none.
 CLAIM: Final = "replay_claim"
 
-#: A batch of a replay has at most so many letters, and bytes of them beyond its first.
+#: A batch of a replay has at most so many dead letters, and bytes of them beyond its first.
 LETTERS_MAX: Final = 10_000
 BYTES_MAX: Final = 16 * 1024 * 1024
 
@@ -43,7 +52,7 @@ _RECORD: Final = '"topic", "partition", "offset"'
 #: Columns without which there is nothing to replay.
 _NEEDED: Final = ("topic", "partition", "offset", "value", "reason")
 
-#: What a letter's columns are as Arrow; headers are the JSON that the sinks write.
+#: What a dead letter's columns are as Arrow; headers are the JSON that the sinks write.
 _TYPES: Final = {
     "topic": pa.string(),
     "partition": pa.int32(),
@@ -63,7 +72,7 @@ Rows = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which letters to replay; what is None does not narrow.
+    """Which dead letters to replay; what is None does not narrow.
 
     Attributes:
         reason: a text that the reason has in it.
@@ -85,7 +94,7 @@ class Selection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LetterDialect:
+class DeadLetterDialect:
     """A database's own words, with ``{0}`` and ``{1}`` for what they are applied to.
 
     Attributes:
@@ -107,7 +116,7 @@ class LetterDialect:
     lock: str = ""
 
 
-class LetterTable(Protocol):
+class DeadLetterTable(Protocol):
     """The table of a sink, opened for a replay."""
 
     @property
@@ -126,7 +135,7 @@ class LetterTable(Protocol):
         ...
 
     @property
-    def dialect(self) -> LetterDialect:
+    def dialect(self) -> DeadLetterDialect:
         """The database's own words."""
         ...
 
@@ -143,7 +152,7 @@ class LetterTable(Protocol):
         ...
 
 
-class Letters:
+class DeadLetters:
     """The dead letters of one pipeline.
 
     Args:
@@ -151,7 +160,7 @@ class Letters:
         pipeline: the pipeline's name; claims begin with it.
     """
 
-    def __init__(self, table: LetterTable, pipeline: str) -> None:
+    def __init__(self, table: DeadLetterTable, pipeline: str) -> None:
         self.table = table
         self._prefix = f"{pipeline} "
         self._columns = table.columns()
@@ -185,7 +194,7 @@ class Letters:
         self._columns = self.table.columns()
 
     def count_by_reason(self, selection: Selection) -> dict[str, int]:
-        """How many letters of the selection have which reason; changes nothing."""
+        """How many dead letters of the selection have which reason; changes nothing."""
         chosen, parameters = self._chosen(selection)
         statement = SQL["count_by_reason"].format(
             target=self.table.target, chosen=chosen, record=_RECORD, limit=_limit(selection)
@@ -194,15 +203,15 @@ class Letters:
             return {str(reason): count for reason, count in rows(statement, parameters)}
 
     def plan(self, transaction: Any, selection: Selection, *, after: int) -> None:
-        """Inside the ledger's transaction: let go what an earlier replay held, and give the chosen letters batches.
+        """Inside the ledger's transaction: let go what an earlier replay held, and give each dead letter its batch.
 
         Args:
             transaction: the store's.
-            selection: which letters.
+            selection: which dead letters.
             after: the batches are numbered from the number behind this one.
 
         Raises:
-            RowRejectedError: a record has two letters.
+            RowRejectedError: a record has two dead letters.
         """
         rows, target = self.table.inside(transaction), self.table.target
         chosen, parameters = self._chosen(selection)
@@ -212,8 +221,8 @@ class Letters:
             raise RowRejectedError(
                 store=self.table.store,
                 sink=self.table.sink,
-                detail=f"{count} letters are of the one record {topic}-{partition} at offset {offset}, so a replay "
-                "would double its rows: delete all but one, and let each pipeline have a table of its own",
+                detail=f"{count} dead letters are of the one record {topic}-{partition} at offset {offset}, so a "
+                "replay would double its rows: delete all but one, and let each pipeline have a table of its own",
             )
         rows(SQL["release"].format(target=target), (self._prefix,))
         statement = SQL["plan"].format(
@@ -223,23 +232,23 @@ class Letters:
         rows(statement, parameters)
 
     def planned(self) -> dict[int, int]:
-        """Letters of each batch that is planned, by the batch's number."""
+        """Dead letters of each batch that is planned, by the batch's number."""
         with self.table.opened() as rows:
             found = rows(SQL["planned"].format(target=self.table.target), (self._prefix,))
         return {int(batch): count for batch, count in found}
 
     def read(self, batch_id: int) -> pa.Table:
-        """The letters of one batch."""
+        """The dead letters of one batch."""
         names = [name for name in _TYPES if name in self._columns]
         dialect = self.table.dialect
         line = " || ',' || ".join(_field(name, dialect) for name in names)
         statement = SQL["read"].format(target=self.table.target, lines=dialect.lines.format(line))
         with self.table.opened() as rows:
             ((text,),) = rows(statement, (f"{self._prefix}{batch_id}",))
-        return decode_letters(text or "", names)
+        return decode_dead_letters(text or "", names)
 
     def delete_replayed(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
-        """Inside the ledger's transaction: delete the letters of one batch.
+        """Inside the ledger's transaction: delete the dead letters of one batch.
 
         Returns:
             How many had which reason.
@@ -256,7 +265,7 @@ class Letters:
         return reasons
 
     def _chosen(self, selection: Selection) -> tuple[str, list[Any]]:
-        """The condition on letters, and its parameters; the first one is the prefix of claims."""
+        """The condition on dead letters, and its parameters; the first one is the prefix of claims."""
         dialect = self.table.dialect
         micros = dialect.micros.format('"timestamp"')
         clauses = (
@@ -288,7 +297,7 @@ def _limit(selection: Selection) -> str:
     return "" if selection.limit is None else f" LIMIT {int(selection.limit)}"
 
 
-def _field(name: str, dialect: LetterDialect) -> str:
+def _field(name: str, dialect: DeadLetterDialect) -> str:
     """A column as a part of a line: digits only, and nothing for null."""
     column = f'"{name}"'
     if name == REPLAYS:
@@ -302,12 +311,12 @@ def _field(name: str, dialect: LetterDialect) -> str:
     return f"CASE WHEN {column} IS NULL THEN '' ELSE {digits} END"
 
 
-def decode_letters(text: str, names: Sequence[str]) -> pa.Table:
-    """Letters from the lines that the database wrote: numbers, and ``x`` with hexadecimal digits.
+def decode_dead_letters(text: str, names: Sequence[str]) -> pa.Table:
+    """Dead letters from the lines that the database wrote: numbers, and ``x`` with hexadecimal digits.
 
     Args:
         text: the lines.
-        names: of the columns, of those that a letter may have.
+        names: of the columns, of those that a dead letter may have.
     """
     schema = pa.schema([(name, _TYPES[name]) for name in names])
     if not text:

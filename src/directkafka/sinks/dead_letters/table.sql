@@ -2,11 +2,11 @@
 -- quoted names, or what a dialect has its own words for. Parameters are numbered in the order in which they first appear.
 
 -- name: add_column
--- What a replay keeps of a letter beside the letter.
+-- What a replay keeps of a dead letter beside it.
 ALTER TABLE {target} ADD COLUMN {column} {type};
 
 -- name: mine
--- Letters that no replay holds, or one of this pipeline.
+-- Dead letters that no replay holds, or one of this pipeline.
 ("replay_claim" IS NULL OR substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT));
 
 -- name: count_by_reason
@@ -15,7 +15,7 @@ SELECT "reason", count(*) FROM (SELECT "reason" FROM {target} WHERE {chosen} ORD
  GROUP BY "reason" ORDER BY count(*) DESC, "reason";
 
 -- name: find_double
--- A record with two letters: a replay could not tell one from the other.
+-- A record with two dead letters: a replay could not tell one from the other.
 SELECT {record}, count(*) FROM {target} WHERE {chosen} GROUP BY {record} HAVING count(*) > 1 LIMIT 1;
 
 -- name: release
@@ -24,7 +24,7 @@ UPDATE {target} SET "replay_claim" = NULL
  WHERE substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT);
 
 -- name: plan
--- Every chosen letter gets its batch: so many letters, or so many bytes, make one.
+-- Every chosen dead letter gets its batch: so many dead letters, or so many bytes, make one.
 UPDATE {target} AS letter SET "replay_claim" = planned.claim
   FROM (SELECT {record}, CAST($1 AS TEXT) || CAST({after} + dense_rank() OVER (
                    ORDER BY before_bytes - before_bytes % {bytes_max}, number - number % {letters_max}) AS TEXT) AS claim
@@ -36,16 +36,16 @@ UPDATE {target} AS letter SET "replay_claim" = planned.claim
    AND letter."offset" = planned."offset" AND letter."replay_claim" IS NULL;
 
 -- name: planned
--- The batches that are planned, and how many letters each has.
+-- The batches that are planned, and how many dead letters each has.
 SELECT substr("replay_claim", length(CAST($1 AS TEXT)) + 1), count(*) FROM {target}
  WHERE substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT) GROUP BY "replay_claim";
 
 -- name: read
--- The letters of one batch as lines of one text.
+-- The dead letters of one batch as lines of one text.
 SELECT {lines} FROM {target} WHERE "replay_claim" = $1;
 
 -- name: held_by_reason
--- The letters of one batch, locked, so that they are those that are deleted next.
+-- The dead letters of one batch, locked, so that they are those that are deleted next.
 SELECT "reason", count(*) FROM (SELECT "reason" FROM {target} WHERE "replay_claim" = $1{lock}) AS held
  GROUP BY "reason";
 

@@ -237,14 +237,14 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
     def _resolved(self, pipeline: str) -> tuple[DeltaTable, PipelineState]:
         """The table as of now, after something went wrong."""
 
-        def look() -> tuple[DeltaTable, PipelineState]:
+        def read_state() -> tuple[DeltaTable, PipelineState]:
             self.log.forget()
             table = self.log.snapshot()
             if table is None:
                 raise StoreUnavailableError(store=self.label, cause="the table is gone")
             return table, self._standing(table, pipeline)
 
-        return when_available(look, timeout_s=self._resolve_timeout_s)
+        return when_available(read_state, timeout_s=self._resolve_timeout_s)
 
     # The ledger.
 

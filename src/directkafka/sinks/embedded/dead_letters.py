@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
-from directkafka.sinks.dead_letters.table import LetterDialect, Rows
+from directkafka.sinks.dead_letters.table import DeadLetterDialect, Rows
 from directkafka.sinks.embedded.file.connection import FileTransaction, quoted
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect
 
-__all__ = ["EmbeddedLetters"]
+__all__ = ["EmbeddedDeadLetters"]
 
 _DIALECTS: Final = {
-    "sqlite": LetterDialect(
+    "sqlite": DeadLetterDialect(
         hex="hex({0})",
         text_hex="hex({0})",
         # Timestamps are texts, 2013-01-01 05:00:00.000000+00:00.
@@ -25,7 +25,7 @@ _DIALECTS: Final = {
         contains="instr({0}, {1}) > 0",
         lines="group_concat({0}, char(10))",
     ),
-    "duckdb": LetterDialect(
+    "duckdb": DeadLetterDialect(
         hex="hex({0})",
         text_hex="hex({0})",
         micros="epoch_us({0})",
@@ -36,8 +36,8 @@ _DIALECTS: Final = {
 }
 
 
-class EmbeddedLetters:
-    """A sink's table, opened for a replay; see :class:`~directkafka.sinks.dead_letters.table.LetterTable`.
+class EmbeddedDeadLetters:
+    """A sink's table, opened for a replay; see :class:`~directkafka.sinks.dead_letters.table.DeadLetterTable`.
 
     Args:
         store: the file's.

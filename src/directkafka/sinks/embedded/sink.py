@@ -13,7 +13,7 @@ from directkafka.errors import OptionError, SchemaMismatchError
 from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
-from directkafka.sinks.embedded.dead_letters import EmbeddedLetters
+from directkafka.sinks.embedded.dead_letters import EmbeddedDeadLetters
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction, quoted
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
@@ -89,9 +89,9 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
         """A batch may be staged while the one before it is committed."""
         return SinkCapabilities(inline_bytes_max=self.inline_bytes_max, allows_prefetch=True, write_mode=self._mode)
 
-    def dead_letters(self) -> EmbeddedLetters:
+    def dead_letters(self) -> EmbeddedDeadLetters:
         """The table, for a replay of the dead letters in it."""
-        return EmbeddedLetters(self._store, self.dialect, self._target, sink=self.name)
+        return EmbeddedDeadLetters(self._store, self.dialect, self._target, sink=self.name)
 
     def check(self, schema: pa.Schema) -> None:
         """Find what :meth:`prepare` would refuse, and leave the file as it is; one that is not there is not made.

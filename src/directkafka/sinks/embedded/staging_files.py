@@ -29,7 +29,7 @@ from directkafka.errors import StoreAccessError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.staging import hold, report_held, staging_name, stale_staging_pattern
+from directkafka.sinks.staging import buffer, report_inline, staging_name, stale_staging_pattern
 
 __all__ = ["Access", "FileTaskWriter", "StagedRows", "StagingFolder"]
 
@@ -136,8 +136,8 @@ class FileTaskWriter:
             RowRejectedError: a row that the store cannot hold.
             StoreAccessError, StoreUnavailableError: the folder cannot be written.
         """
-        rows = hold((self.convert(batch) for batch in batches if batch.num_rows), bytes_max=self.inline_bytes_max)
-        return report_held(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
+        rows = buffer((self.convert(batch) for batch in batches if batch.num_rows), bytes_max=self.inline_bytes_max)
+        return report_inline(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         place = self.folder / f"{attempt}.arrow"
@@ -190,7 +190,7 @@ class StagedRows:
             check_count(store=self.store, sink=self.sink, reported=report.rows, found=found)
 
     def _of(self, report: TaskReport) -> Iterator[pa.RecordBatch]:
-        yield from report.held
+        yield from report.inline
         if not report.staged:
             return
         place = self.folder / f"{report.attempt}.arrow"

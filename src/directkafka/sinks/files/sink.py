@@ -118,7 +118,7 @@ class FilesSink(FilesConfig, Clonable):
                 sync_files(self._folder, files)
             sync_directory(self._folder)
         transaction.add(self._table, files)
-        transaction.give_up(self._tries.besides(batch))
+        transaction.discard_attempts(self._tries.besides(batch))
         return rows
 
     def recount(self) -> TableCount:

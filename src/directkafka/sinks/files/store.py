@@ -62,15 +62,15 @@ class FilesTransaction:
     commit_id: str = ""
     previous: LedgerEntry | None = None
     added: dict[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    given_up: set[str] = field(default_factory=set)
+    discarded: set[str] = field(default_factory=set)
 
     def add(self, table: str, files: Sequence[DataFile]) -> None:
         """Let the batch have these files of a table."""
         self.added[table] = (*self.added.get(table, ()), *files)
 
-    def give_up(self, attempts: Collection[str]) -> None:
+    def discard_attempts(self, attempts: Collection[str]) -> None:
         """Let the files of these attempts of batches be removed once this one is committed."""
-        self.given_up.update(attempts)
+        self.discarded.update(attempts)
 
 
 class FilesStore(LedgerStore[FilesTransaction]):
@@ -208,22 +208,22 @@ class FilesStore(LedgerStore[FilesTransaction]):
         two gets it.
         """
 
-        def look() -> PipelineState:
+        def read_state() -> PipelineState:
             with translated(self.label):
                 state = self._log.refresh()
                 # Its name may have been made and not been synced: then it is there, and not yet for good.
                 self._log.sync()
                 return self._found(state, entry)
 
-        return when_available(look, timeout_s=self._resolve_timeout_s)
+        return when_available(read_state, timeout_s=self._resolve_timeout_s)
 
     def tidy(self, transaction: FilesTransaction, committed: LedgerEntry) -> None:
         """Fold the log, and remove files of tries that were given up."""
         if self._log.is_full:
             self._log.tidy()
-        if transaction.given_up:
-            given_up = {attempt_key(attempt) for attempt in transaction.given_up}
-            self._sweep(lambda owner: owner.attempt in given_up)
+        if transaction.discarded:
+            discarded = {attempt_key(attempt) for attempt in transaction.discarded}
+            self._sweep(lambda owner: owner.attempt in discarded)
 
     def _found(self, state: LogState, entry: LedgerEntry) -> PipelineState:
         return state.pipelines.get(entry.pipeline, PipelineState())

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
-from directkafka.kafka.admin.admin_client import Leader, Metadata
+from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.admin.configs import look_at_brokers
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
@@ -137,8 +137,8 @@ class LedgerTopic:
         self._replicas = replicas
         self._pipeline = pipeline
         self._store = store
-        self._stable = Metadata(client, isolation_level="read_committed")
-        self._all = Metadata(client, isolation_level="read_uncommitted")
+        self._stable = AdminClient(client, isolation_level="read_committed")
+        self._all = AdminClient(client, isolation_level="read_uncommitted")
         self._options: ClientOptions = replace(client.options, isolation_level="read_committed")
         self._uncommitted = replace(client.options, isolation_level="read_uncommitted")
         self.place = TopicPartition(topic, 0)
@@ -270,8 +270,10 @@ class LedgerTopic:
         if code != ErrorCode.TOPIC_ALREADY_EXISTS:
             self._raise_for("CreateTopics", code, "CREATE")
         self._wait_until_made()
-        tell = log.warning if replicas.is_guess else log.info
-        tell("the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason)
+        log_at_level = log.warning if replicas.is_guess else log.info
+        log_at_level(
+            "the ledger's topic %s is made with %d replica(s): %s", self.place.topic, replicas.count, replicas.reason
+        )
 
     def _choose_replicas(self) -> Replicas:
         """As many as told, whichever brokers are up; those that are not are waited for.

@@ -1,7 +1,7 @@
 """Rows for Kafka: what a DataFrame's columns must be, which targets its rows have, and how few rows travel.
 
 A row's target: the topic of the sink, or else of the column ``topic``; the partition of the column ``partition``, or
-else that of the key by Java's rule; a row without key and partition is dealt to the topic's partitions in turn.
+else that of the key by Java's rule; a row without key and partition goes round robin to the topic's partitions.
 """
 
 from __future__ import annotations
@@ -167,10 +167,10 @@ class Router:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same rows with the column :data:`~directkafka.sinks.api.TARGET`."""
-        dealt = 0
+        round_robin = 0
         for batch in batches:
-            target_of = self.target_of(batch, first=dealt)
-            dealt += batch.num_rows
+            target_of = self.target_of(batch, first=round_robin)
+            round_robin += batch.num_rows
             yield batch.append_column(TARGET, pa.array(target_of, pa.int32()))
 
     def target_of(self, batch: pa.RecordBatch, *, first: int = 0) -> Int32s:
@@ -178,7 +178,7 @@ class Router:
 
         Args:
             batch: rows.
-            first: rows that were dealt before, so that those without key go on from there.
+            first: rows that there were before, so that those without key go on from there.
 
         Raises:
             StoreUnavailableError: a row has a target that was not found when the rows were first looked at.

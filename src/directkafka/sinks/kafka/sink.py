@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
@@ -176,7 +176,7 @@ class KafkaSink(KafkaConfig, Clonable):
         transaction.reserve(router.partition_counts, sink=self.name)
         rows = 0
         for report in reports:
-            for one in report.held:
+            for one in report.inline:
                 target_of = router.target_of(one, first=rows)
                 rows += one.num_rows
                 transaction.add([router.targets[number] for number in np.unique(target_of)])
@@ -198,10 +198,10 @@ class KafkaSink(KafkaConfig, Clonable):
         client = self._store.client
         options = replace(self._store.options.client, isolation_level="read_committed")
         with translate(self._store.label, sink=self.name):
-            metadata = Metadata(client, isolation_level="read_committed")
-            topics = metadata.topics([self.topic])
+            admin = AdminClient(client, isolation_level="read_committed")
+            topics = admin.topics([self.topic])
             places = [TopicPartition(self.topic, number) for number in topics[self.topic].leaders]
-            snapshot = metadata.snapshot(places, topics)
+            snapshot = admin.snapshot(places, topics)
             rows = 0
             for place, seen in snapshot.partitions.items():
                 task = RangeTask(
@@ -223,7 +223,7 @@ class KafkaSink(KafkaConfig, Clonable):
             for aims in (
                 (aims_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(one, self.topic) for one in report.held)
+                else (aims_of(one, self.topic) for one in report.inline)
             )
         )
         for name in filter(self._store.is_ledger, aims):
@@ -238,7 +238,7 @@ class KafkaSink(KafkaConfig, Clonable):
         if not topics:
             return {}
         with translate(self._store.label, sink=self.name):
-            found = Metadata(self._store.client).topics(topics)
+            found = AdminClient(self._store.client).topics(topics)
         if missing := sorted(set(topics) - set(found)):
             self._refuse(f"there is no topic {', '.join(missing)}: create it with as many partitions as it shall have")
         return {name: len(described.leaders) for name, described in found.items()}

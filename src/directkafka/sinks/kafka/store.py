@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.protocol.error_codes import ErrorCode
@@ -143,9 +143,9 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
         """Kafka's id of the cluster; asked once."""
         if not self._cluster_id:
             with translate(self.label):
-                metadata = Metadata(self.client)
-                metadata.topics([])
-                self._cluster_id = metadata.cluster_id
+                admin = AdminClient(self.client)
+                admin.topics([])
+                self._cluster_id = admin.cluster_id
         return self._cluster_id
 
     def check(self) -> None:

@@ -24,7 +24,7 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 from directkafka.sinks.api import TARGET, TaskReport
 from directkafka.sinks.kafka.rows import Destinations, aims_of, aims_to_payload, merge_aims
-from directkafka.sinks.staging import hold, report_held
+from directkafka.sinks.staging import buffer, report_inline
 
 __all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
 
@@ -43,8 +43,8 @@ class KafkaTaskWriter:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         """Consume the task's rows; nothing is written."""
-        rows = hold(batches, bytes_max=self.inline_bytes_max)
-        return report_held(rows) if isinstance(rows, tuple) else self._count(rows)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max)
+        return report_inline(rows) if isinstance(rows, tuple) else self._count(rows)
 
     def _count(self, batches: Iterable[pa.RecordBatch]) -> TaskReport:
         rows = 0

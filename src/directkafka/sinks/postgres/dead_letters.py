@@ -9,14 +9,14 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
-from directkafka.sinks.dead_letters.table import LetterDialect, Rows
+from directkafka.sinks.dead_letters.table import DeadLetterDialect, Rows
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import PostgresAddress
 from directkafka.sinks.postgres.table_schema import read_table
 
-__all__ = ["PostgresLetters"]
+__all__ = ["PostgresDeadLetters"]
 
-_DIALECT: Final = LetterDialect(
+_DIALECT: Final = DeadLetterDialect(
     hex="encode({0}, 'hex')",
     text_hex="encode(convert_to({0}, 'UTF8'), 'hex')",
     micros="CAST(extract(epoch FROM {0}) * 1000000 AS BIGINT)",
@@ -27,8 +27,8 @@ _DIALECT: Final = LetterDialect(
 )
 
 
-class PostgresLetters:
-    """A sink's table, opened for a replay; see :class:`~directkafka.sinks.dead_letters.table.LetterTable`.
+class PostgresDeadLetters:
+    """A sink's table, opened for a replay; see :class:`~directkafka.sinks.dead_letters.table.DeadLetterTable`.
 
     Args:
         address: the database.

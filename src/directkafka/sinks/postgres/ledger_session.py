@@ -211,7 +211,7 @@ class LedgerSession:
                     raise
                 _log.warning("pipeline %s: staging table %s.%s is left: %s", pipeline, schema, table, error)
 
-    def abandon(self) -> None:
+    def abort(self) -> None:
         """Roll back; a session that cannot is closed, and the server rolls back for it."""
         if self._connection is None:
             return

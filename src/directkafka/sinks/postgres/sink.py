@@ -23,7 +23,7 @@ from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
-from directkafka.sinks.postgres.dead_letters import PostgresLetters
+from directkafka.sinks.postgres.dead_letters import PostgresDeadLetters
 from directkafka.sinks.postgres.ledger_session import ledger_schema
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE
@@ -104,9 +104,9 @@ class PostgresSink(PostgresConfig, Clonable):
             write_mode=self._mode,
         )
 
-    def dead_letters(self) -> PostgresLetters:
+    def dead_letters(self) -> PostgresDeadLetters:
         """The table, for a replay of the dead letters in it."""
-        return PostgresLetters(self._store.address, self._table, sink=self.name)
+        return PostgresDeadLetters(self._store.address, self._table, sink=self.name)
 
     def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         """Columns that the sink wants as JSON texts: structs, maps, and lists of anything nested."""

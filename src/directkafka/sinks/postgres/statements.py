@@ -47,14 +47,14 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
         psycopg.Error: untranslated.
     """
     staged = [report for report in reports if report.staged]
-    inline = [report for report in reports if report.held]
+    inline = [report for report in reports if report.inline]
     if plan.mode.name in ("append", "replace"):
         if plan.mode.name == "replace":
             _empty(cursor, plan)
         return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
     # In the order of the tasks, which says what comes first.
-    counted = [report for report in reports if report.staged or report.held]
+    counted = [report for report in reports if report.staged or report.inline]
     if not counted:
         return 0
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
@@ -196,7 +196,7 @@ def _copy_inline(
         nonlocal sent
         for report in inline:
             encoder = plan.encoder(report.attempt if with_attempt else "")
-            for batch in report.held:
+            for batch in report.inline:
                 sent += batch.num_rows
                 yield from encoder.chunks(batch)
 

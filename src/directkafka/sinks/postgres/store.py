@@ -191,7 +191,7 @@ class PostgresStore(LedgerStore[_Transaction]):
                 yield _Transaction(cursor=cursor, watch=watch, commit_id=uuid.UUID(commit_id))
         except BaseException as error:
             lost = connection_is_lost(error, connection)
-            self._session.abandon()
+            self._session.abort()
             if lost:
                 raise _SessionLostError(error, watch) from error
             if isinstance(error, psycopg.Error):

@@ -28,7 +28,7 @@ from directkafka.sinks.postgres.copy_encoder import RowEncoder, WireColumn, copy
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
-from directkafka.sinks.staging import hold, report_held
+from directkafka.sinks.staging import buffer, report_inline
 from directkafka.sinks.write_modes import WriteMode
 
 __all__ = ["PostgresTaskWriter", "SinkPlan", "fold", "identifiers"]
@@ -149,15 +149,15 @@ class PostgresTaskWriter:
             RowRejectedError: a row that Postgres cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        rows = hold(batches, bytes_max=self.inline_bytes_max)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max)
         return self._hand_over(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
 
     def _hand_over(self, few: tuple[pa.RecordBatch, ...]) -> TaskReport:
         if not few or self.plan.mode.name != "merge":
-            return report_held(few)
+            return report_inline(few)
         table = pa.Table.from_batches(few)
         folded = fold(table, self.plan.mode.key, self.plan.mode.add)
-        return report_held(tuple(folded.to_batches()), rows=table.num_rows)
+        return report_inline(tuple(folded.to_batches()), rows=table.num_rows)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)

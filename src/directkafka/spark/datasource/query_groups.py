@@ -139,7 +139,7 @@ class QueryGroups:
             query = self._queries.get(str(progress.runId()))
         if query is not None:
             try:
-                query.tell(json.loads(progress.json()))
+                query.report_progress(json.loads(progress.json()))
             except Exception as error:  # noqa: BLE001
                 log.warning("the query %s goes on; a batch's offsets go to no group: %s", progress.id(), error)
 
@@ -208,14 +208,14 @@ class _FollowedQuery:
         self._query = query
         self._before = before
         self._sources: dict[str, SourceCluster] | None = None
-        self._told: dict[SourceCluster, Mapping[TopicPartition, int]] = {}
+        self._committed: dict[SourceCluster, Mapping[TopicPartition, int]] = {}
         self._is_over = False
         self._is_silent = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="directkafka query groups", daemon=True)
         self._thread.start()
 
-    def tell(self, progress: Mapping[str, Any]) -> None:
+    def report_progress(self, progress: Mapping[str, Any]) -> None:
         """A batch is done: commit its ends, and no older ones."""
         if self._sources is None:
             # The streams are made after the query's start has been told.
@@ -227,7 +227,7 @@ class _FollowedQuery:
         }
         with self._changed:
             if not self._is_silent:
-                self._told |= ends
+                self._committed |= ends
             self._changed.notify_all()
 
     def end(self) -> None:
@@ -240,7 +240,7 @@ class _FollowedQuery:
         """A newer run goes on: the thread commits nothing more than what is on its way, and ends."""
         with self._changed:
             self._is_over = self._is_silent = True
-            self._told = {}
+            self._committed = {}
             self._changed.notify_all()
 
     def join(self, timeout_s: float | None) -> None:
@@ -253,15 +253,15 @@ class _FollowedQuery:
             self._before = None
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._told or self._is_over)
-                told, self._told = self._told, {}
+                self._changed.wait_for(lambda: self._committed or self._is_over)
+                told, self._committed = self._committed, {}
             if not told:
                 break
             for cluster, ends in told.items():
                 if self._is_silent:
                     break
                 try:
-                    cluster.tell_group(ends)
+                    cluster.commit_to_group(ends)
                 except Exception as error:  # noqa: BLE001
                     log.warning("the query goes on; a batch's offsets go to no group: %s", error)
         for cluster in (self._sources or {}).values():

@@ -168,7 +168,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         is_first, self._started = not (start or self._started), True
         if is_first:
             return self._first_offsets()
-        self._tell(from_nested(start))
+        self._report_progress(from_nested(start))
         previous = self._previous(start)
         batch = self._next_batch(previous, limit)
         if batch is None:
@@ -182,11 +182,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             log.warning("partitions added: %s", to_nested({one: ends[one] for one in added}))
         return to_nested(ends)
 
-    def _tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def _report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Spark asks for a new end once the batch before is done."""
         if not (self._group_has_listener and self._has_told):
             # Where a query goes on, also behind a batch of which nobody could tell before the process was killed.
-            self._cluster.tell_group(ends)
+            self._cluster.commit_to_group(ends)
             self._has_told = True
         self._cluster.warn_of_retention(ends)
 

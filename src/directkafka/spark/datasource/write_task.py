@@ -17,7 +17,7 @@ import tenacity
 
 from directkafka.errors import DirectKafkaError
 from directkafka.errors.transport import Notes
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.producer.partitioner import Router
 from directkafka.kafka.producer.producer import Producer, new_identity
@@ -109,7 +109,7 @@ class _Topics:
 
     def _ask(self, names: Collection[str]) -> dict[str, int]:
         with connection_pool.borrowed_client(self._options.client) as client:
-            topics = Metadata(client).topics(names)
+            topics = AdminClient(client).topics(names)
         for name, topic in topics.items():
             for number, leader in topic.leaders.items():
                 if leader.node_id is not None:

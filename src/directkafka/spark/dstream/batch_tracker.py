@@ -25,13 +25,13 @@ from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.planning.trigger import Moment, Trigger, wait_ms
 from directkafka.snapshot import ClusterSnapshot
 
-__all__ = ["BatchOutcomes", "Pace", "batch_ms", "shown_time"]
+__all__ = ["BatchStatuses", "Pace", "batch_ms", "shown_time"]
 
 #: How long Spark may take to report that it has dropped a batch, in seconds; a matter of milliseconds.
 _REPORT_S: Final = 1.0
 
 
-class BatchOutcomes:
+class BatchStatuses:
     """Batches are named by their times, in milliseconds since 1970."""
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class BatchOutcomes:
             if batch_ms not in self._succeeded:
                 self._planned.setdefault(batch_ms, time.monotonic())
 
-    def doubtful(self, pending: Collection[int]) -> list[int]:
+    def undetermined(self, pending: Collection[int]) -> list[int]:
         """Batches that neither wait nor run, and of which nobody has said how they ended: they have succeeded this
         moment, or Spark has dropped them, or they are times that only a window has asked for.
 
@@ -71,7 +71,7 @@ class BatchOutcomes:
         with self._lock:
             return sorted(self._planned.keys() - pending)
 
-    def trust(self, pending: Collection[int]) -> None:
+    def settle(self, pending: Collection[int]) -> None:
         """Spark has reported no error until now: what was planned a while ago, and does not wait or run, was not
         dropped. (The batch that was planned last may have taken its time, and fail only now.)
 

@@ -16,7 +16,7 @@ from typing import Final
 from directkafka.errors import OptionError
 from directkafka.planning.direct import DirectBatch, added_partitions, plan_direct, start_positions
 from directkafka.snapshot import ClusterSnapshot
-from directkafka.spark.dstream.batch_tracker import BatchOutcomes
+from directkafka.spark.dstream.batch_tracker import BatchStatuses
 from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.state import StreamPlan, StreamState, rates_of
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
@@ -40,13 +40,13 @@ class Batches:
 
     def __init__(self) -> None:
         self.jvm: StreamingJVM | None = None
-        self.outcomes = BatchOutcomes()
+        self.statuses = BatchStatuses()
         self._newest_ms = 0
 
     def plan(self, batch_ms: int) -> None:
         """The ranges of a batch are decided, or known from its checkpoint."""
         self._newest_ms = max(batch_ms, self._newest_ms)
-        self.outcomes.plan(batch_ms)
+        self.statuses.plan(batch_ms)
 
     def pending(self) -> set[int]:
         """Which batches wait or run, or have failed; none while nobody can be asked."""
@@ -75,7 +75,7 @@ class Batches:
             BatchFailedError: one has.
         """
         self._hear_errors()
-        self.outcomes.check(batch_ms)
+        self.statuses.check(batch_ms)
 
     def is_done(self, batch_ms: int) -> bool:
         """Whether a batch has succeeded, and nothing before it can fail any more.
@@ -83,7 +83,7 @@ class Batches:
         Raises:
             BatchFailedError: it or one before it has failed.
         """
-        if not self.outcomes.is_done(batch_ms, self.pending):
+        if not self.statuses.is_done(batch_ms, self.pending):
             return False
         # What Spark has dropped before this batch was reported before this batch could succeed.
         self.check(batch_ms)
@@ -91,13 +91,13 @@ class Batches:
 
     def _hear_errors(self) -> None:
         """Take an error that Spark has reported for the failure of the first batch that it may be of."""
-        if self.jvm is None or self.outcomes.has_failure or (cause := self.jvm.error()) is None:
+        if self.jvm is None or self.statuses.has_failure or (cause := self.jvm.error()) is None:
             return
         until_s = time.monotonic() + EVENTS_S
         # One that has ended this moment has succeeded, once Spark's event has come; one that is being made will wait.
-        while (suspects := self.outcomes.doubtful(pending := self.jvm.pending())) and time.monotonic() < until_s:
+        while (suspects := self.statuses.undetermined(pending := self.jvm.pending())) and time.monotonic() < until_s:
             time.sleep(_LOOK_S)
-        self.outcomes.fail(min(suspects or pending, default=self._newest_ms + 1), f"Spark has reported: {cause}")
+        self.statuses.fail(min(suspects or pending, default=self._newest_ms + 1), f"Spark has reported: {cause}")
 
 
 def next_batch(

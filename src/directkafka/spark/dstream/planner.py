@@ -133,7 +133,7 @@ class DirectPlanner:
         """
         self.batches.jvm = StreamingJVM(context.sparkContext, context._jssc.ssc(), self)
         # Of batches that are planned already, as those that a restored context begins with, events may be missed.
-        self.batches.outcomes.listen(max(self._state.ranges, default=-1) + 1)
+        self.batches.statuses.listen(max(self._state.ranges, default=-1) + 1)
         stop = context.stop
 
         @functools.wraps(stop)
@@ -172,7 +172,7 @@ class DirectPlanner:
         """
         self.commits.flush(EVENTS_S)
         if is_whole:
-            self.batches.outcomes.listen_no_more()
+            self.batches.statuses.listen_no_more()
         self.has_ended = True
         self.commits.close()
         self._forget_rdds(sys.maxsize)
@@ -190,12 +190,12 @@ class DirectPlanner:
 
     def fail(self, ms: int, cause: str) -> None:
         """A batch has failed: from it on, nothing is planned, run or committed."""
-        self.batches.outcomes.fail(ms, cause)
+        self.batches.statuses.fail(ms, cause)
 
     def succeed(self, ms: int) -> None:
         """All outputs of a batch have succeeded."""
         self._pace.ended(ms)
-        self.batches.outcomes.succeed(ms)
+        self.batches.statuses.succeed(ms)
 
     def observe(self, ms: int, times: BatchTimes) -> None:
         """Tell the rate controller of a batch that is done; how many records it had follows from its ranges."""
@@ -269,7 +269,7 @@ class DirectPlanner:
     def _forget(self, before_ms: int) -> None:
         """Drop what is known of batches that are older."""
         self._state.forget(before_ms)
-        self.batches.outcomes.forget(before_ms)
+        self.batches.statuses.forget(before_ms)
 
     def _forget_rdds(self, before_ms: int) -> None:
         for ms in [one for one in self._remembered if one < before_ms]:
@@ -297,9 +297,9 @@ class DirectPlanner:
         self.batches.check(ms)
         pending = jvm.pending() if jvm is not None else set()
         # Warns where retention is about to overtake, and most of all while batches wait.
-        self.cluster().tell(unread(state.progress, (state.ranges.get(one, ()) for one in pending)))
+        self.cluster().report_progress(unread(state.progress, (state.ranges.get(one, ()) for one in pending)))
         if jvm is not None:
-            self.batches.outcomes.trust(pending)
+            self.batches.statuses.settle(pending)
             self._forget(self._oldest_ms)
             # Batches that wait are asked for again after a crash, however long ago they were planned. What is too old
             # now is forgotten by the next plan: a checkpoint of a batch that has just ended may still be on its way.

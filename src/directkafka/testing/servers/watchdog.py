@@ -44,15 +44,15 @@ class Watchdog:
 
     def watch(self, pid: int, how: signal.Signals = signal.SIGKILL) -> None:
         """End this process with this signal when the parent is gone."""
-        self._tell(f"watch {pid} {int(how)}")
+        self._send(f"watch {pid} {int(how)}")
 
     def forget(self, pid: int) -> None:
         """Leave this process alone from now on: to be called before it is reaped and its id is used again."""
-        self._tell(f"forget {pid}")
+        self._send(f"forget {pid}")
 
     def remove(self, folder: Path) -> None:
         """Remove this folder when the parent is gone."""
-        self._tell(f"remove {folder}")
+        self._send(f"remove {folder}")
 
     def close(self) -> None:
         """End the companion; what is still watched is ended and removed by it. May be called twice."""
@@ -61,7 +61,7 @@ class Watchdog:
             self._process.stdin.close()
         self._process.wait()
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         assert self._process.stdin is not None
         # A companion that somebody killed is a lost safety net, not a reason to fail.
         with contextlib.suppress(BrokenPipeError):

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import BrokerResponseError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.admin.groups import commit_offsets, ended_epochs
 from directkafka.kafka.admin.topics import Leader, TopicDescription, check_answered
 from directkafka.kafka.records.encoder import ProducerIdentity
@@ -54,7 +54,7 @@ def coordinator(client: Any) -> Coordinator:
 
 
 def list_offsets(client: Any) -> object:
-    return Metadata(client)._offsets_at(ASKED, {"flights": FLIGHTS})
+    return AdminClient(client)._offsets_at(ASKED, {"flights": FLIGHTS})
 
 
 QUESTIONS: dict[str, Callable[[Any], object]] = {

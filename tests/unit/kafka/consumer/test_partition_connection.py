@@ -40,7 +40,7 @@ class Channel:
 
 
 class World:
-    """Brokers, and what the leader says; stands for the client, for ``Metadata`` and for the pool of channels."""
+    """Brokers, and what the leader says; stands for the client, for ``AdminClient`` and for the pool of channels."""
 
     def __init__(self) -> None:
         self.replicas = {1: ("leader", 9092), 2: ("replica", 9092)}
@@ -94,7 +94,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     monkeypatch.setattr(partition_connection, "KafkaClient", lambda _: made)
-    monkeypatch.setattr(partition_connection, "Metadata", lambda *_, **__: made)
+    monkeypatch.setattr(partition_connection, "AdminClient", lambda *_, **__: made)
     monkeypatch.setattr(connection_pool, "borrow", made.borrow)
     monkeypatch.setattr(connection_pool, "give_back", made.give_back)
     return made

@@ -254,7 +254,7 @@ def test_a_program_that_compiles_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(cache, "cache_folders", lambda _: [tmp_path])
-    cache._tell_of_compiling.cache_clear()
+    cache._log_compiling.cache_clear()
     with caplog.at_level("INFO", logger="directkafka"):
         for _ in range(2):
             assert cache.KernelCache(len_of).load_overload(int64(int64), cpu_target.target_context) is None

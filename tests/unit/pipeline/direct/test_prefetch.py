@@ -214,5 +214,5 @@ def test_one_that_spark_does_not_end_is_no_reason_to_write_beside_it() -> None:
     endless = Endless()
     ahead = PrefetchedBatch(begun=None, writing=endless)  # type: ignore[arg-type]
     with pytest.raises(DirectKafkaError, match="has not ended"):
-        ahead.give_up()
-    ahead.give_up()
+        ahead.abort()
+    ahead.abort()

@@ -12,7 +12,7 @@ from directkafka.errors import RowRejectedError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import TaskReport
-from directkafka.sinks.staging import report_held
+from directkafka.sinks.staging import report_inline
 
 NUMBERS = pa.record_batch({"id": pa.array(range(1_000_000), pa.int64())})
 
@@ -24,7 +24,7 @@ def collected(*tasks: WriteTask) -> pa.Table:
 def test_reports_come_in_the_order_of_the_tasks_with_the_rows_that_were_held() -> None:
     few = (NUMBERS.slice(3, 2), NUMBERS.slice(0, 1))
     sent = [
-        report_held(few),
+        report_inline(few),
         TaskReport(rows=7, attempt="b", staged=True, payload=b"files"),
         TaskReport(rows=0, attempt="c", staged=False),
     ]
@@ -43,17 +43,17 @@ def test_a_task_that_writes_several_partitions_reports_each_and_the_driver_puts_
         return iter([table.slice(0, 2), table.slice(0, 0), table.slice(2)])
 
     def write(batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        return report_held(tuple(batches))
+        return report_inline(tuple(batches))
 
     tasks = [report for parts in ((3, 0), (2, 1)) for report in WriteTask(write)(rows(*parts))]
     reports = reports_of(pa.Table.from_batches(tasks))
-    found = [pa.Table.from_batches(report.held).column("id").to_pylist() for report in reports]
+    found = [pa.Table.from_batches(report.inline).column("id").to_pylist() for report in reports]
     assert found == [[0, 1, 2], [10, 11, 12], [20, 21, 22], [30, 31, 32]]
     assert [report.rows for report in reports] == [3, 3, 3, 3]
 
 
 def test_of_a_slice_only_its_own_rows_travel() -> None:
-    task = WriteTask(lambda _: report_held((NUMBERS.slice(500_000, 10),)))
+    task = WriteTask(lambda _: report_inline((NUMBERS.slice(500_000, 10),)))
     assert collected(task).nbytes < 5_000
 
 

@@ -112,12 +112,12 @@ def test_a_store_that_joins_begins_where_the_others_stand_and_leaves_what_is_kep
 
 def test_who_listens_cannot_fail_a_batch(session: CommitSession, caplog: pytest.LogCaptureFixture) -> None:
     told: list[str] = []
-    session.tell(told.append, "five")
+    session.report_progress(told.append, "five")
 
     def fail(_: str) -> None:
         raise ValueError("a mistake in the callback")
 
     with caplog.at_level(logging.WARNING):
-        session.tell(fail, "six")
+        session.report_progress(fail, "six")
     assert told == ["five"]
     assert "the report callback failed on batch 9" in caplog.text

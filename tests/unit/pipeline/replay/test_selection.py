@@ -49,14 +49,14 @@ def test_a_pipeline_without_dead_letters_has_nothing_to_replay(tmp_path: Path) -
 
 
 def test_letters_in_committed_files_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="copy the letters that are there"):
+    with pytest.raises(OptionError, match="copy the dead letters that are there"):
         pipeline(SQLiteSink(tmp_path / "air.db", "flights"), ParquetSink(tmp_path / "letters")).replay()
 
 
 def test_letters_in_a_topic_are_refused_with_a_way_out(tmp_path: Path) -> None:
-    letters = KafkaSink({"bootstrap.servers": "nowhere:1"}, "letters")
+    dead_letters = KafkaSink({"bootstrap.servers": "nowhere:1"}, "letters")
     with pytest.raises(OptionError, match="a pipeline of another name that subscribes to the topic"):
-        pipeline(SQLiteSink(tmp_path / "air.db", "flights"), letters).replay()
+        pipeline(SQLiteSink(tmp_path / "air.db", "flights"), dead_letters).replay()
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_sinks_in_which_old_records_would_undo_newer_ones_are_refused(sink: Sink
 
 def test_an_upsert_with_an_order_takes_records_late(tmp_path: Path) -> None:
     sink = DuckDBSink(tmp_path / "air.duckdb", "flights", "upsert", ["carrier"], order=["offset"])
-    letters = SQLiteSink(tmp_path / "air.db", "rejected")
-    assert pipeline(sink, letters).replay(dry_run=True) == ReplaySummary(is_dry=True)
+    dead_letters = SQLiteSink(tmp_path / "air.db", "rejected")
+    assert pipeline(sink, dead_letters).replay(dry_run=True) == ReplaySummary(is_dry=True)
     assert not (tmp_path / "air.db").exists(), "a look makes nothing"
 
 

@@ -87,7 +87,7 @@ class LookedAt:
         self.ended_by = ended_by
         self.is_over = False
 
-    def look(self) -> None:
+    def check_fenced(self) -> None:
         raise self.ended_by
 
     def end(self) -> None:

@@ -244,16 +244,16 @@ def test_an_entry_that_waits_is_followed_by_batch_0_of_a_new_checkpoint(bench: B
 
 def test_an_idle_run_finds_out_that_a_newer_driver_has_the_pipeline(bench: Bench) -> None:
     run = bench.begin()
-    run.look()
+    run.check_fenced()
     bench.stores[0].generation += 1
     with pytest.raises(FencedError):
-        run.look()
+        run.check_fenced()
 
 
 def test_an_idle_run_waits_for_a_store_that_is_away(bench: Bench) -> None:
     run = bench.begin()
     bench.world.fail("read a", AWAY, AWAY)
-    run.look()
+    run.check_fenced()
     run.run_batch(FRAME, 0)
     assert [batch for batch, _ in bench.stores[0].rows] == [0]
 
@@ -263,7 +263,7 @@ def test_a_look_that_failed_is_not_what_the_next_batch_goes_by(bench: Bench) -> 
     run = bench.begin()
     bench.world.fail("read a", LineageError(store="a", pipeline=NAME, expected="x", found="y", remedy="z"))
     with pytest.raises(LineageError):
-        run.look()
+        run.check_fenced()
     del bench.world.events[:]
     run.run_batch(FRAME, 0)
     assert bench.world.events[0] == "read a"
@@ -274,7 +274,7 @@ def test_a_stop_ends_the_wait_for_a_store_that_is_away(bench: Bench) -> None:
     bench.world.fail("read a", AWAY)
     bench.stop.set()
     with pytest.raises(StopAsked):
-        run.look()
+        run.check_fenced()
 
 
 def test_a_report_says_what_spark_leaves_to_us_and_its_failure_costs_nothing(bench: Bench) -> None:

@@ -15,7 +15,7 @@ from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchEr
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.dead_letters import table as module
 from directkafka.sinks.dead_letters.replay import ReasonCounter, uncounted
-from directkafka.sinks.dead_letters.table import Letters, Selection, decode_letters
+from directkafka.sinks.dead_letters.table import DeadLetters, Selection, decode_dead_letters
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 
@@ -31,7 +31,7 @@ def hexed(value: bytes | None) -> str:
 @given(st.lists(RECORD, max_size=20))
 def test_lines_become_the_letters_that_they_were_made_of(records: list[tuple[bytes | None, bytes, int]]) -> None:
     lines = "\n".join(f"x{b'air'.hex()},7,{offset},{hexed(key)},{hexed(value)}" for key, value, offset in records)
-    found = decode_letters(lines, ("topic", "partition", "offset", "key", "value"))
+    found = decode_dead_letters(lines, ("topic", "partition", "offset", "key", "value"))
     assert found.to_pylist() == [
         {"topic": "air", "partition": 7, "offset": offset, "key": key, "value": value} for key, value, offset in records
     ]
@@ -54,8 +54,8 @@ def fill(sink: Sink, sizes: list[int]) -> None:
             connection.rows("INSERT INTO rejected VALUES ('air', 0, $1, $2, 'new')", (offset, value))
 
 
-def letters_of(sink: Sink) -> Letters:
-    return Letters(sink.dead_letters(), "flights")
+def dead_letters_of(sink: Sink) -> DeadLetters:
+    return DeadLetters(sink.dead_letters(), "flights")
 
 
 class Transaction:
@@ -71,11 +71,11 @@ def inside(sink: Sink) -> Iterator[Transaction]:
 
 
 def planned(sink: Sink, selection: Selection, *, after: int = 1) -> dict[int, int]:
-    letters = letters_of(sink)
-    letters.add_columns()
+    dead_letters = dead_letters_of(sink)
+    dead_letters.add_columns()
     for transaction in inside(sink):
-        letters.plan(transaction, selection, after=after)
-    return letters.planned()
+        dead_letters.plan(transaction, selection, after=after)
+    return dead_letters.planned()
 
 
 def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypat
     fill(sink, [10, 10, 10, 10, 200, 10, 10])
     # Three by number; one more and the large one, which began below 100 bytes; the two behind it.
     assert planned(sink, Selection()) == {2: 3, 3: 2, 4: 1, 5: 1}
-    assert letters_of(sink).read(3).column("offset").to_pylist() == [3, 4]
+    assert dead_letters_of(sink).read(3).column("offset").to_pylist() == [3, 4]
 
 
 def test_a_plan_lets_go_what_an_earlier_one_of_the_same_pipeline_held(sink: Sink) -> None:
@@ -99,36 +99,36 @@ def test_what_another_pipelines_replay_holds_is_left_alone(sink: Sink) -> None:
     with sink.store.opened() as connection:
         connection.rows("UPDATE rejected SET replay_claim = 'flights2 2' WHERE replay_claim IS NOT NULL")
     assert planned(sink, Selection()) == {2: 3}
-    assert letters_of(sink).count_by_reason(Selection()) == {"new": 3}
+    assert dead_letters_of(sink).count_by_reason(Selection()) == {"new": 3}
 
 
 def test_a_record_with_two_letters_is_refused(sink: Sink) -> None:
     fill(sink, [1] * 5)
     with sink.store.opened() as connection:
         connection.rows('INSERT INTO rejected SELECT * FROM rejected WHERE "offset" = 3')
-    with pytest.raises(RowRejectedError, match="2 letters are of the one record air-0 at offset 3"):
+    with pytest.raises(RowRejectedError, match="2 dead letters are of the one record air-0 at offset 3"):
         planned(sink, Selection())
 
 
 def test_letters_that_are_not_those_that_were_read_stay(sink: Sink) -> None:
     fill(sink, [1] * 5)
     planned(sink, Selection())
-    letters = letters_of(sink)
+    dead_letters = dead_letters_of(sink)
     for transaction in inside(sink):
         with pytest.raises(RowCountError):
-            letters.delete_replayed(transaction, 2, expected=6)
+            dead_letters.delete_replayed(transaction, 2, expected=6)
         assert transaction.connection.rows("SELECT count(*) FROM rejected") == [(5,)]
 
 
 def test_a_table_without_what_a_replay_needs_is_refused(sink: Sink) -> None:
     fill(sink, [1])
-    letters_of(sink).check(Selection())
+    dead_letters_of(sink).check(Selection())
     with pytest.raises(SchemaMismatchError, match="the columns timestamp, which"):
-        letters_of(sink).check(Selection(since_ms=0))
+        dead_letters_of(sink).check(Selection(since_ms=0))
     with sink.store.opened() as connection:
         connection.rows("ALTER TABLE rejected DROP COLUMN reason")
     with pytest.raises(SchemaMismatchError, match="the columns reason, which"):
-        letters_of(sink).check(Selection())
+        dead_letters_of(sink).check(Selection())
 
 
 def test_a_report_says_how_many_rows_have_which_reason() -> None:

@@ -56,13 +56,13 @@ def test_few_rows_travel_inside_the_report(tmp_path: Path) -> None:
 
 def test_no_rows_are_an_empty_report(tmp_path: Path) -> None:
     report = writer(tmp_path / "batch")(batches(0, 0))
-    assert (report.rows, report.staged, report.held) == (0, False, ())
+    assert (report.rows, report.staged, report.inline) == (0, False, ())
     assert read(tmp_path / "batch", report) == []
 
 
 def test_many_rows_go_to_a_file_those_that_were_held_too(tmp_path: Path) -> None:
     report = writer(tmp_path / "some" / "batch")(batches(100, 100, 1))
-    assert (report.rows, report.staged, report.held) == (201, True, ())
+    assert (report.rows, report.staged, report.inline) == (201, True, ())
     assert [path.suffix for path in (tmp_path / "some" / "batch").iterdir()] == [".arrow"]
     assert read(tmp_path / "some" / "batch", report) == list(range(201))
 

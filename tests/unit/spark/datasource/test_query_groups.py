@@ -32,15 +32,15 @@ class Group:
     """A source's cluster that keeps what its group is told; telling waits until ``may_answer``."""
 
     def __init__(self, told: list[int]) -> None:
-        self._told = told
+        self._committed = told
         self.asked = threading.Event()
         self.may_answer = threading.Event()
         self.closed = threading.Event()
 
-    def tell_group(self, ends: Mapping[TopicPartition, int]) -> None:
+    def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
         self.asked.set()
         assert self.may_answer.wait(PATIENCE_S)
-        self._told += ends.values()
+        self._committed += ends.values()
 
     def close(self) -> None:
         self.closed.set()

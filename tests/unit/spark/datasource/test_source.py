@@ -103,7 +103,7 @@ class Cluster:
     def last_snapshot(self) -> ClusterSnapshot:
         return self._last_snapshot or self.snapshot()
 
-    def tell_group(self, ends: dict[TopicPartition, int]) -> None:
+    def commit_to_group(self, ends: dict[TopicPartition, int]) -> None:
         self.told.append(ends)
 
     def warn_of_retention(self, ends: dict[TopicPartition, int]) -> None:

@@ -21,7 +21,7 @@ class World:
         self.scheduler = Scheduler()
         self.batches = Batches()
         self.batches.jvm = self.scheduler  # type: ignore[assignment]
-        self.batches.outcomes.listen(0)
+        self.batches.statuses.listen(0)
         for one in (FIRST, SECOND):
             self.batches.plan(one)
 
@@ -58,14 +58,14 @@ def test_a_batch_that_was_dropped_takes_no_batch_before_it_along(world: World) -
 
 def test_an_error_of_an_output_that_is_not_guarded_is_that_of_the_first_batch_that_waits(world: World) -> None:
     """A batch that has failed stays with those that wait."""
-    world.batches.outcomes.succeed(FIRST)
+    world.batches.statuses.succeed(FIRST)
     world.scheduler.waiting, world.scheduler.reported = {SECOND}, "no such column"
     assert world.failed() == SECOND
 
 
 def test_an_error_when_all_is_done_stops_what_comes_next(world: World) -> None:
     for one in (FIRST, SECOND):
-        world.batches.outcomes.succeed(one)
+        world.batches.statuses.succeed(one)
     world.scheduler.reported = "no such column"
     assert world.failed() == THIRD
 
@@ -74,7 +74,7 @@ def test_a_success_that_is_on_its_way_is_waited_for(world: World, monkeypatch: p
     """1. The first batch ends, and leaves the queue. 2. The second one fails. 3. Spark's event of the first comes."""
     monkeypatch.setattr(batches, "EVENTS_S", 20.0)
     world.scheduler.waiting, world.scheduler.reported = {SECOND}, "no such column"
-    threading.Timer(0.02, world.batches.outcomes.succeed, [FIRST]).start()
+    threading.Timer(0.02, world.batches.statuses.succeed, [FIRST]).start()
     assert world.failed() == SECOND
 
 
@@ -97,7 +97,7 @@ def test_where_batches_run_side_by_side_an_output_does_not_wait_for_an_older_one
 
 def test_a_batch_is_not_done_while_spark_has_an_error_that_may_be_its_own(world: World) -> None:
     """Its first output failed, its last one succeeded, and Spark counts it as done. Nobody heard its events."""
-    world.batches.outcomes.listen_no_more()
+    world.batches.statuses.listen_no_more()
     world.scheduler.reported = "no such column"
     with pytest.raises(BatchFailedError):
         world.batches.is_done(FIRST)
@@ -117,6 +117,6 @@ def test_batches_that_spark_said_nothing_of_for_long_are_not_blamed(
     """The first is the time of a window, which never runs by itself."""
     monkeypatch.setattr(batch_tracker, "_REPORT_S", 0.0)
     world.scheduler.waiting = {SECOND}
-    world.batches.outcomes.trust(world.scheduler.waiting)
+    world.batches.statuses.settle(world.scheduler.waiting)
     world.scheduler.reported = "no such column"
     assert world.failed() == SECOND

@@ -69,7 +69,7 @@ class Cluster:
     def lookups(self, starts: Positions, _: object) -> dict[TopicPartition, int | None]:
         return dict.fromkeys(starts.partitions)
 
-    def tell(self, ends: Mapping[TopicPartition, int]) -> None:
+    def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(dict(ends))
 
     def tasks(self, ranges: Collection[OffsetRange], snapshot: ClusterSnapshot) -> tuple[OffsetRange, ...]:
@@ -139,7 +139,7 @@ def ranges_at(planner: DirectPlanner, seconds: int) -> tuple[OffsetRange, ...]:
 def with_scheduler(planner: DirectPlanner) -> Scheduler:
     scheduler = Scheduler()
     planner.batches.jvm = scheduler  # type: ignore[assignment]
-    planner.batches.outcomes.listen(0)
+    planner.batches.statuses.listen(0)
     return scheduler
 
 
@@ -406,7 +406,7 @@ def test_a_batch_that_failed_before_the_restored_stream_could_hear_of_it_is_not_
     monkeypatch.setattr(copy, "_cluster", cluster)
     ranges_at(copy, 1), ranges_at(copy, 2)
     scheduler = with_scheduler(copy)
-    copy.batches.outcomes.listen_no_more()
+    copy.batches.statuses.listen_no_more()
     scheduler.reported = "no such column"
     with pytest.raises(BatchFailedError, match=shown_time(batch_ms(at(1)))):
         copy._is_done(batch_ms(at(1)))

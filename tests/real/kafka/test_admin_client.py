@@ -21,7 +21,7 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.admin.admin_client import Metadata
+from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import TopicPartition
 
@@ -31,61 +31,61 @@ CreateTopic = Callable[..., str]
 
 
 @pytest.fixture
-def metadata(servers: str) -> Iterator[Metadata]:
+def admin(servers: str) -> Iterator[AdminClient]:
     with closing(KafkaClient(options(servers))) as client:
-        yield Metadata(client, retry_interval_ms=50)
+        yield AdminClient(client, retry_interval_ms=50)
 
 
 @pytest.fixture
-def committed_metadata(servers: str) -> Iterator[Metadata]:
+def committed_admin(servers: str) -> Iterator[AdminClient]:
     with closing(KafkaClient(options(servers, isolation_level="read_committed"))) as client:
-        yield Metadata(client, retry_interval_ms=50)
+        yield AdminClient(client, retry_interval_ms=50)
 
 
 def test_topics_are_described_with_their_ids_and_leaders(
-    servers: str, metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(3)
-    described = metadata.topics([topic])[topic]
+    described = admin.topics([topic])[topic]
     assert sorted(described.leaders) == [0, 1, 2]
     assert len(described.topic_id) == 36
     assert not described.internal
     assert {f"{one.host}:{one.port}" for one in described.leaders.values()} == {servers}
     assert {one.node_id for one in described.leaders.values()} == {1}
-    assert metadata.cluster_id
+    assert admin.cluster_id
 
 
-def test_a_topic_that_does_not_exist_is_left_out_and_not_made(metadata: Metadata, topic: Callable[[], str]) -> None:
+def test_a_topic_that_does_not_exist_is_left_out_and_not_made(admin: AdminClient, topic: Callable[[], str]) -> None:
     name = topic()
-    assert metadata.topics([name]) == {}
-    assert name not in metadata.topics()
+    assert admin.topics([name]) == {}
+    assert name not in admin.topics()
 
 
-def test_no_topics_are_none_and_not_all(metadata: Metadata, create_topic: CreateTopic) -> None:
+def test_no_topics_are_none_and_not_all(admin: AdminClient, create_topic: CreateTopic) -> None:
     create_topic()
-    assert metadata.topics([]) == {}
+    assert admin.topics([]) == {}
 
 
-def test_a_name_that_no_topic_can_have_is_an_error_at_once(metadata: Metadata) -> None:
+def test_a_name_that_no_topic_can_have_is_an_error_at_once(admin: AdminClient) -> None:
     begun = time.monotonic()
     with pytest.raises(BrokerResponseError, match="INVALID_TOPIC") as caught:
-        metadata.topics(["no blanks, please"])
+        admin.topics(["no blanks, please"])
     assert not caught.value.retriable
     assert time.monotonic() - begun < 5.0
 
 
-def test_internal_topics_are_marked(metadata: Metadata, servers: str, create_topic: CreateTopic) -> None:
+def test_internal_topics_are_marked(admin: AdminClient, servers: str, create_topic: CreateTopic) -> None:
     topic = create_topic()
-    metadata.commit(f"group-{topic}", {TopicPartition(topic, 0): 0})
-    assert metadata.topics()["__consumer_offsets"].internal
+    admin.commit(f"group-{topic}", {TopicPartition(topic, 0): 0})
+    assert admin.topics()["__consumer_offsets"].internal
 
 
-def test_a_view_has_both_ends_of_every_partition(servers: str, metadata: Metadata, create_topic: CreateTopic) -> None:
+def test_a_view_has_both_ends_of_every_partition(servers: str, admin: AdminClient, create_topic: CreateTopic) -> None:
     topic = create_topic(2)
     produce(servers, topic, [b"value"] * 30)
     delete_records(servers, topic, 10)
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1), TopicPartition(topic, 7)]
-    snapshot = metadata.snapshot(places, metadata.topics([topic]))
+    snapshot = admin.snapshot(places, admin.topics([topic]))
     assert snapshot.earliest() == {places[0]: 10, places[1]: 0}
     assert snapshot.latest() == {places[0]: 30, places[1]: 0}
     assert snapshot.partitions[places[0]].leader == 1
@@ -95,17 +95,17 @@ def test_a_view_has_both_ends_of_every_partition(servers: str, metadata: Metadat
 
 
 def test_a_topic_that_is_deleted_while_it_is_looked_at_is_left_out(
-    servers: str, metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     stays, goes = create_topic(2), create_topic(1)
-    described = metadata.topics([stays, goes])
+    described = admin.topics([stays, goes])
     delete_topic(servers, goes)
     wanted = [TopicPartition(stays, 0), TopicPartition(stays, 1), TopicPartition(goes, 0)]
-    assert sorted(metadata.snapshot(wanted, described).partitions) == wanted[:2]
+    assert sorted(admin.snapshot(wanted, described).partitions) == wanted[:2]
 
 
 def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
-    servers: str, metadata: Metadata, committed_metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, committed_admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic()
     place = TopicPartition(topic, 0)
@@ -115,15 +115,15 @@ def test_latest_respects_the_isolation_level_while_a_transaction_is_open(
     producer.produce(topic, value=b"open")
     producer.flush()
     produce(servers, topic, [b"value"] * 5)
-    described = metadata.topics([topic])
-    assert metadata.snapshot([place], described).latest() == {place: 11}
-    assert committed_metadata.snapshot([place], described).latest() == {place: 5}
+    described = admin.topics([topic])
+    assert admin.snapshot([place], described).latest() == {place: 11}
+    assert committed_admin.snapshot([place], described).latest() == {place: 5}
     producer.commit_transaction()
-    until(lambda: committed_metadata.snapshot([place], described).latest() == {place: 12}, "the commit does not show")
+    until(lambda: committed_admin.snapshot([place], described).latest() == {place: 12}, "the commit does not show")
 
 
 def test_timestamps_find_the_first_record_at_or_after_them(
-    servers: str, metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(2, {"retention.ms": "-1"})
     producer = Producer({"bootstrap.servers": servers})
@@ -133,42 +133,42 @@ def test_timestamps_find_the_first_record_at_or_after_them(
     place, empty = TopicPartition(topic, 0), TopicPartition(topic, 1)
 
     def at(timestamp_ms: int) -> dict[TopicPartition, int | None]:
-        return metadata.at_timestamp({place: timestamp_ms, empty: timestamp_ms})
+        return admin.at_timestamp({place: timestamp_ms, empty: timestamp_ms})
 
     assert at(0) == {place: 0, empty: None}
     assert at(1_700_000_003_000) == {place: 3, empty: None}
     assert at(1_700_000_003_001) == {place: 4, empty: None}
     assert at(1_700_000_009_001) == {place: None, empty: None}
-    assert metadata.at_timestamp({}) == {}
+    assert admin.at_timestamp({}) == {}
 
 
 def test_offsets_of_a_partition_that_is_not_there_are_an_error_that_names_it(
-    metadata: Metadata, create_topic: CreateTopic
+    admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic()
     with pytest.raises(BrokerResponseError, match=f"{topic}-9"):
-        metadata.offsets_at({TopicPartition(topic, 9): 0})
+        admin.offsets_at({TopicPartition(topic, 9): 0})
 
 
 def test_what_is_committed_is_seen_by_confluent_kafka_and_back(
-    servers: str, metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic(2)
     group = f"group-{topic}"
     places = [TopicPartition(topic, 0), TopicPartition(topic, 1)]
-    assert metadata.committed(group, places) == {places[0]: None, places[1]: None}
-    metadata.commit(group, {places[0]: 7})
-    assert metadata.committed(group, places) == {places[0]: 7, places[1]: None}
+    assert admin.committed(group, places) == {places[0]: None, places[1]: None}
+    admin.commit(group, {places[0]: 7})
+    assert admin.committed(group, places) == {places[0]: 7, places[1]: None}
     consumer = Consumer({"bootstrap.servers": servers, "group.id": group})
     theirs = consumer.committed([Place(topic, 0), Place(topic, 1)], timeout=WAIT_S)
     assert theirs[0].offset == 7
     consumer.commit(offsets=[Place(topic, 1, 9)], asynchronous=False)
     consumer.close()
-    assert metadata.committed(group, places) == {places[0]: 7, places[1]: 9}
+    assert admin.committed(group, places) == {places[0]: 7, places[1]: 9}
 
 
 def test_committing_to_a_group_with_members_is_refused(
-    servers: str, metadata: Metadata, create_topic: CreateTopic
+    servers: str, admin: AdminClient, create_topic: CreateTopic
 ) -> None:
     topic = create_topic()
     group = f"group-{topic}"
@@ -176,7 +176,7 @@ def test_committing_to_a_group_with_members_is_refused(
     consumer.subscribe([topic])
     until(lambda: consumer.poll(0.1) is None and consumer.assignment(), "the consumer got no partitions")
     with pytest.raises(BrokerResponseError, match=group):
-        metadata.commit(group, {TopicPartition(topic, 0): 0})
+        admin.commit(group, {TopicPartition(topic, 0): 0})
     consumer.close()
 
 
@@ -192,19 +192,19 @@ def test_a_broker_that_does_not_answer_is_asked_as_often_as_the_options_say(
 
         monkeypatch.setattr(client, "call", refuse)
         with pytest.raises(BrokerUnreachableError, match="refused by the test"):
-            Metadata(client, retries=2, retry_interval_ms=1).topics(["flights"])
+            AdminClient(client, retries=2, retry_interval_ms=1).topics(["flights"])
         assert calls == ["Metadata"] * 3
 
 
 def test_a_leader_that_moved_is_asked_anew(
-    servers: str, metadata: Metadata, create_topic: CreateTopic, monkeypatch: pytest.MonkeyPatch
+    servers: str, admin: AdminClient, create_topic: CreateTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = create_topic()
     produce(servers, topic, [b"value"] * 3)
     place = TopicPartition(topic, 0)
-    stale = metadata.topics([topic])
+    stale = admin.topics([topic])
     asked: list[int | None] = []
-    call = metadata._client.call
+    call = admin._client.call
 
     def moved_once(api: str, node_id: int | None = None, **values: object) -> object:
         response = call(api, node_id, **values)
@@ -214,6 +214,6 @@ def test_a_leader_that_moved_is_asked_anew(
                 response.topics[0].partitions[0].error_code = 6
         return response
 
-    monkeypatch.setattr(metadata._client, "call", moved_once)
-    assert metadata.snapshot([place], stale).latest() == {place: end_offset(servers, topic)}
+    monkeypatch.setattr(admin._client, "call", moved_once)
+    assert admin.snapshot([place], stale).latest() == {place: end_offset(servers, topic)}
     assert len(asked) == 3
