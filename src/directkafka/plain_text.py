@@ -55,7 +55,9 @@ def _spelt_out(text: str) -> str:
     # blank, and what Unicode has not given out. A tab does no harm, and Java's traces are full of them.
     if text.isprintable():
         return text
-    return "".join(one if one.isprintable() or one == "\t" else _escape(one) for one in text)
+    return "".join(
+        character if character.isprintable() or character == "\t" else _escape(character) for character in text
+    )
 
 
 def _escape(character: str) -> str:

@@ -80,11 +80,14 @@ class ClusterSnapshot:
 
     def readable(self) -> dict[TopicPartition, int]:
         """One past the last offset that is to be read now, by partition."""
-        return {one: min(seen.latest, self.too_young.get(one, seen.latest)) for one, seen in self.partitions.items()}
+        return {
+            partition: min(seen.latest, self.too_young.get(partition, seen.latest))
+            for partition, seen in self.partitions.items()
+        }
 
     def with_ended(self, ended: Mapping[TopicPartition, EndedEpoch | None]) -> ClusterSnapshot:
         """The same snapshot, which also says where leader epochs that a reader knows have ended."""
-        asked = {one: replace(self.partitions[one], ended=found) for one, found in ended.items()}
+        asked = {partition: replace(self.partitions[partition], ended=found) for partition, found in ended.items()}
         return replace(self, partitions={**self.partitions, **asked})
 
     def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterSnapshot:
@@ -93,9 +96,9 @@ class ClusterSnapshot:
         Whoever reads them finds what was written since under a later one: other records than those that were planned.
         """
         capped = {
-            one.topic_partition: replace(seen, leader_epoch=min(one.leader_epoch, seen.leader_epoch))
-            for one in progress
-            if one.leader_epoch >= 0 and (seen := self.partitions.get(one.topic_partition)) is not None
+            partition.topic_partition: replace(seen, leader_epoch=min(partition.leader_epoch, seen.leader_epoch))
+            for partition in progress
+            if partition.leader_epoch >= 0 and (seen := self.partitions.get(partition.topic_partition)) is not None
         }
         return replace(self, partitions={**self.partitions, **capped})
 
@@ -105,7 +108,7 @@ class ClusterSnapshot:
         What came after the start of an "available now" run is so not seen by its planning.
         """
         capped = {
-            one: replace(seen, latest=min(seen.latest, ends.get(one, seen.earliest)))
-            for one, seen in self.partitions.items()
+            partition: replace(seen, latest=min(seen.latest, ends.get(partition, seen.earliest)))
+            for partition, seen in self.partitions.items()
         }
         return replace(self, partitions=capped)

@@ -160,7 +160,7 @@ _LOSSES: tuple[type[DataLossError], ...] = (
     LeaderEpochWentBackError,
     LogTruncatedError,
 )
-_BY_CONDITION = {one.__dataclass_fields__["condition"].default: one for one in _LOSSES}
+_BY_CONDITION = {loss.__dataclass_fields__["condition"].default: loss for loss in _LOSSES}
 
 
 def data_loss(

@@ -75,7 +75,7 @@ class Notes:
 
 def _error(name: str, values: str) -> DirectKafkaError | None:
     """None for what this version does not know."""
-    error_type = next((getattr(one, name) for one in _MODULES if hasattr(one, name)), None)
+    error_type = next((getattr(module, name) for module in _MODULES if hasattr(module, name)), None)
     if not (isinstance(error_type, type) and issubclass(error_type, DirectKafkaError)):
         return None
     try:

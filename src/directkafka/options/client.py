@@ -226,7 +226,7 @@ class ClientOptions:
         if protocol == "SASL_PLAINTEXT" and security["sasl_mechanism"] in OPEN_MECHANISMS:
             warn_in_the_clear(security["sasl_mechanism"])
         # Kafka reads -1 as "leave the socket alone", which is what None says.
-        values = {name: one for name, one in values.items() if one != -1}
+        values = {name: value for name, value in values.items() if value != -1}
         return cls(bootstrap_servers=addresses, security_protocol=protocol, **security, **values)
 
 

@@ -145,10 +145,12 @@ class ConsumerOptions:
         names = (GROUP_ID.name, OFFSET_RESET.name)
         check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")
         list_of(TopicPartition, strategy.offsets or {}, option="offsets", wanted="offsets by TopicPartition")
-        for one, offset in (strategy.offsets or {}).items():
+        for partition, offset in (strategy.offsets or {}).items():
             if isinstance(offset, int) and offset < 0:
-                raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {one}")
-        starts = {one: read_position(where, option="offsets") for one, where in (strategy.offsets or {}).items()}
+                raise OptionError(option="offsets", reason=f"expected an offset from 0, found {offset} for {partition}")
+        starts = {
+            partition: read_position(where, option="offsets") for partition, where in (strategy.offsets or {}).items()
+        }
         read = _read_strategy(strategy)
         _check_offsets(strategy.offsets or {}, read)
         group_id = given.text(GROUP_ID) or None
@@ -218,7 +220,7 @@ def _read_strategy(given: GivenStrategy) -> Strategy:
             chosen = tuple(dict.fromkeys(list_of(TopicPartition, partitions, option="partitions", wanted=wanted)))
             if not chosen:
                 raise OptionError(option="partitions", reason="names no partition to read")
-            _check_topics((one.topic for one in chosen), option="partitions")
+            _check_topics((partition.topic for partition in chosen), option="partitions")
             return AssignedPartitions(chosen)
         case ConsumerStrategy():
             return ChosenPartitions(given.choose)

@@ -134,7 +134,7 @@ REFUSED_SINK_CLIENT_NAMES: Final[dict[str, str]] = {
 def hint(name: str, known: Iterable[str]) -> str:
     """The end of a sentence, naming the known option that was perhaps meant; empty when none is
     near."""
-    by_lower_name = {one.lower(): one for one in known}
+    by_lower_name = {name.lower(): name for name in known}
     prefixed = f"kafka.{name.lower()}"
     near = [prefixed] if prefixed in by_lower_name else []
     near = near or difflib.get_close_matches(name.lower(), by_lower_name, n=1, cutoff=0.6)

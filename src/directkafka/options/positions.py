@@ -229,7 +229,7 @@ def _read_timestamps(given: RawOptions, spec: OptionSpec) -> dict[TopicPartition
             raise given.error(spec.name, reason)
     if not timestamps:
         raise given.error(spec.name, "names no partition")
-    return {one: AtTimestamp(timestamp_ms) for one, timestamp_ms in timestamps.items()}
+    return {partition: AtTimestamp(timestamp_ms) for partition, timestamp_ms in timestamps.items()}
 
 
 def _read_offsets(given: RawOptions, spec: OptionSpec) -> Positions:

@@ -266,7 +266,7 @@ class SourceOptions:
         with mistakes.kept():
             group_id = given.text(GROUP_ID) or None
         mistakes.raise_if_any()
-        committed = any(isinstance(one, Committed) for one in (starting.default, *starting.topics.values()))
+        committed = any(isinstance(position, Committed) for position in (starting.default, *starting.topics.values()))
         _warn(given, streaming=streaming, needs_group=committed)
         return cls(
             strategy=strategy,

@@ -248,7 +248,7 @@ class RawOptions:
 
     def name_of(self, spec: OptionSpec) -> str | None:
         """The name under which the option is given, or None."""
-        return next((one for one in (spec.name, *spec.aliases) if one.lower() in self.texts), None)
+        return next((name for name in (spec.name, *spec.aliases) if name.lower() in self.texts), None)
 
     def text(self, spec: OptionSpec) -> str:
         """The option's text without surrounding blanks; empty when it is not given.

@@ -186,6 +186,6 @@ def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         raise OptionError(option=option, reason=f"expected {wanted}, found {type(values).__name__}")
     found = list(values)
-    for one in found:
-        check_type(one, expected, option=option, wanted=wanted)
+    for error in found:
+        check_type(error, expected, option=option, wanted=wanted)
     return found

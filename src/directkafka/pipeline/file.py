@@ -185,9 +185,9 @@ class PipelineSpec(Section):
         sinks: dict[str, list[Sink]] = {}
         dead_letters: Sink | None = None
         mistakes = Mistakes()
-        for number, one in enumerate(self.sink):
+        for number, content in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
-                section = SinkSection.of(one)
+                section = SinkSection.of(content)
                 sinks.setdefault(section.source_output, []).append(section.build())
         if self.dead_letters is not None:
             with mistakes.kept(self.where("dead_letters")):
@@ -258,7 +258,7 @@ def _look_at_source(section: object, mistakes: Mistakes, *, where: str) -> None:
         mistakes: gets them.
         where: file and line of the section.
     """
-    if isinstance(section, dict) and all(isinstance(one, str | int) for one in section.values()):
+    if isinstance(section, dict) and all(isinstance(value, str | int) for value in section.values()):
         with mistakes.kept():
             SourceOptions.parse({name: _text(value) for name, value in section.items()}, streaming=True, where=where)
 

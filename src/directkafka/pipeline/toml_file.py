@@ -92,8 +92,8 @@ def _check_depth(content: Any, path: str) -> None:
     """Refuse what no pipeline file has: names with dots nest without a bound, and are not read by recursion."""
     level = [content]
     for _ in range(_DEPTH_MAX):
-        inner = [one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list)]
-        level = [one for some in inner for one in some]
+        tables = [table.values() if isinstance(table, dict) else table for table in level]
+        level = [value for values in tables for value in values if isinstance(value, dict | list)]
     if level:
         raise OptionError(option=path, reason=f"the file is nested deeper than {_DEPTH_MAX} tables")
 
@@ -109,9 +109,9 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
 
     def walked(value: Any, place: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
-            return {name: walked(one, (*place, name)) for name, one in value.items()}
+            return {name: walked(inner, (*place, name)) for name, inner in value.items()}
         if isinstance(value, list):
-            return [walked(one, (*place, str(number))) for number, one in enumerate(value)]
+            return [walked(inner, (*place, str(number))) for number, inner in enumerate(value)]
         return text_of(value, place) if isinstance(value, str) else value
 
     def text_of(text: str, place: tuple[str, ...]) -> str:
@@ -120,12 +120,12 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
         for name in dict.fromkeys(name for name in names if name not in environment):
             reason = f"the environment variable {name} is not set; export it or write the value here"
             mistakes.add(OptionError(option=option, where=where, reason=reason))
-        found = _VARIABLE.sub(lambda one: _value(one, environment), text)
+        found = _VARIABLE.sub(lambda variable: _value(variable, environment), text)
         if fault := fault_of_text(found):
             mistakes.add(OptionError(option=option, where=where, reason=fault))
         return found
 
-    return {name: walked(one, (name,)) for name, one in file.content.items()}
+    return {name: walked(value, (name,)) for name, value in file.content.items()}
 
 
 def _value(found: re.Match[str], environment: Mapping[str, str]) -> str:
@@ -156,7 +156,7 @@ def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:
 
 
 def _parts(names: str) -> tuple[str, ...]:
-    return tuple(one[1:-1] if one[0] in "\"'" else one for one in re.findall(_NAME, names))
+    return tuple(name[1:-1] if name[0] in "\"'" else name for name in re.findall(_NAME, names))
 
 
 _Models = Mapping[str, type[BaseModel]]
@@ -175,8 +175,8 @@ def option_errors(
     """
     found = error.errors(include_url=False, include_input=False)
     told: set[str] = set()
-    for one in _unknown_first(found, lambda one: _known_at(one["loc"], models)):
-        error_of_place = _option_error(one, content, file, models)
+    for details in _unknown_first(found, lambda details: _known_at(details["loc"], models)):
+        error_of_place = _option_error(details, content, file, models)
         # Of the alternatives of a union each has its own finding.
         if error_of_place.option not in told:
             told.add(error_of_place.option)
@@ -214,17 +214,17 @@ def sink_errors(section: Mapping[str, Any], file: TomlFile, *place: str) -> Iter
         yield wrong(str(error))
         return
     names = [TYPE, OUTPUT, *known]
-    for one in _unknown_first(problems(sink, arguments), lambda _: names):
-        argument, *inner = one["loc"]
+    for details in _unknown_first(problems(sink, arguments), lambda _: names):
+        argument, *inner = details["loc"]
         name = sink.SECTION_NAMES.get(argument, argument)
-        if one["type"] == "unexpected_keyword_argument":
+        if details["type"] == "unexpected_keyword_argument":
             yield wrong(_no_such_name(name, names), name)
-        elif one["type"] == "missing":
+        elif details["type"] == "missing":
             yield wrong("this name is missing", name)
         else:
-            reason = reason_of(one, sink.__pydantic_fields__[argument])
+            reason = reason_of(details, sink.__pydantic_fields__[argument])
             value = functools.reduce(operator.getitem, inner, arguments[argument])
-            is_of_type = one["type"].endswith("_type") or one["type"] == "sequence_str"
+            is_of_type = details["type"].endswith("_type") or details["type"] == "sequence_str"
             yield wrong(f"{reason}, {_found(value)}" if is_of_type else reason, name, *inner)
 
 
@@ -233,14 +233,16 @@ def _unknown_first(
 ) -> Iterator[ErrorDetails]:
     """A misspelt name is found twice, as unknown and as missing: only the first of the two is told, which says more."""
     likely_names: set[tuple[int | str, ...]] = set()
-    for one in found:
-        if one["type"] in _UNKNOWN:
-            likely_names.update((*one["loc"][:-1], name) for name in _nearest(str(one["loc"][-1]), known(one)))
-            yield one
+    for details in found:
+        if details["type"] in _UNKNOWN:
+            likely_names.update(
+                (*details["loc"][:-1], name) for name in _nearest(str(details["loc"][-1]), known(details))
+            )
+            yield details
     yield from (
-        one
-        for one in found
-        if one["type"] not in _UNKNOWN and not (one["type"] == "missing" and one["loc"] in likely_names)
+        details
+        for details in found
+        if details["type"] not in _UNKNOWN and not (details["type"] == "missing" and details["loc"] in likely_names)
     )
 
 
@@ -256,21 +258,23 @@ def _no_such_name(name: str, known: Sequence[str]) -> str:
     return f"no such name; did you mean {near[0]!r}" if near else f"no such name; known are {', '.join(known)}"
 
 
-def _option_error(one: ErrorDetails, content: Mapping[str, Any], file: TomlFile, models: _Models) -> OptionError:
-    place, value = _place(one["loc"], content)
-    if one["type"] == "missing":
-        place = (*place, str(one["loc"][-1]))
+def _option_error(details: ErrorDetails, content: Mapping[str, Any], file: TomlFile, models: _Models) -> OptionError:
+    place, value = _place(details["loc"], content)
+    if details["type"] == "missing":
+        place = (*place, str(details["loc"][-1]))
     option, where = ".".join(place) or "file", file.where(*place)
-    if one["type"] == "extra_forbidden":
-        return OptionError(option=option, where=where, reason=_no_such_name(place[-1], _known_at(one["loc"], models)))
-    if one["type"] == "missing":
-        return OptionError(option=option, where=where, reason=f"{_kind(one['loc'])} is missing")
-    reason = str(one["msg"]).removeprefix("Value error, ")
+    if details["type"] == "extra_forbidden":
+        return OptionError(
+            option=option, where=where, reason=_no_such_name(place[-1], _known_at(details["loc"], models))
+        )
+    if details["type"] == "missing":
+        return OptionError(option=option, where=where, reason=f"{_kind(details['loc'])} is missing")
+    reason = str(details["msg"]).removeprefix("Value error, ")
     if place and place[0] in ("source", "spark") and len(place) > 1 and isinstance(value, Mapping):
         reason = f'a name with dots needs quotes: write "{".".join((place[-1], *_dotted(value)))}" = ...'
     elif place == ("sink",) and isinstance(value, Mapping):
         reason = "write [[sink]], in two brackets: there may be several"
-    elif one["type"].endswith("_type"):
+    elif details["type"].endswith("_type"):
         reason += f", {_found(value)}"
     return OptionError(option=option, where=where, reason=reason)
 

@@ -123,7 +123,7 @@ def _compare(pipeline: Pipeline, route: Route, cluster: SourceCluster) -> Findin
     return Finding(
         sink=sink.name,
         batch_id=entry.batch_id,
-        offsets=sum(one.end - one.origin for one in entry.progress),
+        offsets=sum(partition.end - partition.origin for partition in entry.progress),
         ledger_rows=_ledger_rows(pipeline, route, entry),
         table=table,
         expected_rows=expected_rows,
@@ -164,12 +164,17 @@ def _output_again(
     if forgotten := entry.total_rows.get(FORGOTTEN, 0):
         return None, f"{forgotten} offsets were read of topics that are deleted since, so nothing was read again"
     snapshot = cluster.snapshot()
-    for one in entry.progress:
-        if one.origin < one.end and not _is_whole(one, snapshot.partitions.get(one.topic_partition)):
-            place = f"{one.topic_partition}[{one.origin}, {one.end})"
+    for partition in entry.progress:
+        if partition.origin < partition.end and not _is_whole(
+            partition, snapshot.partitions.get(partition.topic_partition)
+        ):
+            place = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
             return None, f"Kafka no longer has all of {place}, so nothing was read again"
     session = pipeline.session()
-    ranges = [OffsetRange(one.topic, one.partition, one.origin, one.end) for one in entry.progress]
+    ranges = [
+        OffsetRange(partition.topic, partition.partition, partition.origin, partition.end)
+        for partition in entry.progress
+    ]
     tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
     source = records_frame(session, tasks, pipeline.source_options.columns)
     output = outputs_of(pipeline.transform(session), source, session, pipeline.routes)[route.output]
@@ -178,11 +183,11 @@ def _output_again(
     return output, ""
 
 
-def _is_whole(one: PartitionProgress, seen: PartitionSnapshot | None) -> bool:
+def _is_whole(partition: PartitionProgress, seen: PartitionSnapshot | None) -> bool:
     """Whether Kafka still has, under the same topic id, what the pipeline has read."""
-    if seen is None or (one.topic_id and seen.topic_id and one.topic_id != seen.topic_id):
+    if seen is None or (partition.topic_id and seen.topic_id and partition.topic_id != seen.topic_id):
         return False
-    return seen.earliest <= one.origin and one.end <= seen.latest
+    return seen.earliest <= partition.origin and partition.end <= seen.latest
 
 
 def _sums(output: DataFrame, table: TableCount) -> dict[str, Any]:

@@ -100,22 +100,26 @@ def plan_direct(
         DataLossError: records that the stream would read are gone, or a start is not in the log.
     """
     added = tuple(sorted(starts.partitions))
-    for one, position in starts.partitions.items():
-        if isinstance(position, Committed) and position.otherwise is None and found.get(one) is None:
-            raise _no_start(one)
-    new = replace(snapshot, partitions={one: snapshot.partitions[one] for one in added})
+    for partition, position in starts.partitions.items():
+        if isinstance(position, Committed) and position.otherwise is None and found.get(partition) is None:
+            raise _no_start(partition)
+    new = replace(snapshot, partitions={partition: snapshot.partitions[partition] for partition in added})
     policy = PlanPolicy()
     origin = plan_origin(starts, new, found, policy) if added else None
-    known = dict(progress) | {one.topic_partition: one for one in (origin.progress if origin else ())}
-    ends, latest = {one: here.end for one, here in known.items()}, snapshot.latest()
-    readable = {one: end for one, end in ends.items() if one in latest}
+    known = dict(progress) | {partition.topic_partition: partition for partition in (origin.progress if origin else ())}
+    ends, latest = {partition: here.end for partition, here in known.items()}, snapshot.latest()
+    readable = {partition: end for partition, end in ends.items() if partition in latest}
     rated = rated_ends(readable, latest, rates, interval_ms=interval_ms, rate=rate, partitions=partition_rates)
-    limits = OffsetLimits(partitions={one: end - readable[one] for one, end in rated.items()})
+    limits = OffsetLimits(partitions={partition: end - readable[partition] for partition, end in rated.items()})
     batch = plan(known, snapshot, replace(policy, limits=limits))
     ranges = batch.ranges if batch else ()
     read = {offset_range.topic_partition for offset_range in ranges}
-    empty = [OffsetRange(one.topic, one.partition, ends[one], ends[one]) for one in added if one not in read]
-    after = {one.topic_partition: one for one in batch.progress} if batch else known
+    empty = [
+        OffsetRange(partition.topic, partition.partition, ends[partition], ends[partition])
+        for partition in added
+        if partition not in read
+    ]
+    after = {partition.topic_partition: partition for partition in batch.progress} if batch else known
     return DirectBatch(tuple(sorted([*ranges, *empty])), after, added)
 
 
@@ -149,20 +153,23 @@ def unread(progress: Progress, unfinished: Iterable[Iterable[OffsetRange]]) -> d
         progress: where the stream is.
         unfinished: the ranges of each batch that waits or runs.
     """
-    offsets = {one: here.end for one, here in progress.items()}
-    for one in chain.from_iterable(unfinished):
-        offsets[one.topic_partition] = min(one.from_offset, offsets[one.topic_partition])
+    offsets = {partition: here.end for partition, here in progress.items()}
+    for partition in chain.from_iterable(unfinished):
+        offsets[partition.topic_partition] = min(partition.from_offset, offsets[partition.topic_partition])
     return offsets
 
 
-def reads_up_to(one: OffsetRange, end: int) -> bool:
+def reads_up_to(offset_range: OffsetRange, end: int) -> bool:
     """Whether an end lies in a range; that of an empty range is where it is."""
-    return one.from_offset < end <= one.until_offset or one.from_offset == end == one.until_offset
+    return (
+        offset_range.from_offset < end <= offset_range.until_offset
+        or offset_range.from_offset == end == offset_range.until_offset
+    )
 
 
-def _no_start(one: TopicPartition) -> OptionError:
+def _no_start(partition: TopicPartition) -> OptionError:
     return OptionError(
         option="auto.offset.reset",
-        reason=f"is none, and nothing says where to start in {one}: give it in offsets, commit an offset to the group, "
-        "or set it to earliest or latest",
+        reason=f"is none, and nothing says where to start in {partition}: give it in offsets, commit an offset to the "
+        "group, or set it to earliest or latest",
     )

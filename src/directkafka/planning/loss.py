@@ -128,8 +128,8 @@ def classify(
         group_id_given: whether the user gave ``kafka.group.id``; Spark then words a deletion otherwise.
     """
     found = (
-        loss_of(one, previous.get(one), snapshot.partitions.get(one), group_id_given=group_id_given)
-        for one in sorted({*previous, *snapshot.partitions})
+        loss_of(partition, previous.get(partition), snapshot.partitions.get(partition), group_id_given=group_id_given)
+        for partition in sorted({*previous, *snapshot.partitions})
     )
     return tuple(loss for loss in found if loss is not None)
 
@@ -278,8 +278,8 @@ def near_losses(
         before, now: two snapshots, the older first.
     """
     found = []
-    for one, position in sorted(positions.items()):
-        old, new = before.partitions.get(one), now.partitions.get(one)
+    for partition, position in sorted(positions.items()):
+        old, new = before.partitions.get(partition), now.partitions.get(partition)
         if old is None or new is None or old.topic_id != new.topic_id:
             continue
         deleted, is_behind = new.earliest - old.earliest, new.latest > position
@@ -287,7 +287,7 @@ def near_losses(
         if deleted > 0 and is_behind and 0 <= position - new.earliest <= deleted:
             found.append(
                 NearLoss(
-                    topic_partition=one,
+                    topic_partition=partition,
                     position=position,
                     earliest=new.earliest,
                     latest=new.latest,

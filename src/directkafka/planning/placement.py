@@ -108,7 +108,7 @@ def place(
     if not there:
         return Placement()
     wanted = _wanted_hosts(strategy, leader_hosts)
-    on_host = {host: [one for one in there if one.host == host] for host in set(wanted.values())}
+    on_host = {host: [executor for executor in there if executor.host == host] for host in set(wanted.values())}
     locations = []
     for offset_range in ranges:
         candidates = on_host.get(wanted.get(offset_range.topic_partition, "")) or there
@@ -129,9 +129,9 @@ def _wanted_hosts(
             return {}
 
 
-def _number(one: TopicPartition) -> int:
+def _number(partition: TopicPartition) -> int:
     # Not hash(), which another process has otherwise.
-    return zlib.crc32(one.topic.encode()) + one.partition
+    return zlib.crc32(partition.topic.encode()) + partition.partition
 
 
 def split(
@@ -150,7 +150,11 @@ def split(
     """
     pieces = [offset_range for offset_range in ranges if offset_range.count() > 0]
     if max_records_per_partition is not None:
-        pieces = [piece for one in pieces for piece in _cut(one, -(-one.count() // max_records_per_partition))]
+        pieces = [
+            piece
+            for offset_range in pieces
+            for piece in _cut(offset_range, -(-offset_range.count() // max_records_per_partition))
+        ]
     if min_partitions is not None and len(pieces) < min_partitions:
         pieces = _cut_in_proportion(pieces, min_partitions)
     return tuple(pieces)
@@ -178,12 +182,12 @@ def _piece_count(count: int, total: int, wanted: int) -> int:
     return max(math.floor(count / total * wanted + 0.5), 1)
 
 
-def _cut(one: OffsetRange, pieces: int) -> Iterator[OffsetRange]:
+def _cut(offset_range: OffsetRange, pieces: int) -> Iterator[OffsetRange]:
     """Cut into pieces whose sizes differ by one at most; fewer when there are fewer offsets."""
-    start = one.from_offset
+    start = offset_range.from_offset
     for piece in range(pieces):
         # Each piece takes its share of what is left, so the last takes exactly the rest.
-        end = start + (one.until_offset - start) // (pieces - piece)
+        end = start + (offset_range.until_offset - start) // (pieces - piece)
         if end > start:
-            yield OffsetRange(one.topic, one.partition, start, end)
+            yield OffsetRange(offset_range.topic, offset_range.partition, start, end)
         start = end

@@ -113,7 +113,7 @@ class BatchPlan:
 
     def ends(self) -> dict[TopicPartition, int]:
         """Where the next batch starts, by partition."""
-        return {one.topic_partition: one.end for one in self.progress}
+        return {partition.topic_partition: partition.end for partition in self.progress}
 
 
 def plan(
@@ -137,18 +137,20 @@ def plan(
     if policy.fail_on_data_loss:
         raise_for(losses)
     starts = {}
-    for one, seen in snapshot.partitions.items():
-        start = resume_at(previous.get(one), seen)
+    for partition, seen in snapshot.partitions.items():
+        start = resume_at(previous.get(partition), seen)
         if start is not None:
-            starts[one] = start
+            starts[partition] = start
     latest = snapshot.readable()
-    if sum(max(latest[one] - start, 0) for one, start in starts.items()) < policy.min_offsets:
+    if sum(max(latest[partition] - start, 0) for partition, start in starts.items()) < policy.min_offsets:
         return None
     ends = limited_ends(starts, latest, policy.limits)
     ranges = _ranges(starts, ends, policy)
     if not ranges:
         return None
-    carried = [known for one, known in previous.items() if one not in starts and one not in snapshot.deleted]
+    carried = [
+        known for partition, known in previous.items() if partition not in starts and partition not in snapshot.deleted
+    ]
     progress = [replace(known, start=known.end) for known in carried]
     progress += [
         _advanced(
@@ -175,7 +177,10 @@ def plan_origin(positions: Positions, snapshot: ClusterSnapshot, found: Found, p
     starts = resolve_starts(positions, snapshot, found)
     if policy.fail_on_data_loss:
         raise_for(starts.losses)
-    progress = [_advanced(one, None, snapshot.partitions[one], start, start) for one, start in starts.offsets.items()]
+    progress = [
+        _advanced(partition, None, snapshot.partitions[partition], start, start)
+        for partition, start in starts.offsets.items()
+    ]
     return _batch_plan((), progress, starts.losses, snapshot)
 
 
@@ -199,7 +204,8 @@ def plan_read(
         raise_for(resolved.losses)
     places = [(offset_range, offset_range.topic_partition) for offset_range in resolved.ranges]
     progress = [
-        _advanced(place, None, snapshot.partitions[place], one.from_offset, one.until_offset) for one, place in places
+        _advanced(place, None, snapshot.partitions[place], offset_range.from_offset, offset_range.until_offset)
+        for offset_range, place in places
     ]
     return _batch_plan(_split(resolved.ranges, policy), progress, resolved.losses, snapshot)
 
@@ -214,15 +220,15 @@ def plan_pinned(progress: Iterable[PartitionProgress], snapshot: ClusterSnapshot
     """
     pinned = sorted(progress)
     ranges, losses = [], []
-    for one in pinned:
-        seen = snapshot.partitions.get(one.topic_partition)
-        loss = _lost_of_pinned(one, seen, policy)
+    for partition in pinned:
+        seen = snapshot.partitions.get(partition.topic_partition)
+        loss = _lost_of_pinned(partition, seen, policy)
         if loss is not None:
             losses.append(loss)
-        if seen is not None and is_same_topic(one, seen):
-            start = max(one.start, seen.earliest)
-            end = max(min(one.end, seen.latest), start)
-            ranges.append(OffsetRange(one.topic, one.partition, start, end))
+        if seen is not None and is_same_topic(partition, seen):
+            start = max(partition.start, seen.earliest)
+            end = max(min(partition.end, seen.latest), start)
+            ranges.append(OffsetRange(partition.topic, partition.partition, start, end))
     if policy.fail_on_data_loss:
         raise_for(tuple(losses))
     return _batch_plan(_split(ranges, policy), pinned, tuple(losses), snapshot)
@@ -231,16 +237,16 @@ def plan_pinned(progress: Iterable[PartitionProgress], snapshot: ClusterSnapshot
 def progress_at(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionProgress]:
     """Progress that says no more than these offsets, which a checkpoint of Spark's holds."""
     return {
-        one: PartitionProgress(
-            topic=one.topic,
-            partition=one.partition,
+        partition: PartitionProgress(
+            topic=partition.topic,
+            partition=partition.partition,
             topic_id="",
             start=offset,
             end=offset,
             leader_epoch=-1,
             origin=offset,
         )
-        for one, offset in offsets.items()
+        for partition, offset in offsets.items()
     }
 
 
@@ -252,8 +258,10 @@ def progress_between(
     A partition that the first one lacks is new, and starts at its earliest offset.
     """
     earliest = snapshot.earliest()
-    between = progress_at({one: starts.get(one, earliest.get(one, end)) for one, end in ends.items()})
-    return tuple(replace(between[one], end=ends[one]) for one in sorted(between))
+    between = progress_at(
+        {partition: starts.get(partition, earliest.get(partition, end)) for partition, end in ends.items()}
+    )
+    return tuple(replace(between[partition], end=ends[partition]) for partition in sorted(between))
 
 
 def _ranges(
@@ -275,12 +283,12 @@ def _split(ranges: Iterable[OffsetRange], policy: PlanPolicy) -> tuple[OffsetRan
 
 
 def _advanced(
-    one: TopicPartition, known: PartitionProgress | None, seen: PartitionSnapshot, start: int, end: int
+    partition: TopicPartition, known: PartitionProgress | None, seen: PartitionSnapshot, start: int, end: int
 ) -> PartitionProgress:
     follows = known is not None and is_same_topic(known, seen)
     return PartitionProgress(
-        topic=one.topic,
-        partition=one.partition,
+        topic=partition.topic,
+        partition=partition.partition,
         topic_id=seen.topic_id or (known.topic_id if known else ""),
         # Skipped offsets count as this batch's, so that its start is where the batch before ended.
         start=known.end if known and follows else start,
@@ -290,22 +298,22 @@ def _advanced(
     )
 
 
-def _lost_of_pinned(one: PartitionProgress, seen: PartitionSnapshot | None, policy: PlanPolicy) -> Loss | None:
+def _lost_of_pinned(partition: PartitionProgress, seen: PartitionSnapshot | None, policy: PlanPolicy) -> Loss | None:
     """What is lost of a pinned range: the pipeline stands at its start and wants to go to its end."""
-    if one.start == one.end:
+    if partition.start == partition.end:
         return None
-    place = one.topic_partition
-    if one.end < one.start:
-        return end_changed(place, one.start, one.end)
-    if seen is not None and is_same_topic(one, seen) and seen.latest >= one.end:
+    place = partition.topic_partition
+    if partition.end < partition.start:
+        return end_changed(place, partition.start, partition.end)
+    if seen is not None and is_same_topic(partition, seen) and seen.latest >= partition.end:
         # What the range was planned over may have been cut since, behind its start.
-        truncated = log_truncated(one, seen, from_offset=one.start)
+        truncated = log_truncated(partition, seen, from_offset=partition.start)
         if truncated is not None:
             return truncated
-    loss = loss_of(place, replace(one, end=one.start), seen, group_id_given=policy.group_id_given)
+    loss = loss_of(place, replace(partition, end=partition.start), seen, group_id_given=policy.group_id_given)
     if loss is None:
-        return end_changed(place, one.end, seen.latest) if seen and seen.latest < one.end else None
-    return replace(loss, lost_until=min(loss.lost_until, one.end))
+        return end_changed(place, partition.end, seen.latest) if seen and seen.latest < partition.end else None
+    return replace(loss, lost_until=min(loss.lost_until, partition.end))
 
 
 def _batch_plan(
@@ -315,6 +323,9 @@ def _batch_plan(
     snapshot: ClusterSnapshot,
 ) -> BatchPlan:
     carried = tuple(sorted(progress))
-    ends = {one.topic_partition: one.end for one in carried}
-    behind = {one: max(seen.latest - ends.get(one, seen.latest), 0) for one, seen in snapshot.partitions.items()}
+    ends = {partition.topic_partition: partition.end for partition in carried}
+    behind = {
+        partition: max(seen.latest - ends.get(partition, seen.latest), 0)
+        for partition, seen in snapshot.partitions.items()
+    }
     return BatchPlan(ranges=ranges, progress=carried, losses=losses, behind=behind)

@@ -118,23 +118,26 @@ def rated_ends(
         partitions: bounds of single partitions.
     """
     own = partitions or PartitionRates()
-    lags = {one: max(latest[one] - start, 0) for one, start in starts.items()}
+    lags = {partition: max(latest[partition] - start, 0) for partition, start in starts.items()}
     maxima = {partition: float(own.maxima.get(partition, policy.rate_max)) for partition in starts}
     total = 0.0 if policy.feedback is None else float(policy.initial_rate) if rate is None else rate
     rates = _shared(lags, total, maxima) if total > 0 else maxima
     if sum(rates.values()) <= 0:
-        return {one: start + lags[one] for one, start in starts.items()}
+        return {partition: start + lags[partition] for partition, start in starts.items()}
     counts = {
         partition: max(int(interval_ms / 1000 * rates[partition]), own.minima.get(partition, policy.rate_min), 0)
         for partition in starts
     }
-    return {one: start + min(counts[one], lags[one]) for one, start in starts.items()}
+    return {partition: start + min(counts[partition], lags[partition]) for partition, start in starts.items()}
 
 
 def _shared(lags: Offsets, rate: float, maxima: Mapping[TopicPartition, float]) -> dict[TopicPartition, float]:
     total = sum(lags.values())
-    shares = {one: lag / total * rate if total else 0.0 for one, lag in lags.items()}
-    return {one: min(share, maxima[one]) if maxima[one] > 0 else share for one, share in shares.items()}
+    shares = {partition: lag / total * rate if total else 0.0 for partition, lag in lags.items()}
+    return {
+        partition: min(share, maxima[partition]) if maxima[partition] > 0 else share
+        for partition, share in shares.items()
+    }
 
 
 def limited_ends(starts: Offsets, latest: Offsets, limits: OffsetLimits) -> dict[TopicPartition, int]:
@@ -151,23 +154,23 @@ def limited_ends(starts: Offsets, latest: Offsets, limits: OffsetLimits) -> dict
             stands for no backlog.
         limits: most offsets of the batch.
     """
-    counts = {one: max(latest[one] - start, 0) for one, start in starts.items()}
-    counts = {one: min(count, limits.partitions.get(one, count)) for one, count in counts.items()}
+    counts = {partition: max(latest[partition] - start, 0) for partition, start in starts.items()}
+    counts = {partition: min(count, limits.partitions.get(partition, count)) for partition, count in counts.items()}
     by_topic: dict[str, dict[TopicPartition, int]] = defaultdict(dict)
-    for one, count in counts.items():
-        by_topic[one.topic][one] = count
+    for partition, count in counts.items():
+        by_topic[partition.topic][partition] = count
     for topic, limit in limits.topics.items():
         counts |= _shares(by_topic[topic], limit)
     if limits.total is not None:
         counts = _shares(counts, limits.total)
-    return {one: start + counts[one] for one, start in starts.items()}
+    return {partition: start + counts[partition] for partition, start in starts.items()}
 
 
 def _shares(counts: Offsets, limit: int) -> dict[TopicPartition, int]:
     total = sum(counts.values())
     if total <= limit:
         return dict(counts)
-    return {one: _share(count, total, limit) for one, count in counts.items()}
+    return {partition: _share(count, total, limit) for partition, count in counts.items()}
 
 
 def _share(backlog: int, total: int, limit: int) -> int:

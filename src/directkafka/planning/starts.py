@@ -116,9 +116,12 @@ def resolve_starts(positions: Positions, snapshot: ClusterSnapshot, found: Found
         OptionError: positions and partitions do not match, or no record is young enough.
     """
     wanted = _offsets(positions, snapshot, found)
-    held = {one: _held_start(one, offset, snapshot.partitions[one]) for one, offset in wanted.items()}
+    held = {
+        partition: _held_start(partition, offset, snapshot.partitions[partition])
+        for partition, offset in wanted.items()
+    }
     return ResolvedStarts(
-        offsets={one: start for one, (start, _) in held.items()},
+        offsets={partition: start for partition, (start, _) in held.items()},
         losses=tuple(loss for _, loss in held.values() if loss is not None),
     )
 
@@ -144,13 +147,14 @@ def resolve_ranges(
     starts = _offsets(starting, snapshot, start_found)
     ends = _offsets(ending, snapshot, end_found)
     ranges, losses = [], []
-    for one, start in starts.items():
-        end, seen = ends[one], snapshot.partitions[one]
-        if start > end and not isinstance(ending.of(one), Latest):
+    for partition, start in starts.items():
+        end, seen = ends[partition], snapshot.partitions[partition]
+        if start > end and not isinstance(ending.of(partition), Latest):
             raise ResolvedStartOffsetGreaterThanEndOffsetError(
-                option=ending.option, reason=f"{one} starts at {start} ({starting.option}) and would end before {end}"
+                option=ending.option,
+                reason=f"{partition} starts at {start} ({starting.option}) and would end before {end}",
             )
-        held_range, lost = _held_range(one, start, end, seen)
+        held_range, lost = _held_range(partition, start, end, seen)
         ranges.append(held_range)
         losses.extend(lost)
     return ResolvedRanges(ranges=tuple(ranges), losses=tuple(losses))
@@ -164,9 +168,9 @@ def _offsets(positions: Positions, snapshot: ClusterSnapshot, found: Found) -> d
     }
 
 
-def _offset(positions: Positions, one: TopicPartition, seen: PartitionSnapshot, found: Found) -> int:
-    position = positions.of(one)
-    assert position is not None, f"{one} has no position although the names were checked"
+def _offset(positions: Positions, partition: TopicPartition, seen: PartitionSnapshot, found: Found) -> int:
+    position = positions.of(partition)
+    assert position is not None, f"{partition} has no position although the names were checked"
     match position:
         case Earliest():
             return seen.earliest
@@ -177,14 +181,14 @@ def _offset(positions: Positions, one: TopicPartition, seen: PartitionSnapshot, 
         case BeforeLatest(offset_count):
             return max(seen.latest - offset_count, seen.earliest)
         case AtTimestamp() | Ago() | Committed():
-            at = found[one]
-            return _otherwise(positions, one, position, seen) if at is None else at
+            at = found[partition]
+            return _otherwise(positions, partition, position, seen) if at is None else at
         case _:
             assert_never(position)
 
 
 def _otherwise(
-    positions: Positions, one: TopicPartition, position: AtTimestamp | Ago | Committed, seen: PartitionSnapshot
+    positions: Positions, partition: TopicPartition, position: AtTimestamp | Ago | Committed, seen: PartitionSnapshot
 ) -> int:
     """Where to start when the cluster has no answer."""
     if isinstance(position, Ago) or (isinstance(position, AtTimestamp) and positions.latest_if_no_match):
@@ -192,14 +196,14 @@ def _otherwise(
     if isinstance(position, AtTimestamp):
         raise OptionError(
             option=positions.option,
-            reason=f"{one} has no record at or after timestamp {position.timestamp_ms} (its offsets end before "
+            reason=f"{partition} has no record at or after timestamp {position.timestamp_ms} (its offsets end before "
             f"{seen.latest}); give an earlier one, or set startingOffsetsByTimestampStrategy to latest",
         )
     if position.otherwise is None:
         raise OptionError(
             option=positions.option,
-            reason=f"the group {position.group!r} has committed no offset of {one}; write committed-or-earliest or "
-            "committed-or-latest to say where to start then",
+            reason=f"the group {position.group!r} has committed no offset of {partition}; write committed-or-earliest "
+            "or committed-or-latest to say where to start then",
         )
     return seen.earliest if isinstance(position.otherwise, Earliest) else seen.latest
 
@@ -233,53 +237,55 @@ def _names(partitions: Collection[TopicPartition]) -> str:
     return ", ".join(map(str, partitions)) or "none"
 
 
-def _held_start(one: TopicPartition, start: int, seen: PartitionSnapshot) -> tuple[int, Loss | None]:
+def _held_start(partition: TopicPartition, start: int, seen: PartitionSnapshot) -> tuple[int, Loss | None]:
     """The start within what the log has, and what was asked for beside it."""
     if start < seen.earliest:
-        return seen.earliest, _starts_early(one, start, seen.earliest, seen)
+        return seen.earliest, _starts_early(partition, start, seen.earliest, seen)
     if start > seen.latest:
-        return seen.latest, _starts_late(one, start, seen)
+        return seen.latest, _starts_late(partition, start, seen)
     return start, None
 
 
-def _held_range(one: TopicPartition, start: int, end: int, seen: PartitionSnapshot) -> tuple[OffsetRange, list[Loss]]:
+def _held_range(
+    partition: TopicPartition, start: int, end: int, seen: PartitionSnapshot
+) -> tuple[OffsetRange, list[Loss]]:
     """The range within what the log has, and what was asked for beside it."""
     losses = []
     if start < min(end, seen.earliest):
-        losses.append(_starts_early(one, start, min(end, seen.earliest), seen))
+        losses.append(_starts_early(partition, start, min(end, seen.earliest), seen))
     if max(start, seen.latest) < end:
-        losses.append(_ends_late(one, max(start, seen.latest), end, seen))
+        losses.append(_ends_late(partition, max(start, seen.latest), end, seen))
     if start > max(end, seen.latest):
-        losses.append(_starts_late(one, start, seen))
+        losses.append(_starts_late(partition, start, seen))
     held_start = min(max(start, seen.earliest), seen.latest)
     held_end = min(max(end, held_start), seen.latest)
-    return OffsetRange(one.topic, one.partition, held_start, held_end), losses
+    return OffsetRange(partition.topic, partition.partition, held_start, held_end), losses
 
 
-def _starts_early(one: TopicPartition, start: int, lost_until: int, seen: PartitionSnapshot) -> Loss:
+def _starts_early(partition: TopicPartition, start: int, lost_until: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.START_OFFSET_RESET,
-        topic_partition=one,
+        topic_partition=partition,
         lost_from=start,
         lost_until=lost_until,
         detail=f"start offset {start} was asked for, the log starts at {seen.earliest}",
     )
 
 
-def _starts_late(one: TopicPartition, start: int, seen: PartitionSnapshot) -> Loss:
+def _starts_late(partition: TopicPartition, start: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.START_OFFSET_RESET,
-        topic_partition=one,
+        topic_partition=partition,
         lost_from=seen.latest,
         lost_until=start,
         detail=f"start offset {start} was asked for, the log ends before {seen.latest}",
     )
 
 
-def _ends_late(one: TopicPartition, lost_from: int, end: int, seen: PartitionSnapshot) -> Loss:
+def _ends_late(partition: TopicPartition, lost_from: int, end: int, seen: PartitionSnapshot) -> Loss:
     return Loss(
         condition=Condition.RANGE_AGED_OUT,
-        topic_partition=one,
+        topic_partition=partition,
         lost_from=lost_from,
         lost_until=end,
         detail=f"end offset {end} was asked for, the log ends before {seen.latest}",
@@ -298,9 +304,14 @@ def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
     """
     ranges = list_of(OffsetRange, values, option=option, wanted="a list of OffsetRange")
     in_order = sorted(offset_range for offset_range in ranges if offset_range.count())
-    for one, following in pairwise(in_order):
-        if one.topic_partition == following.topic_partition and following.from_offset < one.until_offset:
-            raise OptionError(option=option, reason=f"{one} and {following} overlap: records would be read twice")
+    for offset_range, following in pairwise(in_order):
+        if (
+            offset_range.topic_partition == following.topic_partition
+            and following.from_offset < offset_range.until_offset
+        ):
+            raise OptionError(
+                option=option, reason=f"{offset_range} and {following} overlap: records would be read twice"
+            )
     return ranges
 
 
@@ -310,22 +321,40 @@ def losses_of_ranges(ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -
     return tuple(loss for loss in found if loss is not None)
 
 
-def _loss_of(one: OffsetRange, snapshot: ClusterSnapshot) -> Loss | None:
-    seen = snapshot.partitions.get(one.topic_partition)
+def _loss_of(offset_range: OffsetRange, snapshot: ClusterSnapshot) -> Loss | None:
+    seen = snapshot.partitions.get(offset_range.topic_partition)
     if seen is None:
-        return _loss(Condition.PARTITION_DELETED, one, one.from_offset, one.until_offset, "there is no such partition")
-    has = f"{one} was asked for, the log has [{seen.earliest}, {seen.latest})"
-    if one.from_offset < seen.earliest:
-        return _loss(Condition.RANGE_AGED_OUT, one, one.from_offset, min(one.until_offset, seen.earliest), has)
-    if one.until_offset > seen.latest:
-        return _loss(Condition.OFFSET_CHANGED, one, max(one.from_offset, seen.latest), one.until_offset, has)
+        return _loss(
+            Condition.PARTITION_DELETED,
+            offset_range,
+            offset_range.from_offset,
+            offset_range.until_offset,
+            "there is no such partition",
+        )
+    has = f"{offset_range} was asked for, the log has [{seen.earliest}, {seen.latest})"
+    if offset_range.from_offset < seen.earliest:
+        return _loss(
+            Condition.RANGE_AGED_OUT,
+            offset_range,
+            offset_range.from_offset,
+            min(offset_range.until_offset, seen.earliest),
+            has,
+        )
+    if offset_range.until_offset > seen.latest:
+        return _loss(
+            Condition.OFFSET_CHANGED,
+            offset_range,
+            max(offset_range.from_offset, seen.latest),
+            offset_range.until_offset,
+            has,
+        )
     return None
 
 
-def _loss(condition: Condition, one: OffsetRange, lost_from: int, lost_until: int, detail: str) -> Loss:
+def _loss(condition: Condition, offset_range: OffsetRange, lost_from: int, lost_until: int, detail: str) -> Loss:
     return Loss(
         condition=condition,
-        topic_partition=one.topic_partition,
+        topic_partition=offset_range.topic_partition,
         lost_from=lost_from,
         lost_until=lost_until,
         detail=detail,

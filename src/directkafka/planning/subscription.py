@@ -49,7 +49,7 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
                 missing=tuple(sorted(set(topics).difference(partitions_by_topic))),
             )
         case TopicPattern(pattern):
-            found = [one for one in partitions_by_topic if one not in internal and _is_found(pattern, one)]
+            found = [topic for topic in partitions_by_topic if topic not in internal and _is_found(pattern, topic)]
             return Selection(partitions=_all_of(found, partitions_by_topic))
         case AssignedPartitions(partitions):
             present = [
@@ -60,8 +60,12 @@ def select(strategy: Strategy, partitions_by_topic: Mapping[str, int], internal:
             missing = () if present else {partition.topic for partition in partitions}
             return Selection(partitions=tuple(sorted(present)), missing=tuple(sorted(missing)))
         case ChosenPartitions():
-            others = {one: count for one, count in partitions_by_topic.items() if one not in internal}
-            chosen = {one for one in _chosen(strategy, others) if one.partition < partitions_by_topic.get(one.topic, 0)}
+            others = {topic: count for topic, count in partitions_by_topic.items() if topic not in internal}
+            chosen = {
+                partition
+                for partition in _chosen(strategy, others)
+                if partition.partition < partitions_by_topic.get(partition.topic, 0)
+            }
             return Selection(partitions=tuple(sorted(chosen)))
         case _:
             assert_never(strategy)
@@ -77,7 +81,7 @@ def reads(strategy: Strategy, topic: str) -> bool:
         case AssignedPartitions(partitions):
             return any(partition.topic == topic for partition in partitions)
         case ChosenPartitions():
-            return any(one.topic == topic for one in _chosen(strategy, {topic: 1}))
+            return any(partition.topic == topic for partition in _chosen(strategy, {topic: 1}))
         case _:
             assert_never(strategy)
 

@@ -79,11 +79,11 @@ class LedgerEntry:
 
     def ends(self) -> dict[TopicPartition, int]:
         """Where the next batch starts, by partition."""
-        return {one.topic_partition: one.end for one in self.progress}
+        return {partition.topic_partition: partition.end for partition in self.progress}
 
     def by_place(self) -> dict[TopicPartition, PartitionProgress]:
         """The progress by partition."""
-        return {one.topic_partition: one for one in self.progress}
+        return {partition.topic_partition: partition for partition in self.progress}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -113,7 +113,7 @@ def free_name(wanted: str, taken: Collection[str]) -> str:
 
 def lower(name: str) -> str:
     """A name as SQLite and DuckDB compare it: A to Z are a to z, and no other letters have a case."""
-    return "".join(one.lower() if one.isascii() else one for one in name)
+    return "".join(character.lower() if character.isascii() else character for character in name)
 
 
 def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
@@ -128,7 +128,7 @@ def _next_part(text: str, *, fold: bool) -> tuple[str, str]:
     raise ValueError(f"{text!r} has an open quote")
 
 
-#: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot buffer; ``schema``: a table
+#: ``unavailable`` may pass; ``access``: a right or an address; ``rows``: values it cannot hold; ``schema``: a table
 #: or column that is not as expected; ``request``: anything else.
 ErrorClass = Literal["unavailable", "access", "rows", "schema", "request"]
 
@@ -171,7 +171,10 @@ def is_json(field: pa.Field) -> bool:
 def with_json(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     """The schema once the named columns are JSON texts."""
     return pa.schema(
-        [pa.field(one.name, pa.string(), one.nullable, _MARK) if one.name in names else one for one in schema],
+        [
+            pa.field(field.name, pa.string(), field.nullable, _MARK) if field.name in names else field
+            for field in schema
+        ],
         schema.metadata,
     )
 

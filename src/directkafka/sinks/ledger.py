@@ -63,7 +63,7 @@ class PipelineState:
 
 def progress_to_json(progress: Iterable[PartitionProgress]) -> list[dict[str, Any]]:
     """One object per partition, sorted, so that equal progress is equal JSON."""
-    return [asdict(one) for one in sorted(progress)]
+    return [asdict(partition) for partition in sorted(progress)]
 
 
 def progress_from_json(items: Iterable[Mapping[str, Any]]) -> tuple[PartitionProgress, ...]:
@@ -109,7 +109,7 @@ def describe_entry(entry: LedgerEntry | None) -> str:
     """Batch, lineage and ends in one line, for messages that name both sides."""
     if entry is None:
         return "no batch committed"
-    ends = ", ".join(f"{one.topic_partition}: {one.end}" for one in sorted(entry.progress))
+    ends = ", ".join(f"{partition.topic_partition}: {partition.end}" for partition in sorted(entry.progress))
     return f"batch {entry.batch_id} of lineage {entry.lineage or '(none)'}, ends {{{ends}}}"
 
 
@@ -207,7 +207,7 @@ def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Ma
     """The entry with this batch's rows by sink, and the totals carried on from the entry before it."""
     totals = dict(previous.total_rows) if previous else {}
     if forgotten := _forgotten(entry, previous):
-        totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(one.end - one.origin for one in forgotten)
+        totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
     for sink, rows in row_counts.items():
         totals[sink] = totals.get(sink, 0) + rows
     return replace(entry, row_counts=dict(row_counts), total_rows=totals)
@@ -221,7 +221,7 @@ def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[Partiti
     if previous is None or not entry.progress or entry.lineage != previous.lineage:
         return []
     kept = entry.ends()
-    return [one for one in previous.progress if one.topic_partition not in kept]
+    return [partition for partition in previous.progress if partition.topic_partition not in kept]
 
 
 #: Columns that name a Kafka record.

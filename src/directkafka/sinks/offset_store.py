@@ -168,7 +168,11 @@ class OffsetStore:
             if not self._database.is_in_transaction(connection):
                 reason = "is in autocommit mode: offsets and results belong in one transaction, so begin one first"
                 raise OptionError(option="connection", reason=reason)
-            met = {one.topic_partition: one.from_offset for one in given if not one.count()}
+            met = {
+                offset_range.topic_partition: offset_range.from_offset
+                for offset_range in given
+                if not offset_range.count()
+            }
             if met:
                 self._database.start(connection, self._stream, _starts(met))
             moved = self._database.advance(connection, self._stream, given)
@@ -182,14 +186,19 @@ class OffsetStore:
     def _mismatch(
         self, stored: dict[TopicPartition, int], given: list[OffsetRange], moved: set[TopicPartition]
     ) -> StoredOffsetError:
-        stuck = [one for one in given if one.topic_partition not in moved]
+        stuck = [offset_range for offset_range in given if offset_range.topic_partition not in moved]
         return StoredOffsetError(
             store=self._database.label,
             pipeline=self._stream,
-            expected=", ".join(f"{one.topic_partition} at {one.from_offset}" for one in stuck),
-            found=", ".join(f"{one.topic_partition} at {stored.get(one.topic_partition, 'nothing')}" for one in stuck),
-            is_done=all(stored.get(one.topic_partition) == one.until_offset for one in given)
-            and moved.isdisjoint(one.topic_partition for one in given if one.count()),
+            expected=", ".join(
+                f"{offset_range.topic_partition} at {offset_range.from_offset}" for offset_range in stuck
+            ),
+            found=", ".join(
+                f"{offset_range.topic_partition} at {stored.get(offset_range.topic_partition, 'nothing')}"
+                for offset_range in stuck
+            ),
+            is_done=all(stored.get(offset_range.topic_partition) == offset_range.until_offset for offset_range in given)
+            and moved.isdisjoint(offset_range.topic_partition for offset_range in given if offset_range.count()),
         )
 
     @contextmanager

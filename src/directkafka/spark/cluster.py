@@ -103,9 +103,11 @@ class Cluster:
             TopicNotFoundError: a topic that is not there. Nothing is committed.
             BrokerResponseError: the group has members, or this user may not read with it.
         """
-        for one, offset in offsets.items():
+        for partition, offset in offsets.items():
             if type(offset) is not int or offset < 0:
-                raise OptionError(option="offsets", reason=f"expected an offset from 0 for {one}, found {offset!r}")
+                raise OptionError(
+                    option="offsets", reason=f"expected an offset from 0 for {partition}, found {offset!r}"
+                )
         described = self._described({partition.topic for partition in offsets})
         strange = sorted(
             partition for partition in offsets if partition.partition not in described[partition.topic].leaders
@@ -120,15 +122,15 @@ class Cluster:
     def at_timestamp(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int | None]:
         """The first offset at or after a time (milliseconds since 1970), None where no record is that young."""
         wanted = dict.fromkeys(partitions, timestamp_ms)
-        self._described({one.topic for one in wanted})
+        self._described({partition.topic for partition in wanted})
         return self._admin.at_timestamp(wanted)
 
     def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, str | None]:
         """The address ``host:port`` of each partition's leader, None while it has none."""
         found = self.snapshot(partitions).partitions
         return {
-            one: f"{seen.leader_host}:{seen.leader_port}" if seen.leader is not None else None
-            for one, seen in found.items()
+            partition: f"{seen.leader_host}:{seen.leader_port}" if seen.leader is not None else None
+            for partition, seen in found.items()
         }
 
     def offset_ranges(
@@ -174,7 +176,7 @@ class Cluster:
     def snapshot(self, partitions: Iterable[TopicPartition]) -> ClusterSnapshot:
         """Leaders, earliest and latest offsets of the partitions at one moment, as one value."""
         wanted = list(partitions)
-        return self._admin.snapshot(wanted, self._described({one.topic for one in wanted}))
+        return self._admin.snapshot(wanted, self._described({partition.topic for partition in wanted}))
 
     #: The method's name of before.
     view = snapshot
@@ -226,10 +228,10 @@ def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
     behind: dict[TopicPartition, int] = {}
     for source in progress["sources"]:
         latest, end = _offsets(source.get("latestOffset")), _offsets(source.get("endOffset"))
-        for one, offset in latest.items():
+        for partition, offset in latest.items():
             # A partition that no batch has reached yet starts at an offset that the report does not tell.
-            if one in end:
-                behind[one] = max(behind.get(one, 0), offset - end[one], 0)
+            if partition in end:
+                behind[partition] = max(behind.get(partition, 0), offset - end[partition], 0)
     return behind
 
 

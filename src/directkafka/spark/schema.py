@@ -65,5 +65,5 @@ def check_written(columns: Mapping[str, str], options: SinkOptions) -> None:
     }
     for name, allowed in _WRITTEN.items():
         if name in columns and not passed_over.get(name) and columns[name] not in allowed:
-            expected = " or ".join(one for one in allowed if one != "void")
+            expected = " or ".join(kind for kind in allowed if kind != "void")
             raise OptionError(option=name, reason=f"the attribute must be {expected}, and is {columns[name]}")

@@ -107,14 +107,16 @@ class SourceCluster:
         """Where the first record is that is younger than the option says."""
         oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
         found = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
-        return {one: offset for one, offset in found.items() if offset is not None}
+        return {partition: offset for partition, offset in found.items() if offset is not None}
 
     def _deleted(
         self, known: Mapping[TopicPartition, PartitionProgress], snapshot: ClusterSnapshot
     ) -> frozenset[TopicPartition]:
         """Those of the reader's partitions that are gone for good."""
         missing = {
-            one: here.topic_id for one, here in known.items() if here.topic_id and one not in snapshot.partitions
+            partition: here.topic_id
+            for partition, here in known.items()
+            if here.topic_id and partition not in snapshot.partitions
         }
         unasked = set(missing.values()) - self._deleted_ids
         # Topics that are there, and not read, stay in the ledger: they are not asked about with each snapshot.
@@ -122,7 +124,7 @@ class SourceCluster:
         if unasked and is_due:
             self._deleted_ids |= deleted_topics(self._client, unasked)
             self._asked_ids, self._asked_s = unasked, time.monotonic()
-        return frozenset(one for one, topic_id in missing.items() if topic_id in self._deleted_ids)
+        return frozenset(partition for partition, topic_id in missing.items() if topic_id in self._deleted_ids)
 
     @property
     def last_snapshot(self) -> ClusterSnapshot:
@@ -135,7 +137,11 @@ class SourceCluster:
         found = self._admin.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
             committed = self._admin.committed(group, partitions)
-            found |= {one: offset for one, offset in committed.items() if offset is not None or one not in found}
+            found |= {
+                partition: offset
+                for partition, offset in committed.items()
+                if offset is not None or partition not in found
+            }
         return found
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -218,11 +224,11 @@ class SourceCluster:
         assert_never(self._options.strategy)
 
 
-def task_of(one: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
+def task_of(partition: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
     """What an executor needs to read a range, with its leader as of the snapshot; ``fields`` are further ones of it."""
-    seen = snapshot.partitions.get(one.topic_partition)
+    seen = snapshot.partitions.get(partition.topic_partition)
     return RangeTask(
-        range=one,
+        range=partition,
         topic_id=seen.topic_id if seen else "",
         host=seen.leader_host if seen else "",
         port=seen.leader_port if seen else 0,

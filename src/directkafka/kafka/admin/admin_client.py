@@ -149,7 +149,7 @@ class AdminClient:
             # The topic was described, then deleted, and now nobody has offsets of it. Whether that is a loss is for
             # the planner to say.
             is_unknown = error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            topics_now = self.topics({one.topic for one in present}) if is_unknown else topics
+            topics_now = self.topics({partition.topic for partition in present}) if is_unknown else topics
             remaining = _present(present, topics_now)
             if remaining == present:
                 raise
@@ -159,17 +159,17 @@ class AdminClient:
         earliest = self._find(dict.fromkeys(present, _EARLIEST), topics)
         latest = self._find(dict.fromkeys(present, _LATEST), topics)
         seen = {}
-        for one in sorted(present):
-            leader = topics[one.topic].leaders[one.partition]
-            seen[one] = PartitionSnapshot(
-                topic_id=topics[one.topic].topic_id,
+        for partition in sorted(present):
+            leader = topics[partition.topic].leaders[partition.partition]
+            seen[partition] = PartitionSnapshot(
+                topic_id=topics[partition.topic].topic_id,
                 leader=leader.node_id,
                 leader_host=leader.host,
                 leader_port=leader.port,
                 # Of one answer with the end: the description may be older than the last records.
-                leader_epoch=max(leader.epoch, latest[one].leader_epoch),
-                earliest=self._offset(earliest, one),
-                latest=self._offset(latest, one),
+                leader_epoch=max(leader.epoch, latest[partition].leader_epoch),
+                earliest=self._offset(earliest, partition),
+                latest=self._offset(latest, partition),
             )
         return ClusterSnapshot(cluster_id=self.cluster_id, partitions=seen, taken_at_ms=int(time.time() * 1000))
 
@@ -186,14 +186,14 @@ class AdminClient:
             wanted: -2 for earliest, -1 for latest, or a timestamp in milliseconds since 1970.
             topics: a fresh description; the leaders it names are asked first.
         """
-        return {one: found.offset for one, found in self._find(wanted, topics).items()}
+        return {partition: found.offset for partition, found in self._find(wanted, topics).items()}
 
-    def local_start(self, one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int | None:
+    def local_start(self, partition: TopicPartition, topics: Mapping[str, TopicDescription]) -> int | None:
         """The first offset on the leader's own disk; None from brokers that know no remote storage (before 3.6)."""
-        wanted = {one: _EARLIEST_LOCAL}
+        wanted = {partition: _EARLIEST_LOCAL}
         try:
-            found = self._list_offsets(leader_of(one, topics), wanted, version_min=EARLIEST_LOCAL_VERSION)
-            return found[one].offset
+            found = self._list_offsets(leader_of(partition, topics), wanted, version_min=EARLIEST_LOCAL_VERSION)
+            return found[partition].offset
         except BrokerResponseError as error:
             if error.code != ErrorCode.UNSUPPORTED_VERSION:
                 raise
@@ -215,11 +215,18 @@ class AdminClient:
     ) -> dict[TopicPartition, EndedEpoch | None]:
         """The same, each asked once: where an epoch ended does not change before the next election."""
         seen = snapshot.partitions
-        keys = {one: (seen[one].topic_id, epoch, seen[one].leader_epoch) for one, epoch in epochs.items()}
-        unasked = {one: epochs[one] for one, key in keys.items() if self._asked_epochs.get(one, ((), None))[0] != key}
+        keys = {
+            partition: (seen[partition].topic_id, epoch, seen[partition].leader_epoch)
+            for partition, epoch in epochs.items()
+        }
+        unasked = {
+            partition: epochs[partition]
+            for partition, key in keys.items()
+            if self._asked_epochs.get(partition, ((), None))[0] != key
+        }
         if unasked:
             ended = self.ended_epochs(unasked, topics)
-            self._asked_epochs |= {one: (keys[one], ended[one]) for one in unasked}
+            self._asked_epochs |= {partition: (keys[partition], ended[partition]) for partition in unasked}
         return {epoch: self._asked_epochs[epoch][1] for epoch in epochs}
 
     def _find(
@@ -291,11 +298,15 @@ class AdminClient:
             )
         return described
 
-    def _offset(self, found: Mapping[TopicPartition, _Found], one: TopicPartition) -> int:
-        if (offset := found[one].offset) is not None:
+    def _offset(self, found: Mapping[TopicPartition, _Found], partition: TopicPartition) -> int:
+        if (offset := found[partition].offset) is not None:
             return offset
         raise BrokerResponseError(
-            api="ListOffsets", code=ErrorCode.NONE, name="no offset in its answer", retriable=False, subject=str(one)
+            api="ListOffsets",
+            code=ErrorCode.NONE,
+            name="no offset in its answer",
+            retriable=False,
+            subject=str(partition),
         )
 
     def _raise_for(self, api: str, code: int, subject: str) -> None:
@@ -324,7 +335,9 @@ class AdminClient:
             replica_id=-1,
             isolation_level=int(self._is_committed),
             topics=by_topic(
-                wanted, "partitions", lambda one: {"partition_index": one.partition, "timestamp": wanted[one]}
+                wanted,
+                "partitions",
+                lambda partition: {"partition_index": partition.partition, "timestamp": wanted[partition]},
             ),
         )
         found = {}
@@ -346,7 +359,11 @@ class AdminClient:
         return int(response.node_id)
 
     def _committed(self, group: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, int | None]:
-        wanted = None if partitions is None else by_topic(partitions, "partition_indexes", lambda one: one.partition)
+        wanted = (
+            None
+            if partitions is None
+            else by_topic(partitions, "partition_indexes", lambda partition: partition.partition)
+        )
         response = self._client.call(
             "OffsetFetch",
             self._coordinator(group),

@@ -56,12 +56,12 @@ def look_at_brokers(client: KafkaClient, settings: Collection[str] = ()) -> tupl
     """
     known = client.call("Metadata", topics=[], allow_auto_topic_creation=False).brokers
     found, silence = [], None
-    for one in sorted(known, key=lambda broker: int(broker.node_id)):
+    for broker in sorted(known, key=lambda broker: int(broker.node_id)):
         try:
-            found.append(_look(client, one.node_id, address_text(one.host, one.port), settings))
+            found.append(_look(client, broker.node_id, address_text(broker.host, broker.port), settings))
         except BrokerUnreachableError as error:
             silence = error
-            log.info("broker %s is not asked what it speaks: %s", one.node_id, error)
+            log.info("broker %s is not asked what it speaks: %s", broker.node_id, error)
     if not found and silence is not None:
         raise silence
     return tuple(found)

@@ -56,7 +56,9 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
         topics=by_topic(
             offsets,
             "partitions",
-            lambda one: dict(partition_index=one.partition, committed_offset=offsets[one], committed_metadata=""),
+            lambda partition: dict(
+                partition_index=partition.partition, committed_offset=offsets[partition], committed_metadata=""
+            ),
         ),
     )
     answered = []
@@ -109,11 +111,11 @@ def epochs_risen(
 ) -> dict[TopicPartition, int]:
     """The leader epochs to ask about: of the partitions that have had an election since they were read last."""
     return {
-        one: here.leader_epoch
-        for one, here in known.items()
-        if one in seen
-        and 0 <= here.leader_epoch < seen[one].leader_epoch
-        and (not here.topic_id or not seen[one].topic_id or here.topic_id == seen[one].topic_id)
+        partition: here.leader_epoch
+        for partition, here in known.items()
+        if partition in seen
+        and 0 <= here.leader_epoch < seen[partition].leader_epoch
+        and (not here.topic_id or not seen[partition].topic_id or here.topic_id == seen[partition].topic_id)
     }
 
 
@@ -123,9 +125,9 @@ def _ask(
     epochs: Mapping[TopicPartition, int],
     topics: Mapping[str, TopicDescription],
 ) -> dict[TopicPartition, EndedEpoch | None]:
-    def item(one: TopicPartition) -> dict[str, int]:
-        current = topics[one.topic].leaders[one.partition].epoch
-        return {"partition": one.partition, "current_leader_epoch": current, "leader_epoch": epochs[one]}
+    def item(partition: TopicPartition) -> dict[str, int]:
+        current = topics[partition.topic].leaders[partition.partition].epoch
+        return {"partition": partition.partition, "current_leader_epoch": current, "leader_epoch": epochs[partition]}
 
     try:
         response = client.call(
@@ -140,9 +142,11 @@ def _ask(
         return dict.fromkeys(epochs)
     ends: dict[TopicPartition, int] = {}
     for topic in response.topics:
-        for one in topic.partitions:
-            place = TopicPartition(topic.topic, one.partition)
-            raise_for("OffsetForLeaderEpoch", one.error_code, str(place), client.options)
-            ends[place] = int(one.end_offset)
+        for partition in topic.partitions:
+            place = TopicPartition(topic.topic, partition.partition)
+            raise_for("OffsetForLeaderEpoch", partition.error_code, str(place), client.options)
+            ends[place] = int(partition.end_offset)
     check_answered("OffsetForLeaderEpoch", epochs, ends)
-    return {one: EndedEpoch(epochs[one], end) if end > _UNDEFINED else None for one, end in ends.items()}
+    return {
+        partition: EndedEpoch(epochs[partition], end) if end > _UNDEFINED else None for partition, end in ends.items()
+    }

@@ -46,18 +46,18 @@ class TopicDescription:
     leaders: Mapping[int, Leader]
 
 
-def leader_of(one: TopicPartition, topics: Mapping[str, TopicDescription]) -> int:
+def leader_of(partition: TopicPartition, topics: Mapping[str, TopicDescription]) -> int:
     """Node id of a partition's leader.
 
     Raises:
         BrokerResponseError: it has none now, or is not there; both may pass.
     """
-    topic = topics.get(one.topic)
-    leader = topic.leaders.get(one.partition) if topic is not None else None
+    topic = topics.get(partition.topic)
+    leader = topic.leaders.get(partition.partition) if topic is not None else None
     if leader is None or leader.node_id is None:
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         raise BrokerResponseError(
-            api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(one)
+            api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(partition)
         )
     return leader.node_id
 

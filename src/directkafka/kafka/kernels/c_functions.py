@@ -109,7 +109,7 @@ def _address(module: str, name: str) -> int:
 def _with_state(owner: object, module: str, name: str, make: str, free: str) -> tuple[int, int]:
     """The address of a function, and what one of its neighbours makes for it."""
     try:
-        function, make_state, free_state = (getattr(_library(module), one) for one in (name, make, free))
+        function, make_state, free_state = (getattr(_library(module), function) for function in (name, make, free))
     except AttributeError:
         return NOWHERE, NOWHERE
     make_state.restype, free_state.argtypes = ctypes.c_void_p, [ctypes.c_void_p]
@@ -132,7 +132,7 @@ _INT32, _INT64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_poin
 
 def _emit(builder: Any, address: Any, result: Any, arguments: list[Any]) -> Any:
     """A call of the function at an address, whose parameters have its arguments' types."""
-    function_type = ir.FunctionType(result, [one.type for one in arguments])
+    function_type = ir.FunctionType(result, [argument.type for argument in arguments])
     return builder.call(builder.inttoptr(address, function_type.as_pointer()), arguments)
 
 

@@ -64,17 +64,17 @@ def refuse_foreign(folder: Path) -> None:
     """
     if not _IS_POSIX:
         return
-    for one in (folder, *folder.parents):
-        found = one.lstat()
+    for parent in (folder, *folder.parents):
+        found = parent.lstat()
         is_shared = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid))
         if not stat.S_ISDIR(found.st_mode):
-            raise PermissionError(f"{one} is no folder")
+            raise PermissionError(f"{parent} is no folder")
         if found.st_uid not in (USER_ID, 0):
-            raise PermissionError(f"{one} belongs to user {found.st_uid}, not to {USER_ID} or root")
+            raise PermissionError(f"{parent} belongs to user {found.st_uid}, not to {USER_ID} or root")
         # The folder itself must take files of nobody else; above it, it is enough that none can be put in its place.
-        if is_shared and (one == folder or not found.st_mode & stat.S_ISVTX):
+        if is_shared and (parent == folder or not found.st_mode & stat.S_ISVTX):
             mode = stat.S_IMODE(found.st_mode)
-            raise PermissionError(f"other users may write to {one} (mode {mode:04o})")
+            raise PermissionError(f"other users may write to {parent} (mode {mode:04o})")
 
 
 @cache
@@ -205,8 +205,8 @@ class _Locator:
         if _is_the_package_s(self._folder):
             self._folder.mkdir(exist_ok=True)
             return
-        for one in (*reversed(self._folder.parents), self._folder):
-            one.mkdir(mode=0o700, exist_ok=True)
+        for folder in (*reversed(self._folder.parents), self._folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
         refuse_foreign(self._folder)
 
     def get_source_stamp(self) -> str:

@@ -46,7 +46,7 @@ def connection_failure(
         timeout_ms: how long the try could have taken, in milliseconds.
     """
     code = None if isinstance(error, OSError) else getattr(error, "errno", None)
-    tls = next((one for one in _behind(error) if isinstance(one, ssl.SSLError)), None)
+    tls = next((cause for cause in _behind(error) if isinstance(cause, ssl.SSLError)), None)
     refusal = None
     if code in _LOGIN_REFUSED:
         if options.sasl_token_callback is not None:
@@ -94,7 +94,7 @@ def _behind(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None and id(error) not in seen:
         seen.add(id(error))
         yield error
-        inner = next((one for one in error.args if isinstance(one, BaseException)), None)
+        inner = next((cause for cause in error.args if isinstance(cause, BaseException)), None)
         error = inner or error.__cause__ or error.__context__
 
 

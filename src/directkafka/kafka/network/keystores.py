@@ -350,14 +350,14 @@ def _in_order(chain: tuple[bytes, ...]) -> tuple[bytes, ...]:
     from cryptography import x509
 
     try:
-        own, *others = (x509.load_der_x509_certificate(one) for one in chain)
+        own, *others = (x509.load_der_x509_certificate(certificate) for certificate in chain)
     except ValueError as error:
         raise StoreFaultError("content", f"has a certificate that is damaged ({error})") from error
     ordered = [own]
     while (signer := next((other for other in others if other.subject == ordered[-1].issuer), None)) is not None:
         others.remove(signer)
         ordered.append(signer)
-    return tuple(_der(one) for one in ordered)
+    return tuple(_der(certificate) for certificate in ordered)
 
 
 def _pkcs8(key: object) -> bytes:

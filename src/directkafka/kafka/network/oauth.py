@@ -127,5 +127,5 @@ def _shape(answer: object) -> str:
     if answer == "":
         return "an empty text"
     if isinstance(answer, tuple):
-        return f"a tuple of {', '.join(type(one).__name__ for one in answer) or 'nothing'}"
+        return f"a tuple of {', '.join(type(value).__name__ for value in answer) or 'nothing'}"
     return f"a {type(answer).__name__}"

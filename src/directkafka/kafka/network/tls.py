@@ -103,7 +103,7 @@ def _load(context: ssl.SSLContext, identity: Identity) -> None:
     key = load_der_private_key(identity.key, None)
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(password.encode()))
     with tempfile.NamedTemporaryFile(prefix="directkafka-", suffix=".pem") as file:
-        file.write(pem + "".join(ssl.DER_cert_to_PEM_cert(one) for one in identity.chain).encode())
+        file.write(pem + "".join(ssl.DER_cert_to_PEM_cert(certificate) for certificate in identity.chain).encode())
         file.flush()
         context.load_cert_chain(file.name, password=password)
 

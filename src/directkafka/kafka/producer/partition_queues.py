@@ -65,8 +65,8 @@ class _Queue:
 
     def oldest(self) -> ProducerBatch | None:
         """The batch whose deadline comes first."""
-        candidates = [*self.returned, *(one[0] for one in (self.sent, self.waiting) if one)]
-        return min(candidates, key=lambda one: one.number, default=None)
+        candidates = [*self.returned, *(batches[0] for batches in (self.sent, self.waiting) if batches)]
+        return min(candidates, key=lambda batch: batch.number, default=None)
 
     def may_send(self, now: float) -> bool:
         return bool(self.waiting) and not self.returned and now >= self.held_until
@@ -122,7 +122,9 @@ class PartitionQueues:
         """
         taken: list[ProducerBatch] = []
         size = _REQUEST_OVERHEAD_BYTES
-        for target in [one for one, queue in self._queues.items() if self._may_take(one, queue, address, now)]:
+        for target in [
+            partition for partition, queue in self._queues.items() if self._may_take(partition, queue, address, now)
+        ]:
             queue = self._queues[target]
             size += len(queue.waiting[0].batch.data)
             if taken and size > bytes_max:
@@ -176,7 +178,7 @@ class PartitionQueues:
 
     def leaderless(self, now: float) -> list[TopicPartition]:
         """Partitions that have something to send and nobody to send it to."""
-        return [one for one, queue in self._queues.items() if queue.leader is None and queue.may_send(now)]
+        return [partition for partition, queue in self._queues.items() if queue.leader is None and queue.may_send(now)]
 
     def set_leader(self, target: TopicPartition, leader: Address) -> None:
         """A partition's leader was found."""
@@ -193,7 +195,7 @@ class PartitionQueues:
     def overdue(self, now: float) -> ProducerBatch | None:
         """A batch that was not acknowledged in time."""
         oldest = (queue.oldest() for queue in self._queues.values())
-        return next((one for one in oldest if one is not None and now >= one.deadline), None)
+        return next((batch for batch in oldest if batch is not None and now >= batch.deadline), None)
 
     def next_change(self, now: float) -> float | None:
         """Seconds until something may be sent, or looked up, without anybody's doing; None for never."""
@@ -206,7 +208,7 @@ class PartitionQueues:
         if queue.sent:
             return
         if queue.returned:
-            queue.waiting.extendleft(sorted(queue.returned, key=lambda one: -one.number))
+            queue.waiting.extendleft(sorted(queue.returned, key=lambda batch: -batch.number))
             queue.returned.clear()
             self._back_off(queue, now)
         elif not queue.waiting:

@@ -160,28 +160,28 @@ class Producer:
         """
         try:
             with connection_pool.borrowed_client(self._client) as brokers:
-                topics = AdminClient(brokers, retries=0).topics({one.topic for one in wanted})
+                topics = AdminClient(brokers, retries=0).topics({partition.topic for partition in wanted})
         except (BrokerUnreachableError, BrokerResponseError) as error:
             if isinstance(error, BrokerResponseError) and not error.retriable:
                 raise
             return {}, str(error)
         found = {}
-        for one in wanted:
-            description = topics.get(one.topic)
-            leader = description.leaders.get(one.partition) if description is not None else None
+        for partition in wanted:
+            description = topics.get(partition.topic)
+            leader = description.leaders.get(partition.partition) if description is not None else None
             if leader is None:
-                self._miss(one)
+                self._miss(partition)
                 continue
-            self._missing_since.pop(one, None)
+            self._missing_since.pop(partition, None)
             if leader.node_id is not None:
-                found[one] = (leader.host, leader.port)
+                found[partition] = (leader.host, leader.port)
         return found, "it has no leader"
 
-    def _miss(self, one: TopicPartition) -> None:
+    def _miss(self, partition: TopicPartition) -> None:
         """One look may come from a broker that does not know a new topic yet."""
         now = time.monotonic()
-        if now - self._missing_since.setdefault(one, now) >= self._options.topic_timeout_ms / 1000:
-            raise unknown_topic(f"topic {one.topic}, partition {one.partition}")
+        if now - self._missing_since.setdefault(partition, now) >= self._options.topic_timeout_ms / 1000:
+            raise unknown_topic(f"topic {partition.topic}, partition {partition.partition}")
 
 
 def new_identity(client: KafkaClient, timeout_ms: int = 60_000) -> ProducerIdentity:

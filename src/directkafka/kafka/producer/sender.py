@@ -355,6 +355,8 @@ def _check_named(answer: Any, request: _Request) -> None:
         for topic in answer.responses
         for partition_response in topic.partition_responses
     ]
-    unknown = sorted({str(one) for one in named if one not in request.sendings or named.count(one) > 1})
+    unknown = sorted(
+        {str(partition) for partition in named if partition not in request.sendings or named.count(partition) > 1}
+    )
     if unknown:
         raise ResponseError(f"the answer is about {', '.join(unknown[:3])}, not asked about or named twice")

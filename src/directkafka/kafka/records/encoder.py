@@ -213,11 +213,11 @@ def _compressed(out: Bytes, batches: Table, compress: Compress) -> Bytes:
     source = out.data.toreadonly()
     packed = [np.frombuffer(compress(source[start + HEADER_SIZE : end]), np.uint8)
               for start, end in batches[:, [_START, _END]].tolist()]  # fmt: skip
-    sizes = np.array([one.size + HEADER_SIZE for one in packed], np.int64)
+    sizes = np.array([batch.size + HEADER_SIZE for batch in packed], np.int64)
     ends = np.cumsum(sizes)
     batches[:, _END] = ends
     batches[:, _START] = ends - sizes
     compressed = np.empty(int(ends[-1]), np.uint8)
-    for one, end in zip(packed, ends.tolist(), strict=True):
-        compressed[end - one.size : end] = one
+    for batch, end in zip(packed, ends.tolist(), strict=True):
+        compressed[end - batch.size : end] = batch
     return compressed

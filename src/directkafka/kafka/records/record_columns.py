@@ -191,10 +191,10 @@ def read_rows(batch: pa.RecordBatch, targets: Int32s) -> Rows:
 def room_needed(rows: Rows) -> int:
     """Bytes that the records take at most, when each is in a batch of its own."""
     count = rows.targets.size
-    used = sum(int(np.maximum(one.lengths, 0).sum()) for one in (rows.keys, rows.values))
+    used = sum(int(np.maximum(column.lengths, 0).sum()) for column in (rows.keys, rows.values))
     headers = int(rows.header_counts.sum())
     if headers:
-        used += sum(int(np.maximum(one.lengths, 0).sum()) for one in (rows.header_keys, rows.header_values))
+        used += sum(int(np.maximum(column.lengths, 0).sum()) for column in (rows.header_keys, rows.header_values))
     return used + count * (HEADER_SIZE + RECORD_OVERHEAD_MAX) + headers * HEADER_OVERHEAD_MAX
 
 
@@ -280,7 +280,7 @@ def _headers(batch: pa.RecordBatch, count: int) -> tuple[Int64s, Int64s, BinaryC
 
 def _check_headers(found: pa.DataType) -> None:
     is_list = pa.types.is_list(found) or pa.types.is_large_list(found)
-    fields = {one.name for one in found.value_type} if is_list and pa.types.is_struct(found.value_type) else set()
+    fields = {field.name for field in found.value_type} if is_list and pa.types.is_struct(found.value_type) else set()
     if fields == {"key", "value"}:
         return
     reason = f"the column must be array<struct<key: string, value: binary>>, and is {found}"

@@ -332,7 +332,10 @@ class DirectEngine:
             return None
         ends = self._ledgers.entry.ends()
         seen = self._cluster.snapshot().partitions
-        return sum(max(0, one.latest - ends.get(place, one.earliest)) for place, one in seen.items())
+        return sum(
+            max(0, seen_partition.latest - ends.get(place, seen_partition.earliest))
+            for place, seen_partition in seen.items()
+        )
 
     def _now_ms(self) -> int:
         return int(self._clock() * 1000)

@@ -59,7 +59,7 @@ def reports_of(collected: pa.Table) -> tuple[TaskReport, ...]:
     Args:
         collected: the rows that :class:`WriteTask` gave.
     """
-    reports = [_unpacked(one) for one in collected.column("report").to_pylist()]
+    reports = [_unpacked(report) for report in collected.column("report").to_pylist()]
     return tuple(report for _, report in sorted(reports, key=itemgetter(0)))
 
 

@@ -68,17 +68,17 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
 
 def progress_of_new_store(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:
     """The first entry's progress of a store that joins: it has nothing of what lies before."""
-    return tuple(replace(one, start=one.end, origin=one.end) for one in ahead.progress)
+    return tuple(replace(partition, start=partition.end, origin=partition.end) for partition in ahead.progress)
 
 
 def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
     """A batch's progress as one store writes it: stores of one pipeline may have begun at different offsets."""
-    known = {one.topic_partition: one for one in own.progress} if own is not None else {}
+    known = {partition.topic_partition: partition for partition in own.progress} if own is not None else {}
     return tuple(
-        replace(one, origin=before.origin)
-        if (before := known.get(one.topic_partition)) is not None and before.topic_id == one.topic_id
-        else one
-        for one in progress
+        replace(partition, origin=before.origin)
+        if (before := known.get(partition.topic_partition)) is not None and before.topic_id == partition.topic_id
+        else partition
+        for partition in progress
     )
 
 
@@ -112,11 +112,13 @@ def _check_same_ends(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> N
 
 def _check_one_behind(identity: str, entry: LedgerEntry, ahead: LedgerEntry) -> None:
     """A topic that was made again starts anew in the batch that found out, so its starts say nothing."""
-    starts = {one.topic_partition: one for one in ahead.progress}
+    starts = {partition.topic_partition: partition for partition in ahead.progress}
     may_lack = FORGOTTEN in ahead.total_rows
-    differing = any(not _continues(one, starts.get(one.topic_partition), may_lack) for one in entry.progress)
+    differing = any(
+        not _continues(partition, starts.get(partition.topic_partition), may_lack) for partition in entry.progress
+    )
     if entry.batch_id != ahead.batch_id - 1 or differing:
-        expected = {place: one.start for place, one in starts.items()}
+        expected = {place: partition.start for place, partition in starts.items()}
         raise _mismatch(identity, entry, ahead, ahead.batch_id - 1, expected)
 
 

@@ -59,36 +59,36 @@ class Claim:
         wanted = list(objects)
         with _given_back:
             _given_back.wait_for(lambda: not self._own_run_has(wanted), timeout=_OWN_RUN_S)
-            for one in wanted:
-                other = self._other(one)
+            for member in wanted:
+                other = self._other(member)
                 if other is not None:
                     raise OptionError(
                         option="sinks",
                         where=f"pipeline {self._pipeline!r}",
-                        reason=f"{one!r} is in use by pipeline {other._pipeline!r} of this process, and a sink belongs "
-                        "to one pipeline; make another one with the same arguments, or stop that pipeline first",
+                        reason=f"{member!r} is in use by pipeline {other._pipeline!r} of this process, and a sink "
+                        "belongs to one pipeline; make another one with the same arguments, or stop that one first",
                     )
-            for one in wanted:
-                _taken[id(one)] = self
+            for member in wanted:
+                _taken[id(member)] = self
             self._objects += wanted
 
     def give_back(self) -> None:
         """Let others have them."""
         with _given_back:
-            for one in self._objects:
-                if _taken.get(id(one)) is self:
-                    del _taken[id(one)]
+            for member in self._objects:
+                if _taken.get(id(member)) is self:
+                    del _taken[id(member)]
             self._objects.clear()
             _given_back.notify_all()
 
-    def _other(self, one: object) -> Claim | None:
+    def _other(self, member: object) -> Claim | None:
         """The run that has it, if it is not this one."""
-        other = _taken.get(id(one))
+        other = _taken.get(id(member))
         return None if other is self else other
 
     def _own_run_has(self, wanted: Iterable[object]) -> bool:
         """Whether what is wanted is with another run of the same pipeline."""
-        others = [self._other(one) for one in wanted]
+        others = [self._other(member) for member in wanted]
         return any(other is not None and other._pipeline == self._pipeline for other in others)
 
 
@@ -193,7 +193,7 @@ class Ledgers:
         Raises:
             OptionError: another run in this process has one of them.
         """
-        self._claim.take(one for route in self._routes for one in (route.sink, route.sink.store))
+        self._claim.take(member for route in self._routes for member in (route.sink, route.sink.store))
 
     def connect(self) -> None:
         """Ask the stores who they are, and make one of those that are the same. Once; a second call does nothing.
@@ -313,7 +313,7 @@ class Ledgers:
 
     def close(self) -> None:
         """Give every connection back. A store that cannot even do that must not hide what ended the run."""
-        for store in (one for ledger in self._ledgers for one in (ledger.store, *ledger.twins)):
+        for store in (member for ledger in self._ledgers for member in (ledger.store, *ledger.twins)):
             try:
                 store.close()
             except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store

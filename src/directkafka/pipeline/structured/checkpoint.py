@@ -209,7 +209,7 @@ class Checkpoint:
 
     def _names(self, folder: str) -> list[str]:
         path = self._jvm.org.apache.hadoop.fs.Path(self._root, folder)
-        return sorted(str(one.getPath().getName()) for one in self._ask(lambda: self._listed(path)))
+        return sorted(str(status.getPath().getName()) for status in self._ask(lambda: self._listed(path)))
 
     def _listed(self, path: Any) -> list[Any]:
         return list(self._files.listStatus(path)) if self._files.exists(path) else []

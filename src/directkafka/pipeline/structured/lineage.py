@@ -216,7 +216,7 @@ def progress_of(batch: CheckpointBatch, before: LedgerEntry | None) -> tuple[Par
 
     Spark's offset log has neither topic ids nor epochs; those that an entry of the direct engine left are kept.
     """
-    known = {one.topic_partition: one for one in before.progress} if before is not None else {}
+    known = {partition.topic_partition: partition for partition in before.progress} if before is not None else {}
     progress = []
     for place, start in batch.begin().items():
         past = known.pop(place, None)

@@ -234,7 +234,7 @@ class QueryRun:
             pipeline=self._name,
             generation=self._ledgers.generation,
             batch_id=entry.batch_id,
-            offsets=sum(max(0, one.end - one.start) for one in entry.progress),
+            offsets=sum(max(0, partition.end - partition.start) for partition in entry.progress),
             records=None,
             rows=self._ledgers.row_counts(),
             backlog=None,

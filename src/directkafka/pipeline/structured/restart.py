@@ -86,15 +86,15 @@ class LedgerChange:
         return [
             {
                 "store": self.store,
-                "topic": one.topic,
-                "partition": one.partition,
-                "ledger": one.ledger,
-                "next": one.next,
-                "lost": one.lost,
-                "doubled": one.doubled,
+                "topic": target.topic,
+                "partition": target.partition,
+                "ledger": target.ledger,
+                "next": target.next,
+                "lost": target.lost,
+                "doubled": target.doubled,
                 "is_done": self.is_done,
             }
-            for one in self.moved
+            for target in self.moved
         ]
 
 
@@ -302,7 +302,7 @@ def _describe(position: Position) -> str:
 
 
 def _change(
-    name: str, routes: Sequence[Route], target: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
+    name: str, routes: Sequence[Route], target_of: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
 ) -> tuple[LedgerChange, ...]:
     ledgers = Ledgers(name, routes)
     try:
@@ -312,13 +312,13 @@ def _change(
         ledgers.read_each()
         entries = ledgers.entries
         # All are looked at before one is changed.
-        targets = [target(entry, store) for store, entry in zip(ledgers.identities, entries, strict=True)]
+        targets = [target_of(entry, store) for store, entry in zip(ledgers.identities, entries, strict=True)]
         if confirm:
-            for index, one in enumerate(targets):
-                _set(ledgers, index, one, name)
+            for index, target in enumerate(targets):
+                _set(ledgers, index, target, name)
         return tuple(
-            _describe_change(store, entry, one, is_done=confirm)
-            for store, entry, one in zip(ledgers.identities, entries, targets, strict=True)
+            _describe_change(store, entry, target, is_done=confirm)
+            for store, entry, target in zip(ledgers.identities, entries, targets, strict=True)
         )
     finally:
         ledgers.close()
@@ -347,7 +347,7 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
 
 def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
     """Progress at these offsets; what the ledger knows of a partition besides stays."""
-    known = {one.topic_partition: one for one in before.progress} if before is not None else {}
+    known = {target.topic_partition: target for target in before.progress} if before is not None else {}
     for place, end in sorted(ends.items()):
         if (past := known.get(place)) is not None:
             yield replace(past, start=end, end=end)

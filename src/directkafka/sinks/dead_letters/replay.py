@@ -140,7 +140,9 @@ class ReasonCounter:
         def counted() -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 # One object for each reason of a batch, not for each row.
-                reasons.update({one["values"]: one["counts"] for one in pc.value_counts(batch["reason"]).to_pylist()})
+                reasons.update(
+                    {counted["values"]: counted["counts"] for counted in pc.value_counts(batch["reason"]).to_pylist()}
+                )
                 yield batch
 
         report = self._inner(counted())

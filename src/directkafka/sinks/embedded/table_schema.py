@@ -147,7 +147,7 @@ def value_problems(schema: pa.Schema, names: Sequence[str], dialect: Dialect) ->
 def key_problems(name: str, key: Sequence[str], add: Sequence[str], table: FileTable, dialect: Dialect) -> list[str]:
     """What is wrong with the table for a mode's key and sums, one sentence each."""
     problems = []
-    if key and frozenset(one.lower() for one in key) not in {
+    if key and frozenset(name.lower() for name in key) not in {
         frozenset(column.lower() for column in columns) for columns in table.unique
     }:
         columns = ", ".join(key)

@@ -134,7 +134,9 @@ def entry_to_bytes(entry: Entry) -> bytes:
         case TableColumns():
             document = {"table": entry.table, "columns": _table_to_json(entry.columns)}
         case BatchAdded():
-            files = {table: [[one.name, one.rows, one.bytes] for one in added] for table, added in entry.files.items()}
+            files = {
+                table: [[file.name, file.rows, file.bytes] for file in added] for table, added in entry.files.items()
+            }
             document = {"commit_id": entry.commit_id, "entry": entry_to_json(entry.entry), "files": files}
     return _line({"format_version": LOG_FORMAT_VERSION, "kind": _KINDS[type(entry)]} | document)
 
@@ -169,14 +171,14 @@ def state_to_bytes(state: LogState) -> bytes:
     """A checkpoint: one line of JSON, the same for everyone who folds the same entries."""
     pipelines = {
         name: {
-            "generation": one.generation,
-            "driver": one.driver,
-            "commit_id": one.commit_id,
-            "entry": None if one.entry is None else entry_to_json(one.entry),
+            "generation": pipeline.generation,
+            "driver": pipeline.driver,
+            "commit_id": pipeline.commit_id,
+            "entry": None if pipeline.entry is None else entry_to_json(pipeline.entry),
         }
-        for name, one in state.pipelines.items()
+        for name, pipeline in state.pipelines.items()
     }
-    tables = {name: _table_to_json(one) for name, one in state.tables.items()}
+    tables = {name: _table_to_json(table) for name, table in state.tables.items()}
     return _line(
         {
             "format_version": LOG_FORMAT_VERSION,
@@ -199,15 +201,17 @@ def state_from_bytes(content: bytes, *, store: str) -> LogState:
         pipelines = {
             name: check_fields(
                 PipelineState(
-                    generation=one["generation"],
-                    driver=one["driver"],
-                    commit_id=one["commit_id"],
-                    entry=None if one["entry"] is None else check_format(entry_from_json(one["entry"]), store=store),
+                    generation=pipeline["generation"],
+                    driver=pipeline["driver"],
+                    commit_id=pipeline["commit_id"],
+                    entry=None
+                    if pipeline["entry"] is None
+                    else check_format(entry_from_json(pipeline["entry"]), store=store),
                 )
             )
-            for name, one in document["pipelines"].items()
+            for name, pipeline in document["pipelines"].items()
         }
-        tables = {name: _table_from_json(one) for name, one in document["tables"].items()}
+        tables = {name: _table_from_json(table) for name, table in document["tables"].items()}
         return check_fields(LogState(next_slot=document["next_slot"], pipelines=pipelines, tables=tables))
 
 
@@ -246,7 +250,7 @@ def _table_to_json(table: TableState) -> dict[str, Any]:
     return {
         "format": table.format,
         "schema": base64.b64encode(table.schema.serialize().to_pybytes()).decode(),
-        "described": {one.name: str(one.type) for one in table.schema},
+        "described": {field.name: str(field.type) for field in table.schema},
     }
 
 

@@ -95,7 +95,7 @@ def require_writable(folder: Path, *, store: str) -> None:
     Raises:
         StoreAccessError: naming the folder and the user.
     """
-    there = next(one for one in (folder, *folder.parents) if one.exists())
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
     if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
         user = os.geteuid()
         cause = f"user id {user} may not write into {there}"

@@ -76,7 +76,7 @@ def _fits(field: pa.Field) -> bool:
             return bool(pa.types.is_timestamp(kind))
     if not (pa.types.is_list(kind) or pa.types.is_large_list(kind)) or not pa.types.is_struct(kind.value_type):
         return False
-    inner = {one.name: one.type for one in kind.value_type}
+    inner = {field.name: field.type for field in kind.value_type}
     return set(inner) == {"key", "value"} and _is_text(inner["key"]) and _is_bytes(inner["value"])
 
 
@@ -158,19 +158,21 @@ class Router:
             if not name:
                 raise RowRejectedError(store=store, sink=sink, detail="its column 'topic' is null")
             count = partition_counts[name]
-            for one in range(count) if partitions is None else sorted(partitions):
-                if not 0 <= one < count:
-                    detail = f"it names partition {one} of topic {name}, which has the partitions 0 to {count - 1}"
+            for partition in range(count) if partitions is None else sorted(partitions):
+                if not 0 <= partition < count:
+                    detail = (
+                        f"it names partition {partition} of topic {name}, which has the partitions 0 to {count - 1}"
+                    )
                     raise RowRejectedError(store=store, sink=sink, detail=detail)
-                targets.append(TopicPartition(name, one))
+                targets.append(TopicPartition(name, partition))
         return cls(store=store, sink=sink, topic=topic, partition_counts=partition_counts, targets=tuple(targets))
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The same rows with the column :data:`~directkafka.sinks.api.TARGET`."""
-        round_robin = 0
+        rows_before = 0
         for batch in batches:
-            target_of = self.target_of(batch, first=round_robin)
-            round_robin += batch.num_rows
+            target_of = self.target_of(batch, first=rows_before)
+            rows_before += batch.num_rows
             yield batch.append_column(TARGET, pa.array(target_of, pa.int32()))
 
     def target_of(self, batch: pa.RecordBatch, *, first: int = 0) -> Int32s:
@@ -195,9 +197,9 @@ class Router:
     def _targets_in(self, topic: str, batch: pa.RecordBatch, first: int) -> Int32s:
         count = self.partition_counts.get(topic, 0)
         numbers = np.full(count, -1, np.int32)
-        for number, one in enumerate(self.targets):
-            if one.topic == topic:
-                numbers[one.partition] = number
+        for number, target in enumerate(self.targets):
+            if target.topic == topic:
+                numbers[target.partition] = number
         partitions = self._partitions(batch, count, first)
         is_known = (partitions >= 0) & (partitions < count)
         target_of = np.where(is_known, numbers[np.where(is_known, partitions, 0)], -1) if count else partitions * 0 - 1

@@ -176,11 +176,11 @@ class KafkaSink(KafkaConfig, Clonable):
         transaction.reserve(router.partition_counts, sink=self.name)
         rows = 0
         for report in reports:
-            for one in report.inline:
-                target_of = router.target_of(one, first=rows)
-                rows += one.num_rows
+            for arrow_batch in report.inline:
+                target_of = router.target_of(arrow_batch, first=rows)
+                rows += arrow_batch.num_rows
                 transaction.add([router.targets[number] for number in np.unique(target_of)])
-                transaction.write(one, router.targets, target_of)
+                transaction.write(arrow_batch, router.targets, target_of)
         return rows
 
     def recount(self) -> TableCount:
@@ -223,7 +223,7 @@ class KafkaSink(KafkaConfig, Clonable):
             for aims in (
                 (aims_from_payload(report.payload),)
                 if report.staged
-                else (aims_of(one, self.topic) for one in report.inline)
+                else (aims_of(batch, self.topic) for batch in report.inline)
             )
         )
         for name in filter(self._store.is_ledger, aims):

@@ -316,7 +316,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
                 raise
             refusal = str(error)
         else:
-            topics = sorted({one.topic for one in missing})
+            topics = sorted({partition.topic for partition in missing})
             refusal = f"the cluster has no longer all partitions of {', '.join(topics)}" if topics else ""
         if refusal and self._group_refusals.get(group) != refusal:
             log.warning("group %s lacks offsets of committed batches, which changes nothing else: %s", group, refusal)

@@ -148,7 +148,7 @@ class KafkaTransaction:
             self._producer = Producer(self.options.client, self.options.producer, self.identity)
         self._producer.write(rows, targets, target_of)
         counts = np.bincount(target_of, minlength=len(targets))
-        self._written.update({one: int(count) for one, count in zip(targets, counts, strict=True)})
+        self._written.update({partition: int(count) for partition, count in zip(targets, counts, strict=True)})
 
     def write_ledger(self, rows: pa.RecordBatch) -> None:
         """Write records of the ledger: compressed, and as large as its topic takes them, whatever the user's rows are.
@@ -172,9 +172,9 @@ class KafkaTransaction:
         found: dict[TopicPartition, int] = {}
         for producer in filter(None, (self._producer, self._ledger_producer)):
             found |= producer.flush()
-        for one, written in sorted(self._written.items()):
-            if found.get(one, 0) != written:
-                raise RowCountError(store=store, sink=str(one), reported=written, found=found.get(one, 0))
+        for partition, written in sorted(self._written.items()):
+            if found.get(partition, 0) != written:
+                raise RowCountError(store=store, sink=str(partition), reported=written, found=found.get(partition, 0))
 
     def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> frozenset[TopicPartition]:
         """Commit a group's offsets with the transaction; see :meth:`Coordinator.commit_offsets`."""

@@ -129,8 +129,8 @@ class RowEncoder:
         if self.attempt:
             repeated = np.frombuffer(self.attempt * rows, dtype=np.uint8)
             wired.append(_fixed(repeated, 16, None))
-        lines = np.array([one.line for one in wired], dtype=np.int64).reshape(-1, COLUMN_FIELDS)
-        bytes_max = rows * (2 + 4 * len(wired)) + sum(one.bytes_max for one in wired)
+        lines = np.array([column.line for column in wired], dtype=np.int64).reshape(-1, COLUMN_FIELDS)
+        bytes_max = rows * (2 + 4 * len(wired)) + sum(column.bytes_max for column in wired)
         out = np.empty(bytes_max, dtype=np.uint8)
         size = interleave(rows, lines, out)
         return out[:size].data

@@ -81,7 +81,7 @@ class PostgresOffsets:
             starts=[offset_range.from_offset for offset_range in ranges],
             ends=[offset_range.until_offset for offset_range in ranges],
         )
-        return {TopicPartition(*one) for one in moved.fetchall()}
+        return {TopicPartition(*row) for row in moved.fetchall()}
 
     def translate(self, error: Exception) -> DirectKafkaError | None:
         """By SQLSTATE."""

@@ -372,7 +372,7 @@ def count_table(
     sums = [sql.SQL(SQL["sum_column"]).format(column=sql.Identifier(name)) for name in add]
     query = sql.SQL(SQL["count_rows"]).format(
         doubled=sql.SQL(distinct if names_records else "0"),
-        sums=sql.SQL("").join(sql.SQL(", ") + one for one in sums),
+        sums=sql.SQL("").join(sql.SQL(", ") + column for column in sums),
         target=sql.Identifier(table.schema, table.name),
     )
     row = connection.execute(query).fetchone()

@@ -89,8 +89,8 @@ def follow_queries(spark: SparkSession) -> bool:
         over = [listener for listener in _listeners if listener.is_over()]
         _listeners.difference_update(over)
         _listeners.add(listener)
-    for one in over:
-        one.close(0.0)
+    for query in over:
+        query.close(0.0)
     return True
 
 
@@ -101,8 +101,8 @@ def _end_all(owner: int) -> None:
     with _lock:
         left = list(_listeners)
     until_s = time.monotonic() + _EXIT_S
-    for one in left:
-        one.close(max(0.0, until_s - time.monotonic()))
+    for query in left:
+        query.close(max(0.0, until_s - time.monotonic()))
 
 
 class QueryGroups:

@@ -175,11 +175,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         _log_losses(batch)
         ends = {
-            one.topic_partition: one.end if one.topic_partition in previous else one.start for one in batch.progress
+            partition.topic_partition: partition.end if partition.topic_partition in previous else partition.start
+            for partition in batch.progress
         }
         added = sorted(set(ends) - set(previous))
         if added:
-            log.warning("partitions added: %s", to_nested({one: ends[one] for one in added}))
+            log.warning("partitions added: %s", to_nested({partition: ends[partition] for partition in added}))
         return to_nested(ends)
 
     def _report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -209,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             look_again=lambda: self._snapshot(must_exist=True, fresh=True),
         )
         _log_losses(origin)
-        self._seen = {one.topic_partition: one for one in origin.progress}
+        self._seen = {partition.topic_partition: partition for partition in origin.progress}
         log.info("the query starts at %s", to_nested(origin.ends()))
         return to_nested(origin.ends())
 
@@ -228,10 +229,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise loss_of_available_now(loss, self._target.get(TopicPartition(loss.topic, loss.partition))) from None
         if batch is not None:
             self._planned_at_s = time.monotonic()
-            self._seen = {one.topic_partition: one for one in batch.progress}
+            self._seen = {partition.topic_partition: partition for partition in batch.progress}
         elif policy.fail_on_data_loss:
             # Nothing was lost. Where losses are accepted, one that no batch has told of has to be found again.
-            self._seen = {one: _as_seen(here, snapshot) for one, here in previous.items()}
+            self._seen = {partition: _as_seen(here, snapshot) for partition, here in previous.items()}
         return batch
 
     def _policy_now(self, limit: ReadLimit) -> PlanPolicy:
@@ -245,7 +246,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _previous(self, start: Nested) -> dict[TopicPartition, PartitionProgress]:
         """Where the query is, with the topic ids and leader epochs that this process has seen."""
-        return {one: self._with_what_was_seen(here) for one, here in progress_at(from_nested(start)).items()}
+        return {
+            partition: self._with_what_was_seen(here) for partition, here in progress_at(from_nested(start)).items()
+        }
 
     def _with_what_was_seen(self, progress: PartitionProgress) -> PartitionProgress:
         seen = self._seen.get(progress.topic_partition)
@@ -271,7 +274,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _between(self, start: Nested, end: Nested, snapshot: ClusterSnapshot) -> list[PartitionProgress]:
         between = progress_between(from_nested(start), from_nested(end), snapshot)
-        return [self._as_planned(self._with_what_was_seen(one)) for one in between]
+        return [self._as_planned(self._with_what_was_seen(partition)) for partition in between]
 
     def _as_planned(self, progress: PartitionProgress) -> PartitionProgress:
         """A topic that was made again starts before the end of the one before it, which is all that Spark's log has."""

@@ -120,7 +120,7 @@ def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
         raise OptionError(
             option="schema",
             reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
-            f"a schema with {', '.join(' '.join(one) for one in given)}",
+            f"a schema with {', '.join(' '.join(option) for option in given)}",
         )
 
 

@@ -80,9 +80,11 @@ class BatchStatuses:
         """
         with self._lock:
             until_s, newest = time.monotonic() - _REPORT_S, max(self._planned, default=0)
-            for one in [one for one, at_s in self._planned.items() if at_s < until_s and one != newest]:
-                if one not in pending:
-                    del self._planned[one]
+            for planned_ms in [
+                planned_ms for planned_ms, at_s in self._planned.items() if at_s < until_s and planned_ms != newest
+            ]:
+                if planned_ms not in pending:
+                    del self._planned[planned_ms]
 
     @property
     def has_failure(self) -> bool:
@@ -126,14 +128,14 @@ class BatchStatuses:
             heard_from_ms = self._heard_from_ms
             # What ended before anybody listened has left the queue, and no guarded output has failed.
             is_told = heard_from_ms is not None and (
-                batch_ms < heard_from_ms or any(one >= batch_ms for one in self._succeeded)
+                batch_ms < heard_from_ms or any(succeeded_ms >= batch_ms for succeeded_ms in self._succeeded)
             )
-        return is_told and all(one > batch_ms for one in pending())
+        return is_told and all(pending_ms > batch_ms for pending_ms in pending())
 
     def forget(self, before_ms: int) -> None:
         """Drop what is known of batches that are older."""
         with self._lock:
-            self._succeeded = {one for one in self._succeeded if one >= before_ms}
+            self._succeeded = {succeeded_ms for succeeded_ms in self._succeeded if succeeded_ms >= before_ms}
 
 
 def batch_ms(when: datetime) -> int:
@@ -184,8 +186,8 @@ class Pace:
             # One that runs has not ended before now.
             ended_ms=ms if is_running else self._ended_ms,
             backlog=sum(
-                max(0, seen.latest - (progress[one].end if one in progress else seen.earliest))
-                for one, seen in snapshot.partitions.items()
+                max(0, seen.latest - (progress[partition].end if partition in progress else seen.earliest))
+                for partition, seen in snapshot.partitions.items()
             ),
         )
         return wait_ms(self._trigger, moment) > 0

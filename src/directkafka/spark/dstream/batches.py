@@ -64,7 +64,7 @@ class Batches:
         # 1. An output of batch n fails. 2. Spark's thread runs this output of n+1. 3. Another one reports the failure.
         # Between 1 and 3, n is still among those that wait or run.
         until_s = time.monotonic() + EVENTS_S
-        while any(one < batch_ms for one in self.jvm.pending()) and time.monotonic() < until_s:
+        while any(pending_ms < batch_ms for pending_ms in self.jvm.pending()) and time.monotonic() < until_s:
             time.sleep(_LOOK_S)
             self.check(batch_ms)
 

@@ -78,7 +78,7 @@ class StreamingJVM:
         """The times of batches that wait, run, or have failed, in milliseconds since 1970."""
         # One call, however many there are: "1700000000000 ms,1700000001000 ms".
         times = str(self._jssc.scheduler().getPendingTimes().mkString(","))
-        return {int(one.split()[0]) for one in times.split(",") if one}
+        return {int(line.split()[0]) for line in times.split(",") if line}
 
     def error(self) -> str | None:
         """What Spark would tell ``awaitTermination``: the first error of an output, or of what makes RDDs."""
@@ -98,7 +98,7 @@ class StreamingJVM:
         """
         streams = self._jssc.graph().getInputStreams()
         kept = [stream.rememberDuration() for stream in streams]
-        return 2 * max((one.milliseconds() for one in kept if one is not None), default=0) + 60_000
+        return 2 * max((time.milliseconds() for time in kept if time is not None), default=0) + 60_000
 
     def report(self, ms: int, ranges: Sequence[OffsetRange]) -> None:
         """Let Spark's streaming page show a batch's records and ranges; a page is not worth an error."""
@@ -144,7 +144,7 @@ class _Listener(StreamingListener):
 def _new_stream_id(jssc: JavaObject) -> int:
     """A number that no input stream has. (A context that comes from a checkpoint counts from 0 again, and Spark refuses
     every batch in which two streams report under one number.)"""
-    taken = {one.id() for one in jssc.graph().getInputStreams()}
+    taken = {stream.id() for stream in jssc.graph().getInputStreams()}
     while (number := jssc.getNewInputStreamId()) in taken:
         pass
     return int(number)
@@ -152,4 +152,4 @@ def _new_stream_id(jssc: JavaObject) -> int:
 
 def _has_failed(info: Any) -> bool:
     """Whether any of a batch's outputs has failed; the scheduler counts a batch as done all the same."""
-    return any(one.failureReason() for one in info.outputOperationInfos().values())
+    return any(output.failureReason() for output in info.outputOperationInfos().values())

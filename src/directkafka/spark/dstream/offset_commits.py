@@ -140,7 +140,7 @@ class GroupCommits:
             with self._changed:
                 if not self._queue or self._queue[0] is not first:
                     continue  # answered by close()
-                self._queue = [one for one in self._queue if one not in together]
+                self._queue = [queued for queued in self._queue if queued not in together]
             for queued in together:
                 _answer(queued, error)
             with self._changed:
@@ -166,8 +166,8 @@ class GroupCommits:
 def _furthest(together: list[Queued]) -> dict[TopicPartition, int]:
     offsets: dict[TopicPartition, int] = {}
     for queued in together:
-        for one, offset in queued.offsets.items():
-            offsets[one] = max(offset, offsets.get(one, 0))
+        for partition, offset in queued.offsets.items():
+            offsets[partition] = max(offset, offsets.get(partition, 0))
     return offsets
 
 
@@ -183,4 +183,4 @@ def _answer(queued: Queued, error: DirectKafkaError | None) -> None:
 
 
 def _shown(offsets: Offsets) -> str:
-    return ", ".join(f"{one} at {offset}" for one, offset in sorted(offsets.items()))
+    return ", ".join(f"{partition} at {offset}" for partition, offset in sorted(offsets.items()))

@@ -176,9 +176,9 @@ class DirectPlanner:
         self.has_ended = True
         self.commits.close()
         self._forget_rdds(sys.maxsize)
-        for one in (self._cluster, self._group):
-            if one is not None:
-                one.close()
+        for client in (self._cluster, self._group):
+            if client is not None:
+                client.close()
 
     def batch_of(self, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the youngest batch that reads up to one of these offsets, or past it; None when none does."""
@@ -272,7 +272,7 @@ class DirectPlanner:
         self.batches.statuses.forget(before_ms)
 
     def _forget_rdds(self, before_ms: int) -> None:
-        for ms in [one for one in self._remembered if one < before_ms]:
+        for ms in [ms for ms in self._remembered if ms < before_ms]:
             for key in self._remembered.pop(ms):
                 forget_ranges(key)
 
@@ -297,7 +297,7 @@ class DirectPlanner:
         self.batches.check(ms)
         pending = jvm.pending() if jvm is not None else set()
         # Warns where retention is about to overtake, and most of all while batches wait.
-        self.cluster().report_progress(unread(state.progress, (state.ranges.get(one, ()) for one in pending)))
+        self.cluster().report_progress(unread(state.progress, (state.ranges.get(ms, ()) for ms in pending)))
         if jvm is not None:
             self.batches.statuses.settle(pending)
             self._forget(self._oldest_ms)
@@ -312,7 +312,7 @@ class DirectPlanner:
             return snapshot, ()
         snapshot, batch = next_batch(self.plan, state, self.cluster(), snapshot)
         if batch.added and not is_first:
-            starts = ", ".join(f"{one} at {batch.start_of(one)}" for one in batch.added)
+            starts = ", ".join(f"{partition} at {batch.start_of(partition)}" for partition in batch.added)
             # Records that came before a partition was noticed are left out where the reset says latest.
             log.warning("partitions added: %s; auto.offset.reset says where new partitions start", starts)
         state.progress, state.ranges[ms] = batch.progress, batch.ranges

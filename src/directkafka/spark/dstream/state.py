@@ -153,7 +153,7 @@ class StreamState:
 
 def _state(progress: Progress, packed: dict[int, bytes], feedback: Feedback, forgotten_ms: int) -> StreamState:
     """What unpickling a state gives."""
-    ranges = {ms: pickle.loads(one) for ms, one in packed.items()}
+    ranges = {ms: pickle.loads(ranges) for ms, ranges in packed.items()}
     return StreamState(
         progress=progress, ranges=ranges, feedback=feedback, forgotten_ms=forgotten_ms, _packed=dict(packed)
     )
@@ -177,9 +177,9 @@ def _rates(
     name: str, rate_of: Callable[[TopicPartition], int | None], partitions: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int]:
     rates = {partition: rate for partition in partitions if (rate := rate_of(partition)) is not None}
-    for one, rate in rates.items():
+    for partition, rate in rates.items():
         if isinstance(rate, bool) or not isinstance(rate, int) or rate < 1:
-            reason = f"expected a whole number from 1 for {one}, or None, found {rate!r}"
+            reason = f"expected a whole number from 1 for {partition}, or None, found {rate!r}"
             raise OptionError(option=name, where="per_partition_config", reason=reason)
     return rates
 

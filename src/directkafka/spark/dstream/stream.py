@@ -185,7 +185,9 @@ def commit(planner: DirectPlanner, offset_ranges: Iterable[OffsetRange], callbac
     if planner.plan.options.group_id is None:
         raise OptionError(option="group.id", reason="is needed in kafka_params for offsets to be committed")
     ends: dict[Any, int] = {}
-    for one in list_of(OffsetRange, offset_ranges, option="offset_ranges", wanted="what offset_ranges(rdd) gives"):
-        ends[one.topic_partition] = max(one.until_offset, ends.get(one.topic_partition, 0))
+    for offset_range in list_of(
+        OffsetRange, offset_ranges, option="offset_ranges", wanted="what offset_ranges(rdd) gives"
+    ):
+        ends[offset_range.topic_partition] = max(offset_range.until_offset, ends.get(offset_range.topic_partition, 0))
     if ends:
         planner.commits.add(Queued(ends, callback, planner.batch_of(ends)))

@@ -60,10 +60,14 @@ def executors(sc: SparkContext) -> list[Executor]:
     if scala.isLocal():
         return []
     jvm = _jvm_of(sc)
-    identifiers = [one for one in scala.getExecutorIds().mkString(",").split(",") if one not in ("", _DRIVER)]
+    identifiers = [
+        executor_id
+        for executor_id in scala.getExecutorIds().mkString(",").split(",")
+        if executor_id not in ("", _DRIVER)
+    ]
     hosts = {identifier: jvm.hosts.get(identifier) or _host(scala, identifier) for identifier in identifiers}
-    jvm.hosts = {one: host for one, host in hosts.items() if host is not None}
-    return sorted(Executor(host, one) for one, host in jvm.hosts.items())
+    jvm.hosts = {executor_id: host for executor_id, host in hosts.items() if host is not None}
+    return sorted(Executor(host, executor_id) for executor_id, host in jvm.hosts.items())
 
 
 def _host(scala: Any, identifier: str) -> str | None:
@@ -81,7 +85,7 @@ class _Unpickled(UTF8Deserializer):
 
     def load_stream(self, stream: BinaryIO) -> Iterator[Any]:
         """The values."""
-        return (pickle.loads(b64decode(one)) for one in super().load_stream(stream))  # type: ignore[no-untyped-call]
+        return (pickle.loads(b64decode(row)) for row in super().load_stream(stream))  # type: ignore[no-untyped-call]
 
 
 def placed_rdd(sc: SparkContext, values: Sequence[Any], locations: Sequence[str] = ()) -> RDD[Any]:

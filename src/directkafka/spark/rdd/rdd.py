@@ -278,7 +278,7 @@ def located(
     """Where each task prefers to run, if anywhere."""
     if not tasks:
         return Placement()
-    leader_hosts = {one: seen.leader_host for one, seen in snapshot.partitions.items()}
+    leader_hosts = {partition: seen.leader_host for partition, seen in snapshot.partitions.items()}
     return place([task.range for task in tasks], strategy, executors(sc), leader_hosts)
 
 

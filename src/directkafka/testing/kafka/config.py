@@ -48,7 +48,7 @@ def server_properties(
     mine = ports[node_id]
     listeners = [f"{name}://{LOOPBACK}:{port}" for name, port in mine.listeners.items()]
     protocol_map = {**protocols, INTERNAL: "PLAINTEXT", _CONTROLLER: "PLAINTEXT"}
-    voters = [f"{one}@{LOOPBACK}:{its.controller}" for one, its in sorted(ports.items())]
+    voters = [f"{node}@{LOOPBACK}:{its.controller}" for node, its in sorted(ports.items())]
     identity = {
         "process.roles": "broker,controller",
         "node.id": node_id,

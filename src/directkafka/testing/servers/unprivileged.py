@@ -85,7 +85,7 @@ class Unprivileged:
     def may_enter(self, folder: str) -> bool:
         """Whether the way to a folder is open to everybody."""
         path = Path(folder).absolute()
-        return path.is_dir() and all(one.stat().st_mode & 0o001 for one in (path, *path.parents))
+        return path.is_dir() and all(parent.stat().st_mode & 0o001 for parent in (path, *path.parents))
 
     def can_run(self, program: Path) -> bool:
         """Whether this user can run a program where it lies."""

@@ -129,7 +129,7 @@ def _start() -> tuple[subprocess.Popen[bytes], socket.socket]:
     with theirs:
         command = [sys.executable, "-P", "-m", FILE_PROCESS, str(theirs.fileno()), str(os.getpid())]
         # A program may put a Path there, or anything; Python's own import passes over what is no text.
-        folders = os.pathsep.join(one for one in sys.path if isinstance(one, str) and one)
+        folders = os.pathsep.join(entry for entry in sys.path if isinstance(entry, str) and entry)
         try:
             process = subprocess.Popen(
                 command,

@@ -75,8 +75,8 @@ class Opening:
 
 def main() -> None:
     """Serve the process that started this one, until it ends. Arguments: a socket's descriptor, the process's id."""
-    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(one, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
     descriptor, driver = map(int, sys.argv[1:])
     threading.Thread(target=_end_with, args=(driver,), daemon=True).start()
     with socket.socket(fileno=descriptor) as control:
