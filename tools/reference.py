@@ -83,8 +83,8 @@ def _between(name: str, text: str, content: str) -> str:
 
 def options() -> Iterator[str]:
     """The options of the source, and what becomes of the names that it does not read."""
-    from directkafka.options import option_table
     from directkafka.options.client import client_specs
+    from directkafka.options.source import option_table
 
     yield "# Options of the source"
     yield _filled(

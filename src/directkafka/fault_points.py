@@ -20,8 +20,6 @@ from collections import Counter
 
 from directkafka.errors import OptionError
 
-__all__ = ["FAULT_POINTS", "STREAM_FAULT_POINTS", "InjectedFaultError", "fault_point"]
-
 ENVIRONMENT_NAME = "DIRECTKAFKA_FAULTS"
 ENVIRONMENT_NAME_ONCE = "DIRECTKAFKA_FAULTS_ONCE"
 

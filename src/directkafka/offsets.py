@@ -8,21 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-__all__ = [
-    "Ago",
-    "AtTimestamp",
-    "BeforeLatest",
-    "Committed",
-    "Earliest",
-    "Exact",
-    "Latest",
-    "OffsetRange",
-    "PartitionProgress",
-    "Position",
-    "Positions",
-    "TopicPartition",
-]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class TopicPartition:

@@ -10,8 +10,6 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-__all__ = ["LINE_CHARACTERS_MAX", "TEXT_CHARACTERS_MAX", "PlainFormatter", "cut", "message", "one_line"]
-
 #: Longest line, and longest text, in characters before what cannot be seen is spelt out.
 LINE_CHARACTERS_MAX: Final = 4_000
 TEXT_CHARACTERS_MAX: Final = 20_000

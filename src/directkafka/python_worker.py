@@ -14,8 +14,6 @@ import sys
 
 from directkafka.plain_text import PlainFormatter
 
-__all__ = ["LOG_LEVEL", "freeze_imports", "is_python_worker", "log_to_stderr"]
-
 #: The level of this library's log lines in Python workers, ``INFO`` for example: where nothing sets up logging.
 LOG_LEVEL = "DIRECTKAFKA_LOG_LEVEL"
 

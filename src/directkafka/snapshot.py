@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 
 from directkafka.offsets import PartitionProgress, TopicPartition
 
-__all__ = ["ClusterSnapshot", "EndedEpoch", "PartitionSnapshot"]
-
 
 @dataclass(frozen=True, slots=True)
 class EndedEpoch:

@@ -20,8 +20,6 @@ from typing import Final
 
 from directkafka.python_worker import is_python_worker
 
-__all__ = ["warn_once"]
-
 _told: set[str] = set()
 _lock = threading.Lock()
 

@@ -24,7 +24,7 @@ from tests.contract.kafka_harness import KafkaHarness
 from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
-from directkafka.options import OffsetLimits
+from directkafka.options.limits import OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Route, route_outputs

@@ -20,7 +20,7 @@ from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore

@@ -25,12 +25,12 @@ from tests.hostile import HOSTILE, assert_harmless
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions, SinkOptions, SourceOptions, option_table
-from directkafka.options.client import client_specs
+from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
 from directkafka.options.limits import RatePolicy, rate_specs
 from directkafka.options.positions import read_position
-from directkafka.options.producer import TransactionOptions, producer_specs, sink_specs
+from directkafka.options.producer import SinkOptions, TransactionOptions, producer_specs, sink_specs
+from directkafka.options.source import SourceOptions, option_table
 from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.plain_text import message

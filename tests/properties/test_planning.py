@@ -21,7 +21,7 @@ from directkafka.offsets import (
     to_nested,
     total_count,
 )
-from directkafka.options import OffsetLimits
+from directkafka.options.limits import OffsetLimits
 from directkafka.planning.placement import split
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import limited_ends

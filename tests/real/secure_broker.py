@@ -24,7 +24,7 @@ from confluent_kafka.admin import (
 from tests.certificates import Certified, authority, for_client, for_server
 
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.testing import KafkaBroker
 
 ADMIN_TIMEOUT_S = 30.0

@@ -16,8 +16,8 @@ from directkafka import errors
 from directkafka.cli import app as cli
 from directkafka.errors import data_loss, streams
 from directkafka.errors import kafka as kafka_errors
-from directkafka.options import option_table
 from directkafka.options.producer import NAME_PREFIX, ledger_topic, sink_specs
+from directkafka.options.source import option_table
 from directkafka.pipeline.file import replay_name
 from directkafka.sinks.registry import BUILT_IN, sink_type
 from directkafka.spark.datasource.source import DirectKafkaDataSource

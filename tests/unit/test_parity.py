@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from directkafka.options import option_table
+from directkafka.options.source import option_table
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"

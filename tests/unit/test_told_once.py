@@ -15,9 +15,9 @@ import psutil
 import pytest
 
 from directkafka import told_once
-from directkafka.options import SourceOptions
 from directkafka.options.client import ClientOptions
 from directkafka.options.read_policy import ReadPolicy
+from directkafka.options.source import SourceOptions
 from directkafka.told_once import warn_once
 
 LOG = logging.getLogger("directkafka.test")

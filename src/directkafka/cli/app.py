@@ -25,18 +25,6 @@ from directkafka.errors import DirectKafkaError, FencedError, OptionError
 from directkafka.plain_text import PlainFormatter, message, one_line
 from directkafka.version import __version__
 
-__all__ = [
-    "Format",
-    "app",
-    "claim_stdout",
-    "main",
-    "messages",
-    "print_record",
-    "print_records",
-    "say",
-    "set_up_logging",
-]
-
 
 class Format(StrEnum):
     """What stdout carries."""

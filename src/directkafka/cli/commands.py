@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from directkafka.pipeline.replay.report import ReplaySummary
     from directkafka.pipeline.structured.restart import LedgerChange
 
-__all__ = ["FileArgument", "FormatOption", "VerboseOption"]
-
 
 class RestartFrom(StrEnum):
     """Where a restarted pipeline goes on."""

@@ -24,8 +24,6 @@ from directkafka.plain_text import one_line
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
 
-__all__ = ["spark_in_file", "stopped_by_signals"]
-
 log = logging.getLogger("directkafka.cli")
 
 

@@ -14,8 +14,6 @@ from directkafka.options.security.tls import TLS_SPECS, KeyStore, TrustStore, re
 from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, Secret, option, shown, specs_of
 from directkafka.told_once import warn_once
 
-__all__ = ["DECOMPRESSED_BYTES_MAX", "ClientOptions", "client_specs"]
-
 logger = logging.getLogger("directkafka.options")
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]

@@ -16,16 +16,6 @@ from directkafka.options.source import AssignedPartitions, ChosenPartitions, Str
 from directkafka.options.spec import OptionSpec, RawOptions, shown
 from directkafka.options.texts import check_type, fault_of_pattern, fault_of_topic, iso_duration_ms, list_of
 
-__all__ = [
-    "Assign",
-    "ConsumerOptions",
-    "ConsumerStrategy",
-    "GivenStrategy",
-    "Subscribe",
-    "SubscribePattern",
-    "consumer_specs",
-]
-
 GROUP_ID: Final = OptionSpec(
     name="group.id",
     kind="text",

@@ -11,18 +11,6 @@ from directkafka.offsets import TopicPartition
 from directkafka.options.spec import INT_MAX, LONG_MAX, OptionSpec, RawOptions, option, read_json, shown, specs_of
 from directkafka.options.texts import fault_of_topic, whole_number
 
-__all__ = [
-    "LIMITS_BY_TOPIC",
-    "NO_LIMITS",
-    "NO_WAIT",
-    "FeedbackPolicy",
-    "MinOffsets",
-    "OffsetLimits",
-    "RatePolicy",
-    "rate_specs",
-    "read_limits_by_topic",
-]
-
 _FORM: Final = 'JSON of offsets by topic, or by topic and partition: {"flights": 5000, "planes": {"0": 100}}'
 
 LIMITS_BY_TOPIC: Final = OptionSpec(

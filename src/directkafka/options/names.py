@@ -12,15 +12,6 @@ from typing import Final
 
 from directkafka.options.security.sasl import NO_TOKEN_ENDPOINT
 
-__all__ = [
-    "IGNORED_CLIENT_NAMES",
-    "IGNORED_SINK_CLIENT_NAMES",
-    "REFUSED_CLIENT_NAMES",
-    "REFUSED_SINK_CLIENT_NAMES",
-    "REFUSED_SOURCE_CLIENT_NAMES",
-    "hint",
-]
-
 _CONSUMER_GROUPS = """
     auto.commit.interval.ms auto.offset.reset enable.auto.commit exclude.internal.topics group.id
     group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms

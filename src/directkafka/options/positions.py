@@ -34,8 +34,6 @@ from directkafka.offsets import (
 from directkafka.options.spec import INT_MAX, LONG_MAX, OptionSpec, RawOptions, read_json, shown
 from directkafka.options.texts import duration_ms, fault_of_topic, whole_number
 
-__all__ = ["POSITION_SPECS", "read_position", "read_positions"]
-
 _ENDS: Final[dict[str, Earliest | Latest]] = {"earliest": Earliest(), "latest": Latest()}
 _COMMITTED: Final = "committed"
 _GROUP_ID: Final = "kafka.group.id"

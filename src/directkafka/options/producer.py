@@ -11,20 +11,6 @@ from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_
 from directkafka.options.source import CLIENT_PREFIX
 from directkafka.options.spec import INT_MAX, OptionSpec, RawOptions, option, specs_of
 
-__all__ = [
-    "FIXED_SETTINGS",
-    "NAME_PREFIX",
-    "Codec",
-    "ProducerOptions",
-    "SinkOptions",
-    "TransactionOptions",
-    "is_ledger_topic",
-    "ledger_topic",
-    "producer_specs",
-    "read_connection",
-    "sink_specs",
-]
-
 Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -32,7 +18,7 @@ Codec = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 class ProducerOptions:
     """How records are written. Travels to executors. Every write is idempotent and waits for all in-sync replicas.
 
-    Each field is named, bounded and explained by its :class:`~directkafka.options.OptionSpec`.
+    Each field is named, bounded and explained by its :class:`~directkafka.options.spec.OptionSpec`.
     """
 
     compression: Codec = option(
@@ -129,7 +115,7 @@ class SinkOptions:
         client: the connection.
         producer: how records are written.
 
-    The other fields are named, bounded and explained by their :class:`~directkafka.options.OptionSpec`.
+    The other fields are named, bounded and explained by their :class:`~directkafka.options.spec.OptionSpec`.
     """
 
     topic: str | None

@@ -10,8 +10,6 @@ from typing import Final
 from directkafka.options.spec import OptionSpec, RawOptions, option, specs_of
 from directkafka.told_once import warn_once
 
-__all__ = ["COLUMNS", "HEADERS", "INCLUDE_HEADERS", "RECORD_COLUMNS", "ReadPolicy", "read_columns", "read_specs"]
-
 log = logging.getLogger("directkafka.source")
 
 #: Settings of Spark's cache of consumers. Here there is none: a connection is lent to one task at a time.

@@ -19,16 +19,6 @@ from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, 
 from directkafka.options.texts import fault_of_pattern, fault_of_topic
 from directkafka.told_once import warn_once
 
-__all__ = [
-    "AssignedPartitions",
-    "ChosenPartitions",
-    "SourceOptions",
-    "Strategy",
-    "TopicNames",
-    "TopicPattern",
-    "source_specs",
-]
-
 logger = logging.getLogger("directkafka.options")
 
 CLIENT_PREFIX: Final = "kafka."
@@ -285,6 +275,11 @@ def source_specs() -> tuple[OptionSpec, ...]:
     groups = (GROUP_ID, GROUP_ID_PREFIX)
     limits, columns = (MAX_OFFSETS, LIMITS_BY_TOPIC), (INCLUDE_HEADERS, COLUMNS)
     return (*STRATEGY_SPECS, *POSITION_SPECS, *limits, *specs_of(SourceOptions).values(), *columns, *groups)
+
+
+def option_table() -> tuple[OptionSpec, ...]:
+    """Every option that the source knows: its own first, then the client's without their prefix ``kafka.``."""
+    return (*source_specs(), *client_specs())
 
 
 def _read_limits(given: RawOptions) -> OffsetLimits:

@@ -1,7 +1,7 @@
 """The description of an option: its name, kind, bounds and default; and how its text becomes a value.
 
-The fields of :class:`~directkafka.options.ClientOptions` and
-:class:`~directkafka.options.SourceOptions` carry their :class:`OptionSpec` as dataclass metadata,
+The fields of :class:`~directkafka.options.client.ClientOptions` and
+:class:`~directkafka.options.source.SourceOptions` carry their :class:`OptionSpec` as dataclass metadata,
 so that a default stands in one place only, and the reference page is generated from the same rows
 that the parser reads.
 """
@@ -24,8 +24,6 @@ from directkafka.options.texts import (
     whole_number,
 )
 from directkafka.plain_text import cut
-
-__all__ = ["Mistakes", "OptionSpec", "RawOptions", "Secret", "option", "read_json", "shown", "specs_of"]
 
 #: How many are told; a file that is all wrong needs no longer list.
 _TOLD_MAX = 20

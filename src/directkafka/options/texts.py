@@ -15,21 +15,6 @@ from typing import Final, TypeVar
 
 from directkafka.errors import OptionError
 
-__all__ = [
-    "DURATION_MS_MAX",
-    "TEXT_BYTES_MAX",
-    "check_installed",
-    "check_type",
-    "decimal_number",
-    "duration_ms",
-    "fault_of_pattern",
-    "fault_of_text",
-    "fault_of_topic",
-    "iso_duration_ms",
-    "list_of",
-    "whole_number",
-]
-
 #: Java's Short.MAX_VALUE: longest text of Kafka's protocol.
 TEXT_BYTES_MAX: Final = 2**15 - 1
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 
 from directkafka.errors import OptionError
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.options.spec import Mistakes, shown
 from directkafka.pipeline.toml_file import OUTPUT, TYPE, TomlFile, option_errors, read_file, sink_errors, substituted
 from directkafka.planning.trigger import Trigger, parse_duration_ms, parse_trigger

@@ -11,7 +11,7 @@ from typing import Any, Unpack
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
@@ -35,8 +35,6 @@ from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
-
-__all__ = ["Pipeline"]
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
 _SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}

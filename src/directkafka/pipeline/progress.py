@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-__all__ = ["BatchReport", "Reporter", "Stopwatch", "log_report"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 

@@ -24,8 +24,6 @@ from directkafka.errors import (
     WorkerLostError,
 )
 
-__all__ = ["RetryPolicy", "StopAsked", "may_pass"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 T = TypeVar("T")

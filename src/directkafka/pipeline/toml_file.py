@@ -26,8 +26,6 @@ from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
 from directkafka.sinks.registry import sink_type
 
-__all__ = ["OUTPUT", "TYPE", "TomlFile", "option_errors", "read_file", "sink_errors", "substituted"]
-
 #: Names of a section that are not the sink's.
 TYPE, OUTPUT = "type", "from"
 

@@ -36,8 +36,6 @@ from directkafka.snapshot import PartitionSnapshot
 from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
-__all__ = ["Finding", "verify"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

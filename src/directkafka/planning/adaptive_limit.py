@@ -11,8 +11,6 @@ from typing import Final
 
 from directkafka.planning.plan import BatchPlan, PlanPolicy
 
-__all__ = ["NO_LIMIT", "AdaptiveLimit"]
-
 #: A batch that took no longer than this share of its budget shows that one of twice its size will do.
 _EASY_SHARE: Final = 0.25
 

@@ -11,24 +11,12 @@ from itertools import chain
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Committed, Exact, OffsetRange, PartitionProgress, Position, Positions, TopicPartition
-from directkafka.options import OffsetLimits
 from directkafka.options.consumer import ConsumerOptions
-from directkafka.options.limits import RatePolicy
+from directkafka.options.limits import OffsetLimits, RatePolicy
 from directkafka.planning.plan import PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.rates import PartitionRates, rated_ends
 from directkafka.planning.starts import Found
 from directkafka.snapshot import ClusterSnapshot
-
-__all__ = [
-    "DirectBatch",
-    "Progress",
-    "added_partitions",
-    "check_planned",
-    "plan_direct",
-    "reads_up_to",
-    "start_positions",
-    "unread",
-]
 
 Progress = Mapping[TopicPartition, PartitionProgress]
 

@@ -30,21 +30,6 @@ from directkafka.errors.data_loss import data_loss
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
-__all__ = [
-    "STANDING_STILL",
-    "Condition",
-    "Loss",
-    "NearLoss",
-    "classify",
-    "end_changed",
-    "is_same_topic",
-    "log_truncated",
-    "loss_of",
-    "near_losses",
-    "raise_for",
-    "resume_at",
-]
-
 
 class Condition(StrEnum):
     """Why data is lost: Spark's sub-classes of ``KAFKA_DATA_LOSS``, and three that Spark cannot see."""

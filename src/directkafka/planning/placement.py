@@ -20,17 +20,6 @@ from dataclasses import dataclass, field
 
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 
-__all__ = [
-    "Executor",
-    "LocationStrategy",
-    "Placement",
-    "PreferBrokers",
-    "PreferConsistent",
-    "PreferFixed",
-    "place",
-    "split",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class PreferConsistent:

@@ -19,7 +19,8 @@ from directkafka.offsets import (
     TopicPartition,
     total_count,
 )
-from directkafka.options import NO_LIMITS, OffsetLimits, SourceOptions
+from directkafka.options.limits import NO_LIMITS, OffsetLimits
+from directkafka.options.source import SourceOptions
 from directkafka.planning.loss import (
     Loss,
     classify,
@@ -34,17 +35,6 @@ from directkafka.planning.placement import split
 from directkafka.planning.rates import limited_ends
 from directkafka.planning.starts import Found, resolve_ranges, resolve_starts
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
-
-__all__ = [
-    "BatchPlan",
-    "PlanPolicy",
-    "plan",
-    "plan_origin",
-    "plan_pinned",
-    "plan_read",
-    "progress_at",
-    "progress_between",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,10 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from directkafka.offsets import TopicPartition
-from directkafka.options import OffsetLimits
-from directkafka.options.limits import FeedbackPolicy, RatePolicy
-
-__all__ = ["BatchTimes", "Feedback", "PartitionRates", "limited_ends", "observe", "rated_ends"]
+from directkafka.options.limits import FeedbackPolicy, OffsetLimits, RatePolicy
 
 Offsets = Mapping[TopicPartition, int]
 

@@ -30,18 +30,6 @@ from directkafka.options.texts import list_of
 from directkafka.planning.loss import Condition, Loss
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
-__all__ = [
-    "Found",
-    "Lookups",
-    "ResolvedRanges",
-    "ResolvedStarts",
-    "checked_ranges",
-    "losses_of_ranges",
-    "needed_lookups",
-    "resolve_ranges",
-    "resolve_starts",
-]
-
 #: What the cluster answered where a position must be looked up: the first offset at or after a timestamp, None when
 #: no record is that young; the offset that a group has committed, None when it has none.
 Found = Mapping[TopicPartition, int | None]

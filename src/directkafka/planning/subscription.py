@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from directkafka.offsets import TopicPartition
-from directkafka.options import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.producer import is_ledger_topic
+from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.texts import list_of
-
-__all__ = ["Selection", "reads", "select"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,6 @@ from directkafka.errors import OptionError
 from directkafka.options.spec import LONG_MAX, shown
 from directkafka.options.texts import duration_ms
 
-__all__ = [
-    "AvailableNow",
-    "Backlog",
-    "Custom",
-    "Delay",
-    "GivenTrigger",
-    "Interval",
-    "Moment",
-    "Trigger",
-    "asks_backlog",
-    "parse_duration_ms",
-    "parse_trigger",
-    "wait_ms",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Interval:

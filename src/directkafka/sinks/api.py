@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     from directkafka.sinks.ledger import TableCount
     from directkafka.sinks.write_modes import WriteMode
 
-__all__ = [
-    "FORMAT_VERSION",
-    "TARGET",
-    "BatchAttempt",
-    "LedgerEntry",
-    "SecondPhase",
-    "Sink",
-    "SinkCapabilities",
-    "Store",
-    "TaskReport",
-    "TaskWriter",
-    "TransactionalStore",
-]
-
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1
 

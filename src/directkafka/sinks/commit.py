@@ -28,8 +28,6 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, Store, TaskReport
 from directkafka.sinks.ledger import PipelineState, check_count, check_stands, check_successor, with_counts
 
-__all__ = ["LedgerStore", "Write", "when_available"]
-
 Write = tuple[Sink, BatchAttempt, Sequence[TaskReport]]
 
 Transaction = TypeVar("Transaction")

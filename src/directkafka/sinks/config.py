@@ -25,20 +25,6 @@ from directkafka.errors import OptionError
 from directkafka.options.spec import Mistakes
 from directkafka.sinks.write_modes import Mode
 
-__all__ = [
-    "AddColumns",
-    "FilePath",
-    "KeyColumns",
-    "ModeName",
-    "OrderColumns",
-    "SchemaPolicy",
-    "SinkConfig",
-    "findings",
-    "problems",
-    "reason_of",
-    "sink_config",
-]
-
 Config = TypeVar("Config", bound="type[SinkConfig]")
 
 FilePath = Annotated[str, Field(min_length=1)] | os.PathLike[str]

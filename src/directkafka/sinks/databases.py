@@ -34,19 +34,6 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 
-__all__ = [
-    "ErrorClass",
-    "error_for",
-    "free_name",
-    "is_json",
-    "key_problems",
-    "load_blocks",
-    "lower",
-    "parse_blocks",
-    "parse_name",
-    "with_json",
-]
-
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
 

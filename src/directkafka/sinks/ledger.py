@@ -17,26 +17,6 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from _typeshed import DataclassInstance
 
-__all__ = [
-    "FORGOTTEN",
-    "PipelineState",
-    "TableCount",
-    "check_count",
-    "check_fields",
-    "check_format",
-    "check_stands",
-    "check_successor",
-    "check_version",
-    "describe_entry",
-    "doubled_records",
-    "entry_from_json",
-    "entry_to_json",
-    "mismatch",
-    "progress_from_json",
-    "progress_to_json",
-    "with_counts",
-]
-
 #: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
 FORGOTTEN = "(offsets of deleted topics)"
 

@@ -16,8 +16,6 @@ from directkafka.errors.streams import RecordCountError, StoredOffsetError
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.sinks.postgres.offset_store import PostgresOffsets
 
-__all__ = ["OffsetDatabase", "OffsetStore"]
-
 
 @runtime_checkable
 class OffsetDatabase(Protocol):

@@ -21,8 +21,6 @@ from directkafka.options.spec import shown
 from directkafka.sinks.api import Sink
 from directkafka.sinks.config import SinkConfig
 
-__all__ = ["BUILT_IN", "ENTRY_POINTS", "sink_type"]
-
 #: Of this package. No metadata is looked at for them: they are there in a zip file too, and nobody takes their place.
 BUILT_IN: Final[Mapping[str, str]] = MappingProxyType(
     {

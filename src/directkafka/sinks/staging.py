@@ -18,8 +18,6 @@ import pyarrow as pa
 
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
-__all__ = ["buffer", "ended_staging_pattern", "report_inline", "staging_name", "stale_staging_pattern"]
-
 _PREFIX: Final = "directkafka_stage"
 
 

@@ -14,8 +14,6 @@ from typing import Any, Self
 
 from directkafka.sinks.api import Sink
 
-__all__ = ["Clonable", "WrappedSink"]
-
 
 class _Inner:
     """An attribute that is the inner sink's."""

@@ -24,8 +24,6 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError
 
-__all__ = ["Mode", "WriteMode", "check_left", "check_taken"]
-
 Mode = Literal["append", "ignore", "upsert", "merge", "replace"]
 
 _KEYED: frozenset[str] = frozenset({"ignore", "upsert", "merge"})

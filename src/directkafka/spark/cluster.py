@@ -12,12 +12,10 @@ from directkafka.errors import OptionError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, Positions, TopicPartition, from_nested
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.planning.starts import needed_lookups, resolve_ranges
 from directkafka.snapshot import ClusterSnapshot
-
-__all__ = ["Cluster", "lag"]
 
 Where = str | int | datetime
 

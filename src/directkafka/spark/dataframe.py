@@ -30,8 +30,6 @@ from directkafka.spark.read_task import Proof, ReadRanges
 from directkafka.spark.schema import record_schema
 from directkafka.spark.source_cluster import task_of
 
-__all__ = ["BatchFunction", "create_dataframe", "map_in_arrow", "records_frame"]
-
 #: What is run in each task: from the task's Arrow batches to others.
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 

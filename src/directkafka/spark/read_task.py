@@ -18,8 +18,6 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.python_worker import freeze_imports
 
-__all__ = ["Proof", "ReadRanges", "read_for_spark"]
-
 
 class Proof(Protocol):
     """Where a task says that it reached the end of its range: a Spark accumulator of dicts."""

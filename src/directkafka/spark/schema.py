@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from directkafka.errors import OptionError
-from directkafka.options import SinkOptions
-
-__all__ = ["check_written", "record_columns", "record_schema"]
+from directkafka.options.producer import SinkOptions
 
 _TYPES = {
     "key": "binary",

@@ -20,21 +20,13 @@ from directkafka.kafka.admin.topics import deleted_topics
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
-from directkafka.options import (
-    AssignedPartitions,
-    ChosenPartitions,
-    ClientOptions,
-    SourceOptions,
-    TopicNames,
-    TopicPattern,
-)
+from directkafka.options.client import ClientOptions
+from directkafka.options.source import AssignedPartitions, ChosenPartitions, SourceOptions, TopicNames, TopicPattern
 from directkafka.planning.loss import Condition, Loss, near_losses
 from directkafka.planning.plan import BatchPlan
 from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.snapshot import ClusterSnapshot
-
-__all__ = ["SECOND_LOOK_S", "SourceCluster", "confirm_loss", "task_of"]
 
 log = logging.getLogger("directkafka.source")
 

@@ -24,8 +24,6 @@ from contextlib import redirect_stdout
 from importlib import import_module
 from pathlib import Path
 
-__all__ = ["MODULE", "preload", "without_zip"]
-
 #: What the Spark setting is set to.
 MODULE = "directkafka.spark.worker_daemon"
 

@@ -12,8 +12,6 @@ from pathlib import Path
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.maven_jars import Module, fetch_jars, silent
 
-__all__ = ["KAFKA_VERSION", "broker_jars"]
-
 #: The broker that tests and the demo run on.
 KAFKA_VERSION = "4.3.0"
 

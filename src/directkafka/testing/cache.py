@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["cache_folder"]
-
 ENVIRONMENT_NAME = "DIRECTKAFKA_CACHE"
 
 

@@ -23,8 +23,6 @@ from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
 from directkafka.testing.trust_store import jks, trusted_certificates
 
-__all__ = ["JAVA_VERSION_MIN", "java_home", "network_options", "use_java"]
-
 #: Spark 4 and Kafka 4's broker both need it.
 JAVA_VERSION_MIN = 17
 

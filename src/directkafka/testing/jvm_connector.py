@@ -7,8 +7,6 @@ from pathlib import Path
 
 from directkafka.testing.maven_jars import Module, fetch_jars
 
-__all__ = ["jvm_connector_jars"]
-
 #: The newest that resolve, each jar by itself: the published dependencies ask for other versions.
 _CONNECTOR = tuple(
     Module(organisation=organisation, name=name, revision=revision, transitive=False)

@@ -22,8 +22,6 @@ from directkafka.testing.servers.ports import LOOPBACK, ReservedPort
 from directkafka.testing.servers.process import ServerProcess, wait_until
 from directkafka.testing.servers.watchdog import Watchdog
 
-__all__ = ["KafkaBroker"]
-
 _DEFAULT_LISTENERS = {"PLAINTEXT": "PLAINTEXT"}
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0

@@ -22,8 +22,6 @@ from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.cache import cache_folder
 from directkafka.testing.java import java_home, network_options
 
-__all__ = ["Module", "fetch_jars", "pinned_sums", "silent"]
-
 _ERROR_LINES = 15
 #: How long Ivy may take. It has no limit of its own, and whoever waits for the jars waits for it.
 _IVY_S = 900.0

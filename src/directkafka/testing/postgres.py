@@ -31,8 +31,6 @@ from directkafka.testing.servers.process import ServerProcess, wait_until
 from directkafka.testing.servers.unprivileged import Unprivileged
 from directkafka.testing.servers.watchdog import Watchdog
 
-__all__ = ["EmbeddedPostgres"]
-
 _SUPERUSER = "postgres"
 _READY_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 15.0

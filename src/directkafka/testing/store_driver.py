@@ -16,8 +16,6 @@ from directkafka.offsets import PartitionProgress
 from directkafka.sinks.api import TARGET, BatchAttempt, LedgerEntry, SecondPhase, Sink, Store, TaskReport
 from directkafka.sinks.wrapped_sink import WrappedSink
 
-__all__ = ["SCHEMA", "BrokenSink", "Job", "StoreHarness", "batches_of", "run_together"]
-
 Rows = Sequence[tuple[Any, ...]]
 
 #: The schema of all rows in this suite.

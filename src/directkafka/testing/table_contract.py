@@ -13,8 +13,6 @@ from directkafka.errors import RowRejectedError
 from directkafka.testing.store_contract import StoreContract
 from directkafka.testing.store_driver import BrokenSink, Job, StoreHarness
 
-__all__ = ["TableContract"]
-
 
 class TableContract(StoreContract):
     """What a store does whose sinks know keys: ``ignore``, ``upsert``, ``merge`` and ``replace`` as well."""

@@ -21,8 +21,6 @@ import ssl
 import struct
 from collections.abc import Sequence
 
-__all__ = ["jks", "trusted_certificates"]
-
 _MAGIC = 0xFEEDFEED
 _VERSION = 2
 _TAG_TRUSTED_CERTIFICATE = 2

@@ -28,7 +28,7 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
 WAIT_S = 120.0

@@ -17,7 +17,7 @@ from tests.record_encoder import CODECS, seal, sized, varint
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.receive import receive
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 pytestmark = pytest.mark.real
 

@@ -47,7 +47,7 @@ from directkafka.kafka.consumer.partition_connection import PartitionConnection
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient, open_channel
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

@@ -34,7 +34,7 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.transactions.attempt_fencing import CLAIM, ClaimPlace
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.kafka.store import KafkaStore
 from directkafka.testing import KafkaBroker

@@ -12,7 +12,7 @@ from tests.real.kafka.logs import create_topic_again, delete_records, delete_top
 from directkafka.errors import SchemaMismatchError
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.sinks.kafka import lost_ledger
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.kafka.transaction_manager import TransactionManager

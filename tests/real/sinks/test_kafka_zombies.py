@@ -19,7 +19,7 @@ from tests.real.sinks.test_kafka_faults import NoClaims
 
 from directkafka.errors.kafka import ProducerFencedError, ProducerStateError, SecondAttemptError
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 from directkafka.testing import KafkaBroker
 from directkafka.testing.store_driver import SCHEMA, Job, Rows, batches_of

@@ -18,7 +18,7 @@ from tests.real.kafka.logs import (
 from tests.unit.planning.snapshots import at
 
 from directkafka.offsets import TopicPartition
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.spark.source_cluster import SourceCluster
 
 pytestmark = pytest.mark.real

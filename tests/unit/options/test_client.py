@@ -18,15 +18,16 @@ import directkafka
 from directkafka.errors import OptionError
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions, Secret, SinkOptions, SourceOptions, option_table
-from directkafka.options.client import client_specs
+from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
 from directkafka.options.names import (
     IGNORED_CLIENT_NAMES,
     REFUSED_CLIENT_NAMES,
     REFUSED_SOURCE_CLIENT_NAMES,
 )
-from directkafka.options.spec import OptionSpec, RawOptions
+from directkafka.options.producer import SinkOptions
+from directkafka.options.source import SourceOptions, option_table
+from directkafka.options.spec import OptionSpec, RawOptions, Secret
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 

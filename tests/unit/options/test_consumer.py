@@ -22,7 +22,6 @@ from directkafka.offsets import (
     Position,
     TopicPartition,
 )
-from directkafka.options import ChosenPartitions
 from directkafka.options.consumer import (
     Assign,
     ConsumerOptions,
@@ -31,7 +30,7 @@ from directkafka.options.consumer import (
     Subscribe,
     SubscribePattern,
 )
-from directkafka.options.source import AssignedPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 
 PARAMS = {"bootstrap.servers": "h:1"}
 FIRST, SECOND = TopicPartition("flights", 0), TopicPartition("flights", 1)

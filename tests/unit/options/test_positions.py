@@ -20,7 +20,7 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "t"}
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -6,9 +6,8 @@ import pickle
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options import SinkOptions
 from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES
-from directkafka.options.producer import producer_specs, sink_specs
+from directkafka.options.producer import SinkOptions, producer_specs, sink_specs
 from directkafka.options.source import SourceOptions
 
 PLAIN = {"kafka.bootstrap.servers": "one:9092,two:9092"}

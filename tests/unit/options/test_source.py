@@ -10,20 +10,11 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options import (
-    NO_LIMITS,
-    AssignedPartitions,
-    MinOffsets,
-    OffsetLimits,
-    SourceOptions,
-    TopicNames,
-    TopicPattern,
-    option_table,
-)
 from directkafka.options.consumer import consumer_specs
-from directkafka.options.limits import rate_specs
+from directkafka.options.limits import NO_LIMITS, MinOffsets, OffsetLimits, rate_specs
 from directkafka.options.producer import TransactionOptions, producer_specs, sink_specs
 from directkafka.options.read_policy import read_specs
+from directkafka.options.source import AssignedPartitions, SourceOptions, TopicNames, TopicPattern, option_table
 from directkafka.options.spec import OptionSpec, RawOptions, specs_of
 
 BASE = {"kafka.bootstrap.servers": "b:9092", "subscribe": "flights"}

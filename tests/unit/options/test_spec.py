@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.options.spec import Mistakes
 
 

@@ -13,7 +13,7 @@ from typing import Any
 from directkafka.errors import DirectKafkaError, FencedError
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
-from directkafka.options import NO_WAIT, MinOffsets, OffsetLimits
+from directkafka.options.limits import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Route

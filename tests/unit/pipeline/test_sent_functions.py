@@ -19,7 +19,7 @@ from directkafka.errors.streams import NonConsecutiveOffsetsError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.pipeline.execution.two_phase import RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask
 from directkafka.spark.datasource.readers import _RangePartition

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.unit.planning.snapshots import T0, T1, at, known, seen, snapshot
 
 from directkafka.offsets import TopicPartition
-from directkafka.options import OffsetLimits
+from directkafka.options.limits import OffsetLimits
 from directkafka.planning.adaptive_limit import NO_LIMIT, AdaptiveLimit
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 

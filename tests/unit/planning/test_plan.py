@@ -7,7 +7,7 @@ from tests.unit.planning.snapshots import T0, T1, U0, at, known, seen, snapshot
 
 from directkafka.errors import DataLossError, OptionError
 from directkafka.offsets import AtTimestamp, Earliest, Exact, Latest, OffsetRange, Positions
-from directkafka.options import OffsetLimits
+from directkafka.options.limits import OffsetLimits
 from directkafka.planning.plan import (
     PlanPolicy,
     plan,

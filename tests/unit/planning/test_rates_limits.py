@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.unit.planning.snapshots import T0, T1, U0
 
-from directkafka.options import NO_LIMITS, OffsetLimits
+from directkafka.options.limits import NO_LIMITS, OffsetLimits
 from directkafka.planning.rates import limited_ends
 
 

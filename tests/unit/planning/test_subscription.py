@@ -6,7 +6,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
-from directkafka.options import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
+from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.planning.subscription import Selection, reads, select
 
 CLUSTER = {"flights": 2, "flights_late": 1, "routes": 1, "__consumer_offsets": 50}

@@ -10,7 +10,7 @@ from pyspark import TaskContext
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.spark import read_task
 from directkafka.spark.read_task import read_for_spark
 

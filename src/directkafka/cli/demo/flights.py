@@ -17,8 +17,6 @@ from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError
 
-__all__ = ["PARTITIONS", "TOPIC", "CarrierTotal", "expected_totals", "flights", "publish"]
-
 TOPIC = "flights"
 PARTITIONS = 4
 

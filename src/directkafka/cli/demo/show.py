@@ -27,8 +27,6 @@ from directkafka.cli.app import messages, say
 from directkafka.cli.demo.flights import CarrierTotal, expected_totals, publish
 from directkafka.errors import EnvironmentFaultError
 
-__all__ = ["DemoResult", "Pace", "Victim", "run_demo"]
-
 
 class Victim:
     """``directkafka run`` in a process group of its own, with its batch reports read as they come.

@@ -343,11 +343,10 @@ class AdminClient:
         found = {}
         for topic in response.topics:
             for partition in topic.partitions:
-                self._raise_for(
-                    "ListOffsets", partition.error_code, f"topic {topic.name}, partition {partition.partition_index}"
-                )
+                index = partition.partition_index
+                self._raise_for("ListOffsets", partition.error_code, f"topic {topic.name}, partition {index}")
                 offset = partition.offset if partition.offset >= 0 else None
-                found[TopicPartition(topic.name, partition.partition_index)] = _Found(offset, partition.leader_epoch)
+                found[TopicPartition(topic.name, index)] = _Found(offset, partition.leader_epoch)
         check_answered("ListOffsets", wanted, found)
         return found
 

@@ -17,8 +17,6 @@ from directkafka.kafka.network.auth_errors import address_text
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 
-__all__ = ["Broker", "look_at_brokers", "topic_settings"]
-
 log = logging.getLogger(__name__)
 
 _TOPIC: Final = 2

@@ -31,8 +31,6 @@ from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.snapshot import EndedEpoch, PartitionSnapshot
 
-__all__ = ["commit_offsets", "ended_epochs", "epochs_risen"]
-
 
 def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Commit offsets to a group without being a member of it.

@@ -24,8 +24,6 @@ from directkafka.kafka.protocol.api_versions import TOPIC_ID_ONLY_VERSION
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.offsets import TopicPartition
 
-__all__ = ["Leader", "TopicDescription", "by_leader", "by_topic", "check_answered", "deleted_topics", "leader_of"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leader:

@@ -24,8 +24,6 @@ try:
 except ImportError:
     from backports import zstd
 
-__all__ = ["Compress", "compressor"]
-
 #: From a buffer to the compressed bytes.
 Compress = Callable[[Any], Any]
 

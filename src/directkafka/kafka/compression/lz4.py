@@ -33,8 +33,6 @@ from directkafka.kafka.kernels.compile import (
     wide,
 )
 
-__all__ = ["GZIP", "LZ4", "NO_COMPRESSION", "SNAPPY", "ZSTD", "unpack", "unpack_lz4_frame"]
-
 # ruff: noqa: PLR0917 - what compiled helpers hand on stays in registers only as single arguments
 
 

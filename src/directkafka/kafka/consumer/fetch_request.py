@@ -16,10 +16,8 @@ from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.protocol.api_versions import FetchVersion
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
-
-__all__ = ["RangeTask", "ask"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

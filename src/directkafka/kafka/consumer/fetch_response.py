@@ -25,8 +25,6 @@ from directkafka.kafka.network.receive import ResponseError
 from directkafka.kafka.protocol.api_versions import FetchVersion
 from directkafka.kafka.protocol.error_codes import ErrorCode
 
-__all__ = ["FetchResponse", "parse_fetch_response"]
-
 #: A response of one partition has few aborted transactions; more than this is not a response.
 _ABORTED_MAX = 1_000_000
 

@@ -36,9 +36,7 @@ from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
 from directkafka.kafka.records.batch_header import header_corruption, read_headers
-from directkafka.options import ClientOptions
-
-__all__ = ["BUFFERS", "FetchedRecords", "RangeFetch"]
+from directkafka.options.client import ClientOptions
 
 log = logging.getLogger(__name__)
 

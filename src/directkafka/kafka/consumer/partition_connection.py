@@ -14,8 +14,6 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 
-__all__ = ["LeaderState", "PartitionConnection", "TopicGone", "TryAgain"]
-
 _UNKNOWN = ("", 0)
 
 #: A topic is believed to be deleted when it has been missing for so long, at every look, and nobody has served it

@@ -11,8 +11,6 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetcher import RangeFetch
 from directkafka.kafka.records.decoder import RecordDecoder
 
-__all__ = ["read_range"]
-
 
 def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
     """Read exactly the records of one range, in order.

@@ -30,8 +30,6 @@ from numba.extending import intrinsic
 
 from directkafka.kafka.kernels.compile import BOUNDS_ARE_CHECKED, pointer_of
 
-__all__ = ["NOWHERE", "Decompressors", "crc32c", "crc32c_address", "gzip_member", "lz4_block", "zstd_frames"]
-
 #: The address of a function that is not there.
 NOWHERE = 0
 

@@ -44,8 +44,6 @@ import numba.core.config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.misc.appdirs import AppDirs
 
-__all__ = ["COMPILED", "PRIVATE_NAME", "USER_ID", "KernelCache", "refuse_foreign"]
-
 #: Windows has no user ids; its folders have access lists, which are not looked at.
 USER_ID: Final = os.getuid() if hasattr(os, "getuid") else 0
 _IS_POSIX: Final = hasattr(os, "getuid")

@@ -13,23 +13,6 @@ from numba.extending import intrinsic
 
 from directkafka.kafka.kernels.cache import KernelCache
 
-__all__ = [
-    "BOUNDS_ARE_CHECKED",
-    "BYTES_IN",
-    "BYTES_OUT",
-    "INT32S",
-    "INT64",
-    "INT64S",
-    "TABLE",
-    "Function",
-    "copy",
-    "helper",
-    "kernel",
-    "pointer_of",
-    "unwrapped",
-    "wide",
-]
-
 Function = Callable[..., Any]
 AnyFunction = TypeVar("AnyFunction", bound=Function)
 

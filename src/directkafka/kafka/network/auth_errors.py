@@ -12,10 +12,8 @@ from collections.abc import Iterator
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.oauth import forget_token
 from directkafka.kafka.protocol.error_codes import ErrorCode
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.security.sasl import OAUTHBEARER
-
-__all__ = ["address_text", "connection_failure", "rights_needed"]
 
 #: OpenSSL's numbers of what is wrong with a certificate (``x509_vfy.h``).
 _NOT_YET_VALID, _EXPIRED = 9, 10

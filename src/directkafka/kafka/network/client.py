@@ -35,9 +35,7 @@ from directkafka.kafka.network.receive import BrokerSocket
 from directkafka.kafka.network.tls import tls_context
 from directkafka.kafka.protocol.api_versions import API_VERSIONS
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
-from directkafka.options import ClientOptions
-
-__all__ = ["GROUP", "Channel", "KafkaClient", "open_channel", "raise_for"]
+from directkafka.options.client import ClientOptions
 
 #: What a connection can fail with.
 _FAILURES = (kafka.errors.KafkaError, OSError)

@@ -16,9 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from directkafka.kafka.network.client import Channel, KafkaClient, open_channel
-from directkafka.options import ClientOptions
-
-__all__ = ["borrow", "borrow_buffers", "borrowed_client", "close_idle", "give_back", "give_back_buffers"]
+from directkafka.options.client import ClientOptions
 
 #: Brokers close connections after 10 idle minutes (connections.max.idle.ms); we do it well before.
 _IDLE_SECONDS_MAX = 120.0

@@ -24,9 +24,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
 from directkafka.kafka.network.oauth import TokenProvider
-from directkafka.options import ClientOptions
-
-__all__ = ["Connections", "connection_settings"]
+from directkafka.options.client import ClientOptions
 
 _RESPONSE_BYTES_MAX = 100 * 1024 * 1024
 

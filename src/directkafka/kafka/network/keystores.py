@@ -27,19 +27,6 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.serialization.pkcs12 import PKCS12KeyAndCertificates
 
-__all__ = [
-    "Identity",
-    "JksContent",
-    "JksFaultError",
-    "JksKey",
-    "StoreFaultError",
-    "is_jks",
-    "private_key",
-    "read_identity",
-    "read_jks",
-    "read_trusted",
-]
-
 _MAGIC = b"\xfe\xed\xfe\xed"
 _VERSION = 2
 _KEY, _CERTIFICATE = 1, 2

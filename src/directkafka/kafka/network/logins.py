@@ -24,8 +24,6 @@ from kafka.net.sasl.scram import SaslMechanismScram
 
 from directkafka.kafka.network.oauth import TokenProvider
 
-__all__ = ["ITERATIONS_MIN", "mask_logins", "prepare_logins"]
-
 _LOGGERS = ("kafka.net.connection", "kafka.protocol.parser")
 _LOGIN_MESSAGE = re.compile(r"Sasl\w*(Request|Response)(_v\d+)?")
 

@@ -13,8 +13,6 @@ from directkafka.errors import OptionError
 from directkafka.options.security.sasl import TOKEN_CALLBACK
 from directkafka.options.spec import Secret
 
-__all__ = ["TokenProvider", "bearer_token", "forget_token"]
-
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
 #: A new token is fetched when this share of the time between its fetching and its end is over, as Java does it.
 _USED_SHARE = 0.8

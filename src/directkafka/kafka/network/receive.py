@@ -8,8 +8,6 @@ import socket
 import time
 from dataclasses import dataclass
 
-__all__ = ["BrokerSocket", "ResponseError", "receive"]
-
 log = logging.getLogger(__name__)
 
 

@@ -14,11 +14,9 @@ from pathlib import Path
 
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.kafka.network.keystores import Identity, StoreFaultError, read_identity, read_trusted
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.security.tls import KeyStore, TrustStore
 from directkafka.options.spec import Secret
-
-__all__ = ["tls_context"]
 
 #: What the settings of a store's type and password begin with.
 _PREFIX = {TrustStore: "kafka.ssl.truststore", KeyStore: "kafka.ssl.keystore"}

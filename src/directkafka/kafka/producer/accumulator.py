@@ -12,8 +12,6 @@ from directkafka.kafka.producer.partition_queues import Address, PartitionQueues
 from directkafka.kafka.records.encoder import EncodedBatch
 from directkafka.offsets import TopicPartition
 
-__all__ = ["RecordAccumulator"]
-
 #: How late it may be noticed that a batch was not acknowledged in time.
 _TICK_S: Final = 0.25
 

@@ -24,8 +24,6 @@ from typing import Final
 from directkafka.kafka.records.encoder import EncodedBatch
 from directkafka.offsets import TopicPartition
 
-__all__ = ["Address", "PartitionQueues", "ProducerBatch"]
-
 Address = tuple[str, int]
 
 _BACKOFF_S_MAX: Final = 1.0

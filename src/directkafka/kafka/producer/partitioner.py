@@ -27,8 +27,6 @@ from directkafka.kafka.kernels.compile import BYTES_IN, INT32S, INT64S, helper, 
 from directkafka.kafka.records.record_columns import spans_of
 from directkafka.offsets import TopicPartition
 
-__all__ = ["CountPartitions", "Router", "key_hashes", "partitions_of_keys"]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

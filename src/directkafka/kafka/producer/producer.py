@@ -33,10 +33,8 @@ from directkafka.kafka.producer.partition_queues import Address, PartitionQueues
 from directkafka.kafka.producer.sender import Sender, unknown_topic
 from directkafka.kafka.records.encoder import ProducerIdentity, RecordEncoder
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
-
-__all__ = ["Producer", "new_identity"]
 
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 

@@ -29,10 +29,8 @@ from directkafka.kafka.producer.partition_queues import Address, ProducerBatch
 from directkafka.kafka.protocol.error_codes import STALE_METADATA, ErrorCode, error_name, is_retriable
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
-
-__all__ = ["ProduceOutcome", "Sender", "classify", "refusal", "unknown_topic"]
 
 #: The topic's setting that a batch is too large for.
 _SIZE_SETTINGS: Final[dict[int, str]] = {

@@ -36,15 +36,6 @@ from kafka.protocol.producer import (
     TxnOffsetCommitRequest,
 )
 
-__all__ = [
-    "API_VERSIONS",
-    "BROKERS_VERIFY_VERSION",
-    "EARLIEST_LOCAL_VERSION",
-    "TOPIC_ID_ONLY_VERSION",
-    "ApiVersions",
-    "FetchVersion",
-]
-
 
 class ApiVersions(NamedTuple):
     """A request of Kafka's.

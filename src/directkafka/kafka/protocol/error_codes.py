@@ -13,8 +13,6 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, Self
 
-__all__ = ["STALE_METADATA", "ErrorClass", "ErrorCode", "error_class_of", "error_name", "is_retriable"]
-
 _RETRIABLE, _FINAL = True, False
 
 

@@ -17,17 +17,6 @@ import pyarrow as pa
 
 from directkafka.kafka.records.record_columns import Capacity, HeaderColumns, RecordColumns, WriteCursor
 
-__all__ = [
-    "HEADERS_TYPE",
-    "NO_HEADERS",
-    "HeaderBuffers",
-    "RecordBuffers",
-    "constant_column",
-    "ends_of",
-    "row_slices",
-    "schema",
-]
-
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 
 _HEADER_TYPE = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])

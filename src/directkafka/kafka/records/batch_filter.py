@@ -23,8 +23,6 @@ from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT64, INT64S
 from directkafka.kafka.records.batch_header import HEADER_SIZE, Batch, batch_at
 from directkafka.kafka.records.record import Corruption, control_record_type, report
 
-__all__ = ["Aborted", "FilterSpec", "aborted_transactions", "filter_batches"]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Table = np.ndarray[Any, np.dtype[np.int64]]

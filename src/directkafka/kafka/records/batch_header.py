@@ -33,17 +33,6 @@ import numpy as np
 from directkafka.kafka.kernels.compile import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
 from directkafka.kafka.records.record import Corruption, describe, new_corruption, report
 
-__all__ = [
-    "HEADER_SIZE",
-    "Batch",
-    "Headers",
-    "batch_at",
-    "header_corruption",
-    "index_batches",
-    "read_headers",
-    "readonly_bytes",
-]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 Table = np.ndarray[Any, np.dtype[np.int64]]

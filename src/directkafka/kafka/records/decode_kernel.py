@@ -40,8 +40,6 @@ from directkafka.kafka.records.record_columns import (
     WriteCursor,
 )
 
-__all__ = ["decode_run"]
-
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
 
 _LOG_APPEND_TIME = 1 << 3

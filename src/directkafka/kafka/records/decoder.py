@@ -32,8 +32,6 @@ from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Sou
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of
 
-__all__ = ["RecordDecoder"]
-
 BATCH_ROWS_MAX = 16_384
 BATCH_BYTES_MAX = 2 * 1024 * 1024
 #: No batch may need more bytes than int32 offsets can say, 2 GiB - 1.

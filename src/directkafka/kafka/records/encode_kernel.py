@@ -33,20 +33,6 @@ from directkafka.kafka.kernels.compile import (
 )
 from directkafka.kafka.records.batch_header import HEADER_SIZE
 
-__all__ = [
-    "HEADER_OVERHEAD_MAX",
-    "RECORD_OVERHEAD_MAX",
-    "TRANSACTIONAL",
-    "BinaryColumn",
-    "EncodedSpan",
-    "Limits",
-    "Rows",
-    "Seal",
-    "encode_records",
-    "order_by_target",
-    "write_headers",
-]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

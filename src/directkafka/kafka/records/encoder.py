@@ -40,8 +40,6 @@ from directkafka.kafka.records.record_columns import read_rows, room_needed
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 
-__all__ = ["EncodedBatch", "ProducerIdentity", "RecordEncoder"]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

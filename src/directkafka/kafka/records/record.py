@@ -27,20 +27,6 @@ import numpy as np
 from directkafka.kafka.compression.decompress import CODEC_NAMES
 from directkafka.kafka.kernels.compile import helper, wide
 
-__all__ = [
-    "FAULT_SIZE",
-    "RECORD_SIZE_MIN",
-    "Corruption",
-    "Fields",
-    "control_record_type",
-    "describe",
-    "new_corruption",
-    "read_record",
-    "record_bounds",
-    "report",
-    "span",
-]
-
 FAULT_SIZE = 6
 
 

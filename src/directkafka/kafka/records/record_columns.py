@@ -19,24 +19,6 @@ from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT32S, INT64
 from directkafka.kafka.records.batch_header import HEADER_SIZE, readonly_bytes
 from directkafka.kafka.records.encode_kernel import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, BinaryColumn, Rows
 
-__all__ = [
-    "HEADER_COLUMNS_TYPE",
-    "RECORD_COLUMNS_TYPE",
-    "ROOM_TYPE",
-    "SOURCE_TYPE",
-    "BatchSlice",
-    "Capacity",
-    "HeaderColumns",
-    "OffsetWindow",
-    "RecordColumns",
-    "Source",
-    "Target",
-    "WriteCursor",
-    "read_rows",
-    "room_needed",
-    "spans_of",
-]
-
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]

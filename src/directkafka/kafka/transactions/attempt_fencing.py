@@ -47,10 +47,8 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
-
-__all__ = ["CLAIM", "ClaimPlace"]
 
 #: What the keys of claims begin with; the driver leaves a tombstone for each one when it commits.
 CLAIM: Final = b"claim/"

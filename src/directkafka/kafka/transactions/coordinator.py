@@ -37,8 +37,6 @@ from directkafka.kafka.protocol.error_codes import ErrorClass, ErrorCode, error_
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 
-__all__ = ["Coordinator", "OpenTransaction", "open_transactions"]
-
 _TRANSACTION = 1
 #: What a request wants of topics, where it is not to write to them.
 _RIGHTS = {"TxnOffsetCommit": "READ"}

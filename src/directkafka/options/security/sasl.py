@@ -9,16 +9,6 @@ from typing import Any, Final
 from directkafka.options.spec import OptionSpec, RawOptions, Secret
 from directkafka.told_once import warn_once
 
-__all__ = [
-    "NO_TOKEN_ENDPOINT",
-    "OAUTHBEARER",
-    "OPEN_MECHANISMS",
-    "SASL_SPECS",
-    "TOKEN_CALLBACK",
-    "read_sasl",
-    "warn_in_the_clear",
-]
-
 logger = logging.getLogger("directkafka.options")
 
 OAUTHBEARER: Final = "OAUTHBEARER"

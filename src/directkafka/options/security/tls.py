@@ -11,8 +11,6 @@ from typing import Any, Final, Literal
 
 from directkafka.options.spec import OptionSpec, RawOptions, Secret
 
-__all__ = ["TLS_SPECS", "KeyStore", "TrustStore", "read_tls"]
-
 StoreType = Literal["PEM", "JKS", "PKCS12"]
 
 _STORE_TYPES: Final = ("PEM", "JKS", "PKCS12")

@@ -35,8 +35,6 @@ from directkafka.errors import EnvironmentFaultError
 from directkafka.pipeline.application.spark_log import SparkLog, private_folder
 from directkafka.spark import worker_daemon
 
-__all__ = ["is_gone", "send_output_to", "start_application"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 #: Set only where the user sets nothing: see docs/DESIGN.md, "Spark settings".

@@ -31,8 +31,6 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["SparkLog", "private_folder"]
-
 #: A log that is longer loses its beginning.
 _BYTES_MAX: Final = 32 * 1024 * 1024
 #: What is left of it then.

@@ -15,7 +15,7 @@ from typing import Final
 
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.offsets import TopicPartition
-from directkafka.options import MinOffsets
+from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
@@ -25,8 +25,6 @@ from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import confirm_loss
-
-__all__ = ["RAISE_TIMEOUT", "Planned", "Planner", "log_losses"]
 
 log = logging.getLogger("directkafka.pipeline")
 

@@ -34,7 +34,7 @@ from directkafka.errors import WorkerLostError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import Positions, to_nested
-from directkafka.options import NO_WAIT, MinOffsets
+from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
@@ -47,8 +47,6 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_p
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.source_cluster import confirm_loss
-
-__all__ = ["DirectEngine"]
 
 log = logging.getLogger("directkafka.pipeline")
 

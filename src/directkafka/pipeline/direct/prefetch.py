@@ -27,8 +27,6 @@ from directkafka.planning.plan import BatchPlan
 from directkafka.sinks.api import BatchAttempt
 from directkafka.snapshot import ClusterSnapshot
 
-__all__ = ["PlannedBatch", "PrefetchedBatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedBatch:

@@ -15,8 +15,6 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import WorkerLostError
 
-__all__ = ["BackgroundJob", "JobOverdue", "run_within"]
-
 T = TypeVar("T")
 
 #: How long a cancelled job is waited for, in seconds. One that Spark does not submit at all, since it counts fewer

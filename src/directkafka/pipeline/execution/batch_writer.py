@@ -41,8 +41,6 @@ from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, Transac
 from directkafka.sinks.ledger import check_count
 from directkafka.spark.dataframe import records_frame
 
-__all__ = ["BatchWriter", "WrittenBatch"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenBatch:

@@ -30,8 +30,6 @@ from directkafka.pipeline.execution.kept import Keeper
 from directkafka.sinks.api import Sink
 from directkafka.sinks.dead_letters.table import REPLAYS
 
-__all__ = ["DEAD_LETTERS", "NO_PLACE", "REASON", "AtWork", "LookOnly", "Rejected", "Work", "divert"]
-
 #: The output of rejected records, and the name of the section in the pipeline file.
 DEAD_LETTERS: Final = "dead_letters"
 

@@ -22,18 +22,6 @@ from directkafka.errors import DirectKafkaError, EnvironmentFaultError, Transfor
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.application import spark_application
 
-__all__ = [
-    "JavaError",
-    "from_executor",
-    "is_gone",
-    "java_end_told",
-    "java_errors",
-    "lost_process",
-    "spark_is_gone",
-    "told",
-    "too_much_for_driver",
-]
-
 _SPARKS_OWN: Final = "org.apache.spark."
 _SPARK: Final = f"{_SPARKS_OWN}SparkException"
 _PYTHON: Final = f"{_SPARKS_OWN}api.python.PythonException"

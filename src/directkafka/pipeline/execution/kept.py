@@ -38,8 +38,6 @@ from pyspark.sql import DataFrame
 
 from directkafka.errors import WorkerLostError
 
-__all__ = ["Keeper"]
-
 #: Spark's checksums, by which it keeps one version of a block, are those of serialized blocks.
 _LEVEL: Final = StorageLevel.MEMORY_AND_DISK
 _SPARED_LEVEL: Final = StorageLevel.MEMORY_AND_DISK_DESER

@@ -30,8 +30,6 @@ from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, key_problems, with_json
 from directkafka.spark.dataframe import map_in_arrow
 
-__all__ = ["GROWTH", "OutputWriter", "arrow_schema", "wanted_schema", "with_json_texts"]
-
 #: Spark would leave null fields out, and cut timestamps off at milliseconds.
 _OPTIONS = {
     "ignoreNullFields": "false",

@@ -11,8 +11,6 @@ from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.snapshot import ClusterSnapshot
 
-__all__ = ["Cluster", "PendingWrite", "Prepared", "Writer"]
-
 
 class Cluster(Protocol):
     """What the direct engine asks of Kafka; see :class:`~directkafka.spark.source_cluster.SourceCluster`."""

@@ -16,14 +16,12 @@ from functools import cached_property
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import OptionError
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, LookOnly, Work, divert
 from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
 from directkafka.planning.subscription import reads
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
-
-__all__ = ["ReadTopics", "Route", "Sinks", "cloned", "outputs_of", "route_outputs", "tell_sinks_what_is_read"]
 
 #: One sink or several for the only output, or a dict of them for named ones.
 Sinks = Sink | Sequence[Sink] | Mapping[str, Sink | Sequence[Sink]]

@@ -25,8 +25,6 @@ from directkafka.version import __version__
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["active_session_kept", "check_executors", "is_classic", "session_for"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 #: Two pipelines that start at one moment make one Spark application.

@@ -21,20 +21,6 @@ from directkafka.pipeline.execution.executor_errors import from_executor, spark_
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = [
-    "DEFAULT_OUTPUT",
-    "FunctionReference",
-    "PythonTransform",
-    "SqlTransform",
-    "Transform",
-    "apply_transform",
-    "is_per_batch",
-    "load_function",
-    "operators_of",
-    "reads_alone",
-    "remarks",
-]
-
 DEFAULT_OUTPUT = "default"
 
 _PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})

@@ -28,8 +28,6 @@ from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport
 from directkafka.spark.dataframe import map_in_arrow
 
-__all__ = ["RouteTask", "can_run_barriers", "check_speculation", "write_shares", "writers_max"]
-
 #: A job with less time than this, in milliseconds, may be over before Spark begins its tasks, however many slots are
 #: free: then it was the time that was short.
 _BEGIN_MS_MIN: Final = 1_000

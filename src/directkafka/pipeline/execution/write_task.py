@@ -17,8 +17,6 @@ from directkafka.errors import DirectKafkaError
 from directkafka.errors.transport import Notes
 from directkafka.sinks.api import TaskReport, TaskWriter
 
-__all__ = ["PART", "ProofUnion", "WriteTask", "reports_of"]
-
 _Proofs = dict[tuple[str, str], int]
 
 #: The column that says of which of the output's partitions a row is, where a task writes several.

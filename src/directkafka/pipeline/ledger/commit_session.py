@@ -20,8 +20,6 @@ from directkafka.pipeline.ledger.reconcile import progress_of_new_store
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
-__all__ = ["CommitSession"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 Report = TypeVar("Report")

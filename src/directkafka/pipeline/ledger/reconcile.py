@@ -15,8 +15,6 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
-__all__ = ["OPEN_LINEAGE", "Recovery", "progress_of_new_store", "reconcile", "with_own_origins"]
-
 #: Lineage of an entry that waits for a new checkpoint: its batch 0 may follow, and no other batch (structured engine).
 OPEN_LINEAGE = "open"
 

@@ -26,8 +26,6 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
 from directkafka.sinks.api import LedgerEntry, Sink, Store
 
-__all__ = ["Claim", "Ledgers"]
-
 _given_back: Final = threading.Condition()
 
 #: How long a pipeline waits for its own last run to end, in seconds. A query that has ended is told to its user before

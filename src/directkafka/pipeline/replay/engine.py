@@ -46,8 +46,6 @@ from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import DeadLetters
 
-__all__ = ["ReplayEngine", "Writer"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["ReasonCount", "ReplayReport", "ReplayReporter", "ReplaySummary", "log_replay"]
-
 log = logging.getLogger("directkafka.pipeline")
 
 

@@ -24,8 +24,6 @@ from directkafka.sinks.api import Sink
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
 from directkafka.sinks.dead_letters.table import DeadLetters, DeadLetterTable, Selection
 
-__all__ = ["Chosen", "ReplaySelection", "choose", "with_dead_letters_last"]
-
 
 class Chosen(TypedDict, total=False):
     """What narrows the choice; nothing does by default.

@@ -20,8 +20,6 @@ from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.dead_letters.table import REPLAYS, decode_dead_letters
 from directkafka.spark.schema import record_columns
 
-__all__ = ["DeadLetterWriter", "dead_letters_frame"]
-
 
 class DeadLetterWriter(BatchWriter):
     """Turns dead letters into written rows, batch after batch.

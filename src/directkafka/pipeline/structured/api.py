@@ -24,16 +24,6 @@ from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
 
-__all__ = [
-    "BatchFunction",
-    "cause_of",
-    "check_engine",
-    "foreach_batch",
-    "start_query",
-    "trigger_arguments",
-    "write_stream",
-]
-
 _ENGINES = ("direct", "structured")
 
 BatchTransform = str | Callable[[DataFrame], Any] | None

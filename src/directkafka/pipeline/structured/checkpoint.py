@@ -26,8 +26,6 @@ from directkafka.offsets import TopicPartition, from_nested
 from directkafka.options.texts import whole_number
 from directkafka.pipeline.structured.lineage import CheckpointBatch
 
-__all__ = ["Checkpoint", "LoggedOffsets", "parse_offsets"]
-
 T = TypeVar("T")
 
 _VERSIONS = ("v1", "v2")

@@ -16,7 +16,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
 from directkafka.pipeline.execution.routes import Route
@@ -32,8 +32,6 @@ from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.datasource.source import register
 from directkafka.spark.source_cluster import SourceCluster
-
-__all__ = ["StructuredEngine"]
 
 log = logging.getLogger("directkafka.pipeline")
 

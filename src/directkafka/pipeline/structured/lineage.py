@@ -18,8 +18,6 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, Recovery
 from directkafka.sinks.api import LedgerEntry
 
-__all__ = ["Case", "CheckpointBatch", "Decision", "classify", "decide", "describe_position", "progress_of"]
-
 Offsets = Mapping[TopicPartition, int]
 
 

@@ -42,8 +42,6 @@ from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
-__all__ = ["AS_IT_IS", "MicroBatchWriter", "QueryRun"]
-
 
 def _same(frame: DataFrame) -> DataFrame:
     return frame

@@ -32,8 +32,6 @@ from directkafka.pipeline.structured.lineage import describe_position
 from directkafka.planning.plan import progress_at
 from directkafka.sinks.api import LedgerEntry
 
-__all__ = ["LedgerChange", "Moved", "Origin", "adopt", "position_of", "restart"]
-
 Origin = Literal["ledger", "checkpoint"]
 Offsets = Mapping[TopicPartition, int]
 

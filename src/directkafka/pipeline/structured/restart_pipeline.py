@@ -11,8 +11,6 @@ from directkafka.planning.plan import PlanPolicy, plan_origin
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
 
-__all__ = ["adopt_pipeline", "restart_pipeline"]
-
 
 def adopt_pipeline(pipeline: Pipeline, *, confirm: bool) -> tuple[LedgerChange, ...]:
     """Let a pipeline's ledger follow its checkpoint, which must stand where the ledger ends.

@@ -20,8 +20,6 @@ from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskRepo
 from directkafka.sinks.dead_letters.table import REPLAYS, DeadLetters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink
 
-__all__ = ["DeadLetterReplaySink", "Outcome", "ReasonCounter", "ReplayPlanSink", "uncounted"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

@@ -24,17 +24,6 @@ from pyarrow import csv
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.databases import load_blocks
 
-__all__ = [
-    "CLAIM",
-    "REPLAYS",
-    "DeadLetterDialect",
-    "DeadLetterTable",
-    "DeadLetters",
-    "Rows",
-    "Selection",
-    "decode_dead_letters",
-]
-
 SQL = load_blocks("directkafka.sinks.dead_letters", "table.sql")
 
 #: How many replays have tried a dead letter, and rejected it again; null is none.

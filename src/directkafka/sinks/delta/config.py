@@ -11,8 +11,6 @@ from directkafka.sinks.config import FilePath, SchemaPolicy, SinkConfig, sink_co
 from directkafka.sinks.files.config import Durable, RowGroupBytes
 from directkafka.sinks.files.formats import ParquetCompression
 
-__all__ = ["DeltaConfig"]
-
 
 @sink_config
 class DeltaConfig(SinkConfig):

@@ -25,8 +25,6 @@ from directkafka.sinks.wrapped_sink import Clonable
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-__all__ = ["DeltaSink"]
-
 #: Table features that ask of a writer what is not done here.
 _REFUSED_FEATURES: Final = frozenset({"columnMapping", "rowTracking", "icebergCompatV1", "icebergCompatV2"})
 

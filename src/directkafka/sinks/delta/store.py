@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["LEDGER_FOLDER", "DeltaStore", "DeltaTransaction"]
-
 _log = logging.getLogger("directkafka.sinks.delta.store")
 
 #: Where the entries lie, in the table's folder; VACUUM passes over names that begin with an underscore.

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from deltalake.transaction import AddAction, RemoveAction
 
-__all__ = ["DeltaLog", "delta_errors"]
-
 
 class DeltaLog:
     """One table, as one process knows it.

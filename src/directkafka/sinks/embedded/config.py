@@ -18,8 +18,6 @@ from directkafka.sinks.config import (
     sink_config,
 )
 
-__all__ = ["EmbeddedConfig"]
-
 
 @sink_config
 class EmbeddedConfig(SinkConfig):

@@ -11,8 +11,6 @@ from directkafka.sinks.embedded.file.connection import FileTransaction, quoted
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect
 
-__all__ = ["EmbeddedDeadLetters"]
-
 _DIALECTS: Final = {
     "sqlite": DeadLetterDialect(
         hex="hex({0})",

@@ -23,8 +23,6 @@ from directkafka.sinks.embedded.sink import EmbeddedSink
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
 
-__all__ = ["DuckDBDialect", "DuckDBSink", "DuckDBStore"]
-
 _SIGNED: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 _UNSIGNED: Final = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64, "UHUGEINT": 128}
 #: Bits of an integer that a floating-point number holds.

@@ -19,8 +19,6 @@ from directkafka.sinks.embedded.file.connection import resolved
 if TYPE_CHECKING:
     import duckdb
 
-__all__ = ["DuckDBOffsets", "FileOffsets", "SQLiteOffsets"]
-
 _SQL: Final = load_blocks("directkafka.sinks.embedded", "offset_store.sql")
 
 

@@ -24,9 +24,6 @@ from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 
-__all__ = ["EmbeddedSink"]
-
-
 #: A batch's own table would be found in place of a target of this name.
 _OWN_TABLES = frozenset({BATCH, "directkafka_ledger"})
 

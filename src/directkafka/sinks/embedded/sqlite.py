@@ -24,8 +24,6 @@ from directkafka.sinks.embedded.sink import EmbeddedSink
 from directkafka.sinks.embedded.store import EmbeddedStore
 from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
 
-__all__ = ["SQLiteDialect", "SQLiteSink", "SQLiteStore"]
-
 #: Digits of a decimal that a double holds.
 _EXACT_DIGITS: Final = 15
 

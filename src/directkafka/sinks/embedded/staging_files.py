@@ -31,8 +31,6 @@ from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.staging import buffer, report_inline, staging_name, stale_staging_pattern
 
-__all__ = ["Access", "FileTaskWriter", "StagedRows", "StagingFolder"]
-
 #: Writing to a disk costs more than LZ4 does.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 

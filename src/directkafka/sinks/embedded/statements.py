@@ -14,8 +14,6 @@ from directkafka.sinks.embedded.staging_files import StagedRows
 from directkafka.sinks.embedded.table_schema import Dialect
 from directkafka.sinks.write_modes import WriteMode, check_left, check_taken
 
-__all__ = ["BATCH", "SQL", "FilePlan", "batch_column", "move_rows", "try_insert"]
-
 SQL = load_blocks("directkafka.sinks.embedded", "statements.sql")
 
 #: The rows of a batch, in the connection's own schema.

@@ -46,8 +46,6 @@ from directkafka.sinks.ledger import (
     progress_to_json,
 )
 
-__all__ = ["EmbeddedStore"]
-
 T = TypeVar("T")
 
 SQL = load_blocks("directkafka.sinks.embedded", "store.sql")

@@ -10,8 +10,6 @@ import pyarrow as pa
 
 from directkafka.sinks.embedded.file.connection import FileConnection
 
-__all__ = ["Dialect", "FileColumn", "FileTable", "column_problems", "key_problems", "value_problems"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileColumn:

@@ -11,8 +11,6 @@ from directkafka.sinks.config import FilePath, SchemaPolicy, SinkConfig, sink_co
 from directkafka.sinks.files.formats import ParquetCompression
 from directkafka.sinks.files.schema import Format
 
-__all__ = ["Durable", "FilesConfig", "RowGroupBytes"]
-
 RowGroupBytes = Annotated[
     int, Field(ge=1, description="Of Parquet: a row group's rows take about so many bytes of a task's memory.")
 ]

@@ -17,8 +17,6 @@ from directkafka.errors import RowRejectedError
 from directkafka.sinks.files.json_lines import json_objects
 from directkafka.sinks.files.schema import plain_schema
 
-__all__ = ["FileFormat", "JsonFormat", "ParquetCompression", "ParquetFormat", "TextCompression", "TextFormat"]
-
 ParquetCompression = Literal["zstd", "snappy", "lz4", "gzip", "none"]
 TextCompression = Literal["gzip", "none"]
 

@@ -13,8 +13,6 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["can_be_json", "json_objects"]
-
 #: Control characters that JSON has a short form for; the others become \\u00XX.
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
 _CONTROLS: Final = tuple((chr(code), _SHORT.get(chr(code), f"\\u{code:04x}")) for code in range(32))

@@ -55,8 +55,6 @@ from directkafka.sinks.files.log_state import (
 )
 from directkafka.sinks.files.posix import link_new, prepare_file, remove, sync_directory
 
-__all__ = ["GROUP", "LOG_FOLDER", "FilesLog"]
-
 _log = logging.getLogger("directkafka.sinks.files.store")
 
 #: Name of the log's folder; Spark, Hive and Arrow pass over names that begin with an underscore.

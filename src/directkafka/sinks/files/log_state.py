@@ -22,22 +22,6 @@ from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import PipelineState, check_fields, check_format, entry_from_json, entry_to_json
 
-__all__ = [
-    "LOG_FORMAT_VERSION",
-    "BatchAdded",
-    "DataFile",
-    "Entry",
-    "Fence",
-    "LogState",
-    "TableColumns",
-    "TableState",
-    "applied",
-    "entry_from_bytes",
-    "entry_to_bytes",
-    "state_from_bytes",
-    "state_to_bytes",
-]
-
 #: Version of the log's format. A reader refuses a higher one.
 LOG_FORMAT_VERSION: Final = 1
 

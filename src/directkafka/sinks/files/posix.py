@@ -20,17 +20,6 @@ from typing import Final
 
 from directkafka.errors import DirectKafkaError, StoreAccessError, StoreRequestError, StoreUnavailableError
 
-__all__ = [
-    "link_new",
-    "prepare_file",
-    "remove",
-    "require_writable",
-    "resolve_folder",
-    "sync_directory",
-    "sync_file",
-    "translated",
-]
-
 #: What trying again does not help against.
 _ACCESS: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
 

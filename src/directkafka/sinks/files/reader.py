@@ -17,8 +17,6 @@ from directkafka.sinks.files.store import FilesStore
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["ROOT", "CommittedFiles", "committed_files", "committed_in", "read_parquet"]
-
 #: The table that lies in the directory itself.
 ROOT: Final = "."
 

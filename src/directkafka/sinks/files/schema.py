@@ -14,8 +14,6 @@ import pyarrow as pa
 from directkafka.sinks.files.json_lines import can_be_json
 from directkafka.sinks.files.log_state import TableState
 
-__all__ = ["Format", "SchemaPolicy", "grown_columns", "plain_schema", "storage_problems"]
-
 Format = Literal["parquet", "json", "text"]
 SchemaPolicy = Literal["fail", "add-columns"]
 

@@ -25,8 +25,6 @@ from directkafka.sinks.files.task_writer import AttemptTracker, DataFileWriter, 
 from directkafka.sinks.ledger import TableCount, doubled_records
 from directkafka.sinks.wrapped_sink import Clonable
 
-__all__ = ["FilesSink", "ParquetSink"]
-
 _TABLE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 _COMPRESSIONS: Final[dict[Format, tuple[ParquetCompression, ...]]] = {

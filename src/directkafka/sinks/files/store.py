@@ -43,8 +43,6 @@ from directkafka.sinks.files.posix import remove, resolve_folder, translated
 from directkafka.sinks.files.task_writer import FileOwner, attempt_key, owner_of, pipeline_key
 from directkafka.sinks.ledger import PipelineState, check_stands
 
-__all__ = ["FilesStore", "FilesTransaction"]
-
 _log = logging.getLogger("directkafka.sinks.files.store")
 
 

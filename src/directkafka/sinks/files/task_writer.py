@@ -31,20 +31,6 @@ from directkafka.sinks.files.formats import FileFormat
 from directkafka.sinks.files.log_state import DataFile
 from directkafka.sinks.files.posix import sync_file, translated
 
-__all__ = [
-    "AttemptTracker",
-    "DataFileWriter",
-    "FileOwner",
-    "attempt_key",
-    "data_file_name",
-    "owner_of",
-    "pipeline_key",
-    "reported_files",
-    "sync_files",
-    "temporary_name",
-    "whole_rows",
-]
-
 _NAME: Final = re.compile(r"\.?part-([0-9a-f]{10})-(\d+)-(\d+)-([0-9a-f]{12})-[0-9a-f]+\..+")
 
 

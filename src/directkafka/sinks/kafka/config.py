@@ -12,8 +12,6 @@ from pydantic import Field
 from directkafka.options.producer import NAME_PREFIX
 from directkafka.sinks.config import SinkConfig, sink_config
 
-__all__ = ["KafkaConfig"]
-
 _Name = Annotated[str, Field(min_length=1)]
 
 #: What the names of Kafka's own settings begin with in a section.

@@ -46,8 +46,6 @@ from directkafka.errors.kafka import (
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.producer import TransactionOptions
 
-__all__ = ["SIZE_LIMIT", "error_for", "refused_batch", "translate", "with_batch_size", "with_smaller_batches"]
-
 _ACCESS_CODES: Final = frozenset(
     {
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,

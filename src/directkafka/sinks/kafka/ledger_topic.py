@@ -33,12 +33,10 @@ from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.kafka.transactions.attempt_fencing import CLAIM
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
 from directkafka.sinks.kafka.requirements import ASKED, Replicas, in_sync_of, replicas_of
 from directkafka.sinks.ledger import check_version, progress_from_json, progress_to_json
-
-__all__ = ["NO_RECORD", "LedgerRecord", "LedgerTopic"]
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 

@@ -25,8 +25,6 @@ from directkafka.errors import SchemaMismatchError
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.sinks.kafka.ledger_topic import LedgerTopic
 
-__all__ = ["check_is_not_lost"]
-
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
 #: How long a broker may not have heard of a topic, or of a commit, that is another driver's of just now.

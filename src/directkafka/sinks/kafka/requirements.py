@@ -25,8 +25,6 @@ from directkafka.errors import EnvironmentFaultError
 from directkafka.kafka.admin.configs import Broker
 from directkafka.kafka.protocol.api_versions import API_VERSIONS, BROKERS_VERIFY_VERSION, ApiVersions
 
-__all__ = ["ASKED", "LOG_REPLICAS", "VERIFICATION", "Replicas", "check_brokers", "in_sync_of", "replicas_of"]
-
 VERIFICATION: Final = "transaction.partition.verification.enable"
 LOG_REPLICAS: Final = "transaction.state.log.replication.factor"
 #: Settings of a broker that are looked at.

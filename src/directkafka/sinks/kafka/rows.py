@@ -20,8 +20,6 @@ from directkafka.kafka.producer.partitioner import partitions_of_keys
 from directkafka.offsets import TopicPartition
 from directkafka.sinks.api import TARGET
 
-__all__ = ["Destinations", "Router", "aims_from_payload", "aims_of", "aims_to_payload", "merge_aims", "problems_of"]
-
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 
 #: Where rows are to go, by topic: the partitions that they name, or None when some name none.

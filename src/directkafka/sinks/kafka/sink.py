@@ -34,8 +34,6 @@ from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.wrapped_sink import Clonable
 
-__all__ = ["KafkaSink"]
-
 _IS_READ = (
     "is read by this very pipeline, so that each row would come back as a record, without end: choose another topic, "
     "or a subscription without this one"

@@ -45,8 +45,6 @@ from directkafka.sinks.ledger import (
     progress_to_json,
 )
 
-__all__ = ["KafkaStore"]
-
 
 class TopicSink(Protocol):
     """What this store asks of a sink of its own; see :class:`directkafka.sinks.kafka.sink.KafkaSink`."""

@@ -26,8 +26,6 @@ from directkafka.sinks.api import TARGET, TaskReport
 from directkafka.sinks.kafka.rows import Destinations, aims_of, aims_to_payload, merge_aims
 from directkafka.sinks.staging import buffer, report_inline
 
-__all__ = ["KafkaShareWriter", "KafkaTaskWriter", "acknowledged"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTaskWriter:

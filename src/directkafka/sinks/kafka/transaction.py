@@ -26,8 +26,6 @@ from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 
-__all__ = ["DRIVER", "KafkaTransaction"]
-
 #: Most bytes of a record of the ledger before compression: 400,000 partitions. Compressed, it is a tenth at most.
 _LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 

@@ -48,8 +48,6 @@ from directkafka.sinks.kafka.ledger_topic import NO_RECORD, LedgerRecord, Ledger
 from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 
-__all__ = ["REFUSED_AS_OLD", "TransactionManager"]
-
 #: What a driver is told that does not own the transaction any more, for whatever reason.
 REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFencedError, TransactionStateError)
 

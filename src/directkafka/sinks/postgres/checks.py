@@ -13,8 +13,6 @@ import pyarrow as pa
 from directkafka.sinks.postgres.table_schema import Table, column_problems
 from directkafka.sinks.write_modes import Mode, WriteMode
 
-__all__ = ["missing_right", "table_problems"]
-
 #: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
 _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "append": ("INSERT", "STAGE"),

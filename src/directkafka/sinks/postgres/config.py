@@ -17,8 +17,6 @@ from directkafka.sinks.config import (
     sink_config,
 )
 
-__all__ = ["PostgresConfig"]
-
 
 @sink_config
 class PostgresConfig(SinkConfig):

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import sql
 
-__all__ = ["RowEncoder", "Wire", "WireColumn", "copy_chunks"]
-
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 TRAILER: Final = b"\xff\xff"
 

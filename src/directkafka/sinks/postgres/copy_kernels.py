@@ -22,16 +22,6 @@ from numba.extending import intrinsic
 
 from directkafka.kafka.kernels.compile import kernel
 
-__all__ = [
-    "ARRAY_HEADER_BYTES",
-    "COLUMN_FIELDS",
-    "NUMERIC_BYTES_MAX",
-    "encode_arrays",
-    "encode_numeric",
-    "encode_uuid",
-    "interleave",
-]
-
 # Inside a kernel, numba's types count and Python's mean nothing: all is Any to the type checker.
 _inline: Any = intrinsic
 _memcpy: Any = cgutils.raw_memcpy

@@ -14,8 +14,6 @@ from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import PostgresAddress
 from directkafka.sinks.postgres.table_schema import read_table
 
-__all__ = ["PostgresDeadLetters"]
-
 _DIALECT: Final = DeadLetterDialect(
     hex="encode({0}, 'hex')",
     text_hex="encode(convert_to({0}, 'UTF8'), 'hex')",

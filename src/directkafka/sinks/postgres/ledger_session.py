@@ -28,8 +28,6 @@ from directkafka.sinks.postgres.session import (
 )
 from directkafka.sinks.staging import stale_staging_pattern
 
-__all__ = ["Cursor", "LedgerSession", "ledger_schema"]
-
 T = TypeVar("T")
 Cursor = psycopg.Cursor[DictRow]
 

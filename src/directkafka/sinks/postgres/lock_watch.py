@@ -34,8 +34,6 @@ from psycopg.rows import dict_row
 
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, answered_within, shut_down
 
-__all__ = ["WAIT_ENDED", "Blocker", "SessionWatch", "Wait", "statement_kind"]
-
 #: What ends a wait for a lock: a limit, or somebody's cancel.
 WAIT_ENDED: Final = (psycopg.errors.LockNotAvailable, psycopg.errors.QueryCanceled)
 

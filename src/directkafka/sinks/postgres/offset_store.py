@@ -15,8 +15,6 @@ from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 
-__all__ = ["PostgresOffsets"]
-
 _SQL: Final = load_blocks("directkafka.sinks.postgres", "offset_store.sql")
 
 

@@ -24,17 +24,6 @@ from directkafka.errors import (
 )
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 
-__all__ = [
-    "ALREADY_THERE",
-    "ANSWER_S_MAX",
-    "SQL",
-    "PostgresAddress",
-    "answered_within",
-    "connection_is_lost",
-    "shut_down",
-    "translate",
-]
-
 SQL: Final = load_blocks("directkafka.sinks.postgres", "store.sql")
 
 #: What a session that makes an object loses with when another one was faster: CREATE ... IF NOT EXISTS looks

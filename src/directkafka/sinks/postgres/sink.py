@@ -44,8 +44,6 @@ from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
 from directkafka.sinks.write_modes import WriteMode
 
-__all__ = ["PostgresSink"]
-
 _WHERE: Final = "a Postgres sink"
 
 #: NULLS NOT DISTINCT exists since this version.

@@ -19,8 +19,6 @@ from directkafka.sinks.postgres.task_writer import SinkPlan, identifiers
 from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern
 from directkafka.sinks.write_modes import check_left, check_taken
 
-__all__ = ["drop_staging", "move_rows"]
-
 _log = logging.getLogger("directkafka.sinks.postgres.sink")
 
 #: How long the committing transaction waits for a zombie task that still writes to a staging table.

@@ -52,8 +52,6 @@ from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
 from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, SessionWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
 
-__all__ = ["PostgresStore"]
-
 #: Pauses between two looks for what became of a COMMIT, in seconds.
 _PAUSE_S_MIN: Final = 0.1
 _PAUSE_S_MAX: Final = 2.0

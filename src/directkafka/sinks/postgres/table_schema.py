@@ -20,21 +20,6 @@ from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.copy_encoder import Wire, WireColumn
 
-__all__ = [
-    "SQL",
-    "Table",
-    "TableColumn",
-    "UniqueIndex",
-    "column_problems",
-    "creation_type",
-    "json_columns",
-    "read_table",
-    "resolved_name",
-    "wire_column",
-    "wire_columns",
-    "wire_of",
-]
-
 SQL: Final = load_blocks("directkafka.sinks.postgres", "table_schema.sql")
 
 

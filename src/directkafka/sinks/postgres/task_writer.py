@@ -31,8 +31,6 @@ from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.staging import buffer, report_inline
 from directkafka.sinks.write_modes import WriteMode
 
-__all__ = ["PostgresTaskWriter", "SinkPlan", "fold", "identifiers"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkPlan:

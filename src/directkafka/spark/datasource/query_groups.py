@@ -41,10 +41,8 @@ from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
 from directkafka.offsets import TopicPartition, from_nested
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.spark.source_cluster import SourceCluster
-
-__all__ = ["QueryGroups", "follow_queries"]
 
 log = logging.getLogger("directkafka.source")
 

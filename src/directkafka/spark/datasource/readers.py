@@ -31,7 +31,7 @@ from directkafka.errors.data_loss import loss_of_available_now
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
-from directkafka.options import SourceOptions
+from directkafka.options.source import SourceOptions
 from directkafka.options.spec import LONG_MAX
 from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import (
@@ -47,8 +47,6 @@ from directkafka.planning.plan import (
 from directkafka.python_worker import freeze_imports
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
-
-__all__ = ["BatchReader", "StreamReader"]
 
 log = logging.getLogger("directkafka.source")
 

@@ -22,13 +22,12 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.errors.transport import Notes
-from directkafka.options import SinkOptions, SourceOptions
+from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
+from directkafka.options.source import SourceOptions
 from directkafka.options.spec import RawOptions
 from directkafka.python_worker import freeze_imports, log_to_stderr
 from directkafka.spark.schema import check_written, record_columns, record_schema
-
-__all__ = ["DirectKafkaDataSource", "ListenedDataSource", "register"]
 
 #: Options of a streaming write that are Spark's, and handed to the sink too.
 _SPARK_S_OWN = {"checkpointlocation", "path", "queryname"}

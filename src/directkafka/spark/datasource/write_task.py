@@ -23,11 +23,9 @@ from directkafka.kafka.producer.partitioner import Router
 from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.kafka.producer.sender import unknown_topic
 from directkafka.offsets import TopicPartition
-from directkafka.options import SinkOptions
+from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import HEADERS
 from directkafka.python_worker import freeze_imports
-
-__all__ = ["write_rows"]
 
 _PAUSE_S: Final = 0.1
 _DEALT_MAX: Final = 2**31

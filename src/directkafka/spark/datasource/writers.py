@@ -18,9 +18,7 @@ from pyspark.sql.datasource import (
 )
 
 from directkafka.errors.transport import Notes
-from directkafka.options import SinkOptions
-
-__all__ = ["BatchWriter", "StreamWriter"]
+from directkafka.options.producer import SinkOptions
 
 log = logging.getLogger("directkafka.sink")
 

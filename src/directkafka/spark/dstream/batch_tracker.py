@@ -25,8 +25,6 @@ from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.planning.trigger import Moment, Trigger, wait_ms
 from directkafka.snapshot import ClusterSnapshot
 
-__all__ = ["BatchStatuses", "Pace", "batch_ms", "shown_time"]
-
 #: How long Spark may take to report that it has dropped a batch, in seconds; a matter of milliseconds.
 _REPORT_S: Final = 1.0
 

@@ -21,8 +21,6 @@ from directkafka.spark.dstream.jvm_scheduler import StreamingJVM
 from directkafka.spark.dstream.state import StreamPlan, StreamState, rates_of
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 
-__all__ = ["EVENTS_S", "Batches", "next_batch"]
-
 #: How long events of batches that have ended are waited for, in seconds: when the context has stopped, when there is an
 #: error and it must be found out whose, and when an output of the next batch is about to run.
 EVENTS_S: Final = 1.0

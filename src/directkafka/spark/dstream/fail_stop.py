@@ -24,8 +24,6 @@ from directkafka.spark.dstream.planner import DirectPlanner, PlannerHandle
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = ["FailStopDStream"]
-
 Planners = tuple[DirectPlanner, ...]
 
 

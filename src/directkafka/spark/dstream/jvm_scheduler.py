@@ -25,8 +25,6 @@ from directkafka.planning.rates import BatchTimes
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = ["BatchObserver", "StreamingJVM"]
-
 log = logging.getLogger("directkafka.source")
 
 

@@ -22,8 +22,6 @@ from directkafka.errors.streams import OffsetsNotCommittedError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import TopicPartition
 
-__all__ = ["CommitCallback", "GroupCommits", "Queued"]
-
 log = logging.getLogger("directkafka.source")
 
 Offsets = Mapping[TopicPartition, int]

@@ -48,8 +48,6 @@ from directkafka.spark.dstream.state import StreamPlan, StreamState, tick_folder
 from directkafka.spark.rdd.rdd import KafkaRDD, RDDKey, forget_ranges, located, remember_ranges, tell_missing_hosts
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 
-__all__ = ["DirectPlanner", "PlannerHandle", "planner_of"]
-
 log = logging.getLogger("directkafka.source")
 
 #: For how long the ranges of an RDD can be asked for when its batch has ended, in milliseconds.

@@ -16,17 +16,15 @@ from typing import Any
 from directkafka.errors import EnvironmentFaultError, OptionError
 from directkafka.kafka.kernels.cache import refuse_foreign
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
-from directkafka.options import SourceOptions
 from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.limits import RatePolicy
+from directkafka.options.source import SourceOptions
 from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates
 from directkafka.planning.trigger import Trigger
 from directkafka.spark.rdd.rdd import RECORD_FIELDS
 from directkafka.spark.rdd.tasks import ReadRecords
-
-__all__ = ["PerPartitionConfig", "Program", "StreamPlan", "StreamState", "rates_of", "tick_folder"]
 
 log = logging.getLogger("directkafka.source")
 

@@ -35,8 +35,6 @@ from directkafka.spark.dstream.state import PerPartitionConfig, Program, StreamP
 from directkafka.spark.rdd.rdd import check_handlers, check_location, read_policy
 from directkafka.spark.rdd.tasks import ArrowHandler, MessageHandler, ReadRecords
 
-__all__ = ["DirectStream", "create_direct_stream"]
-
 
 class DirectStream(FailStopDStream):
     """The stream that :func:`create_direct_stream` gives: a DStream whose RDDs have offset ranges.

@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-__all__ = ["ConsumerRecord", "consumer_records"]
-
 
 class ConsumerRecord(NamedTuple):
     """A record as a consumer gets it.

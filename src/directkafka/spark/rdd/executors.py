@@ -23,8 +23,6 @@ from directkafka.planning.placement import Executor
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = ["executors", "placed_rdd"]
-
 _DRIVER = "driver"
 
 

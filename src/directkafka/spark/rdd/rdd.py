@@ -34,21 +34,6 @@ from directkafka.spark.source_cluster import confirm_loss, task_of
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-__all__ = [
-    "RECORD_FIELDS",
-    "KafkaRDD",
-    "check_handlers",
-    "check_location",
-    "create_rdd",
-    "forget_ranges",
-    "located",
-    "offset_ranges",
-    "read_policy",
-    "record_counts",
-    "remember_ranges",
-    "tell_missing_hosts",
-]
-
 log = logging.getLogger("directkafka.source")
 
 #: What a record of the direct API has.

@@ -18,8 +18,6 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.spark.rdd.consumer_record import ConsumerRecord, consumer_records
 from directkafka.spark.read_task import read_for_spark
 
-__all__ = ["ArrowHandler", "CountRecords", "MessageHandler", "ReadRecords"]
-
 MessageHandler = Callable[[ConsumerRecord], Any]
 ArrowHandler = Callable[[pa.RecordBatch], Iterable[Any]]
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from directkafka.testing.servers.ports import LOOPBACK
 
-__all__ = ["INTERNAL", "NodePorts", "properties_text", "server_properties"]
-
 #: The listener that brokers talk to each other on and that readiness is asked on: plaintext in every cluster,
 #: so that neither depends on the security of the listeners under test.
 INTERNAL = "INTERNAL"

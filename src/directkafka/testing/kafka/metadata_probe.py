@@ -14,8 +14,6 @@ from __future__ import annotations
 import socket
 import struct
 
-__all__ = ["brokers_seen_by"]
-
 _API_KEY_METADATA = 3
 _API_VERSION = 4
 _CORRELATION_ID = 1

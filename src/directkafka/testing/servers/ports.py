@@ -7,8 +7,6 @@ import sys
 from types import TracebackType
 from typing import Self
 
-__all__ = ["LOOPBACK", "ReservedPort"]
-
 LOOPBACK = "127.0.0.1"
 
 

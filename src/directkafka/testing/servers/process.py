@@ -11,8 +11,6 @@ from pathlib import Path
 from directkafka.errors import EnvironmentFaultError
 from directkafka.testing.servers.watchdog import Watchdog
 
-__all__ = ["ServerProcess", "wait_until"]
-
 _POLL_S = 0.02
 _LOG_LINES = 20
 

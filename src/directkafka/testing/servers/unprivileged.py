@@ -22,8 +22,6 @@ from typing import Any, Final, Self
 
 from directkafka.errors import EnvironmentFaultError
 
-__all__ = ["Unprivileged"]
-
 _USER: Final = "nobody"
 
 #: Numbers for groups that distributions give to nothing, and that a container of 65,536 numbers has.

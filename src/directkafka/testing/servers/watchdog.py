@@ -24,8 +24,6 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Watchdog"]
-
 _GONE_TIMEOUT_S = 10.0
 _POLL_S = 0.02
 

@@ -11,7 +11,7 @@ import pytest
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader, TopicDescription
 from directkafka.offsets import PartitionProgress, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.snapshot import EndedEpoch
 
 PLACE = TopicPartition("flights", 3)

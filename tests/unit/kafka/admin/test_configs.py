@@ -9,7 +9,7 @@ import pytest
 
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 CLUSTER_AUTHORIZATION_FAILED = 31
 DEAD = BrokerUnreachableError(addresses=("two:1",), timeout_ms=1, cause="refused")

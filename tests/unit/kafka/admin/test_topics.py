@@ -15,7 +15,7 @@ from directkafka.kafka.admin.topics import Leader, TopicDescription, check_answe
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 OWNER = ProducerIdentity(producer_id=7, epoch=3, transactional_id="directkafka.flights")
 ASKED = {TopicPartition("flights", number): 5 for number in range(2)}

@@ -17,7 +17,7 @@ from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 VERSION = 17
 TOPIC_ID = "00000000-0000-0000-1234-56789abcdef0"

@@ -18,7 +18,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.partition_connection import LeaderState, TopicGone, TryAgain
 from directkafka.offsets import OffsetRange
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 CLIENT = ClientOptions(bootstrap_servers=("broker:9092",), retry_backoff_ms=1)
 

@@ -14,7 +14,7 @@ from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.partition_connection import LeaderState, PartitionConnection, TopicGone, TryAgain
 from directkafka.kafka.network import connection_pool
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 
 PLACE = TopicPartition("flights", 3)

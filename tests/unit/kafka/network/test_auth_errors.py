@@ -8,7 +8,7 @@ import pytest
 
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.auth_errors import address_text, connection_failure, rights_needed
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 TLS = ClientOptions(bootstrap_servers=("b:9092",), security_protocol="SSL")
 LOGIN = ClientOptions(

@@ -12,7 +12,7 @@ import pytest
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.network import client as client_module
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 CONNECT_S, REQUEST_S = 10, 30
 

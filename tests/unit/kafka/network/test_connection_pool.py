@@ -10,7 +10,7 @@ import pytest
 
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 OPTIONS = ClientOptions(bootstrap_servers=("broker:9092",))
 

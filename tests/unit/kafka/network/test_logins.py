@@ -10,7 +10,7 @@ from kafka.net.sasl import get_sasl_mechanism
 from directkafka.errors import BrokerAccessError
 from directkafka.kafka.network.auth_errors import connection_failure
 from directkafka.kafka.network.logins import prepare_logins
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 OPTIONS = ClientOptions(
     bootstrap_servers=("b:9092",), security_protocol="SASL_PLAINTEXT", sasl_mechanism="SCRAM-SHA-256", sasl_username="a"

@@ -15,7 +15,7 @@ from directkafka.errors import OptionError
 from directkafka.kafka.network import oauth
 from directkafka.kafka.network.auth_errors import connection_failure
 from directkafka.kafka.network.oauth import bearer_token
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 OPTION = "kafka.sasl.oauthbearer.token.callback"
 Give = Callable[[object], str]

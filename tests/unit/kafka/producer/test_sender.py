@@ -14,7 +14,7 @@ from directkafka.kafka.producer.partition_queues import PartitionQueues, Produce
 from directkafka.kafka.producer.sender import Sender
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.options.producer import ProducerOptions
 
 ADDRESS = ("b", 9092)

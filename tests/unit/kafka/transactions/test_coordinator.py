@@ -16,7 +16,7 @@ from directkafka.kafka.protocol.error_codes import ErrorClass, error_class_of
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 OWNER = ProducerIdentity(producer_id=7, epoch=3, transactional_id="directkafka.flights")
 LOST = BrokerUnreachableError(addresses=("one:9092",), timeout_ms=1, cause="no answer")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options import ClientOptions, Secret
+from directkafka.options.client import ClientOptions
+from directkafka.options.spec import Secret
 
 PLAIN = {"bootstrap.servers": "b:9092"}
 SASL = {**PLAIN, "security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512"}

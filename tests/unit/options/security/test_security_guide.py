@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 
 PAGE = Path(__file__).parents[4] / "docs" / "guide" / "security.md"
 EXAMPLES = re.findall(r"```properties\n(.*?)```", PAGE.read_text(), re.DOTALL)

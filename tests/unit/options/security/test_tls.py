@@ -7,8 +7,9 @@ import pickle
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.options import ClientOptions, Secret
+from directkafka.options.client import ClientOptions
 from directkafka.options.security.tls import KeyStore, TrustStore
+from directkafka.options.spec import Secret
 
 TLS: dict[str, object] = {"bootstrap.servers": "b:9092", "security.protocol": "SSL"}
 

@@ -19,7 +19,7 @@ from directkafka.errors import (
     WorkerLostError,
 )
 from directkafka.offsets import Exact, Positions
-from directkafka.options import MinOffsets
+from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.progress import BatchReport
 from directkafka.planning.trigger import POLL_MS, Backlog, Custom, Interval, Moment
 

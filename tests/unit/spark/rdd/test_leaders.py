@@ -9,7 +9,7 @@ import pytest
 from directkafka.errors import OptionError
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.options import ClientOptions
+from directkafka.options.client import ClientOptions
 from directkafka.spark.rdd.rdd import _led
 
 CLIENT = ClientOptions(bootstrap_servers=("b:9092",))

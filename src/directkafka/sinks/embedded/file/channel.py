@@ -18,8 +18,6 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["Channel"]
-
 
 class Channel:
     """One end.

@@ -18,8 +18,6 @@ from directkafka.sinks.embedded.file.channel import Channel
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource
 from directkafka.sinks.embedded.file.process import Opening
 
-__all__ = ["FILE_PROCESS", "RemoteConnection", "connect", "describe_holders"]
-
 #: The module of the process that opens a driver's files: named as the driver's, for that is whom one can stop.
 FILE_PROCESS = "directkafka.sinks.embedded.file.process"
 

@@ -18,17 +18,6 @@ import pyarrow as pa
 from directkafka.errors import DirectKafkaError, OptionError
 from directkafka.sinks.databases import ErrorClass
 
-__all__ = [
-    "DatabaseSaidError",
-    "FileConnection",
-    "FileTransaction",
-    "Row",
-    "RowSource",
-    "quoted",
-    "reader_of",
-    "resolved",
-]
-
 #: What the driver returns for a row.
 Row = tuple[Any, ...]
 

@@ -11,8 +11,6 @@ from directkafka.sinks.embedded.file.client import connect, describe_holders
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, FileConnection, resolved
 from directkafka.sinks.embedded.file.process import Opening
 
-__all__ = ["DatabaseFile", "Kind"]
-
 Kind = Literal["sqlite", "duckdb"]
 
 _NAMES: Final[dict[Kind, str]] = {"sqlite": "SQLite", "duckdb": "DuckDB"}

@@ -16,8 +16,6 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
 from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, quoted, reader_of
 
-__all__ = ["DuckDBConnection", "connect", "opened", "said"]
-
 #: What DuckDB says of a file that is open in this process already, and of one that is locked in whatever process.
 _OPEN_HERE: Final = "Unique file handle conflict"
 _LOCKED: Final = re.compile(rf"[Cc]onflicting lock|Could not set lock|{_OPEN_HERE}")

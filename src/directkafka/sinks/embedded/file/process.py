@@ -40,8 +40,6 @@ from directkafka.errors import DirectKafkaError
 from directkafka.sinks.embedded.file.channel import Channel
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, FileConnection
 
-__all__ = ["Opening", "main"]
-
 #: The module of each kind of database, imported when the first file of its kind is opened.
 _MODULES: Final = {
     "sqlite": "directkafka.sinks.embedded.file.sqlite_connection",

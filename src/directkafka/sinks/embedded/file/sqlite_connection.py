@@ -16,8 +16,6 @@ import pyarrow as pa
 from directkafka.sinks.databases import ErrorClass
 from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, RowSource, reader_of
 
-__all__ = ["SQLiteConnection", "opened", "said"]
-
 #: Parts of SQLite's messages and what they mean: ADBC passes no result code on.
 _ERROR_CLASSES: Final[tuple[tuple[str, ErrorClass], ...]] = (
     ("is locked", "unavailable"),
