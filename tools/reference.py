@@ -352,20 +352,28 @@ def _leaves(module: ModuleType, title: str, of: str) -> Iterator[str]:
     """Errors that are leaves in a module of their own."""
     yield f"## {title}"
     yield f"Leaves of {of}, importable from `{module.__name__}`."
-    for name in module.__all__:
-        found = getattr(module, name)
-        yield f"### `{name}`"
+    for found in _errors_of(module):
+        yield f"### `{found.__name__}`"
         yield from _markdown(inspect.getdoc(found) or "")
         yield "Fields: " + ", ".join(f"`{field.name}`" for field in dataclasses.fields(found)) + "."
         yield "Message:\n\n" + textwrap.fill(found.template, WIDTH - 2, initial_indent="> ",
                                              subsequent_indent="> ", break_on_hyphens=False)  # fmt: skip
 
 
+def _errors_of(module: ModuleType) -> list[Any]:
+    """The errors that a module defines, in the order of their names."""
+    from directkafka.errors import DirectKafkaError
+
+    found = [value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__]
+    errors = [one for one in found if issubclass(one, DirectKafkaError) and one.__name__[0] != "_"]
+    return sorted(errors, key=lambda one: one.__name__)
+
+
 def _spark_conditions() -> Iterator[str]:
     """The types that are named after conditions of Spark's."""
     from directkafka.errors import data_loss as module
 
-    found = [getattr(module, name) for name in module.__all__ if inspect.isclass(getattr(module, name))]
+    found = _errors_of(module)
     yield "## Spark's conditions"
     yield _filled(
         "Where Spark's own source has a name for what went wrong, the error has that name as its type and in its "

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast, get_args
 
 import pytest
+from tests.error_types import errors_of
 
 import directkafka
 import directkafka.cli.commands
@@ -139,11 +140,10 @@ def test_operations_says_what_to_do_on_every_error() -> None:
     section = OPERATIONS.partition("\n## What to do on each error\n")[2].partition("\n## ")[0]
     cells = " ".join(re.findall(r"^\| (`.*?`) \|", section, re.MULTILINE))
     bases = {"DirectKafkaError", "KafkaError", "StoreError"}
-    names = {*errors.__all__, *kafka_errors.__all__, *streams.__all__} - bases
+    names = {error.__name__ for module in (errors, kafka_errors, streams) for error in errors_of(module)} - bases
     assert set(re.findall(r"`(\w+)`", cells)) == names
     # What has a name of Spark's is one of them.
-    conditions = [getattr(data_loss, one) for one in data_loss.__all__]
-    types = [one for one in conditions if isinstance(one, type) and issubclass(one, Exception)]
+    types = errors_of(data_loss)
     assert len(types) > 10
     assert [one for one in types if not {base.__name__ for base in one.__mro__} & names] == []
 

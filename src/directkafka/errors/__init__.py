@@ -35,48 +35,26 @@ error picklable, and lets :mod:`directkafka.errors.transport` bring one from an 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any, ClassVar
-
-__all__ = [
-    "AlreadyRunningError",
-    "BrokerAccessError",
-    "BrokerResponseError",
-    "BrokerUnreachableError",
-    "CommitUnknownError",
-    "DataLossError",
-    "DirectKafkaError",
-    "EnvironmentFaultError",
-    "FencedError",
-    "FetchTimeoutError",
-    "KafkaError",
-    "LineageError",
-    "MalformedBatchError",
-    "OffsetMismatchError",
-    "OptionError",
-    "RangeNotReadError",
-    "RowCountError",
-    "RowRejectedError",
-    "SchemaMismatchError",
-    "StoreAccessError",
-    "StoreError",
-    "StoreRequestError",
-    "StoreUnavailableError",
-    "TopicNotFoundError",
-    "TransformError",
-    "WorkerLostError",
-]
+from typing import Any, ClassVar, dataclass_transform
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 @dataclass(kw_only=True, eq=False)
 class DirectKafkaError(Exception):
     """Base of every error that directkafka raises on purpose.
 
-    Subclasses declare fields and a ``template`` over them: what happened, where, the numbers and what to do.
+    Subclasses are dataclasses without a decorator. They declare fields and a ``template`` over them: what happened,
+    where, the numbers and what to do.
     """
 
     template: ClassVar[str] = "directkafka failed"
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        dataclass(kw_only=True, eq=False)(cls)
 
     def __post_init__(self) -> None:
         """Give the message to ``Exception``, so that logging and ``repr`` show it."""
@@ -89,7 +67,6 @@ class DirectKafkaError(Exception):
         return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
-@dataclass(kw_only=True, eq=False)
 class OptionError(DirectKafkaError):
     """An option, a setting or a line of the pipeline file is missing, unknown or has a wrong value.
 
@@ -110,7 +87,6 @@ class OptionError(DirectKafkaError):
         return "\n".join((f"{option}: {self.reason}.", *self.also))
 
 
-@dataclass(kw_only=True, eq=False)
 class AlreadyRunningError(DirectKafkaError):
     """A pipeline was started while it runs."""
 
@@ -118,7 +94,6 @@ class AlreadyRunningError(DirectKafkaError):
     template = "pipeline {pipeline!r} is running already in this process. Call its stop() first."
 
 
-@dataclass(kw_only=True, eq=False)
 class EnvironmentFaultError(DirectKafkaError):
     """Something outside the program is missing: Java, a package on the executors, Spark, brokers of today."""
 
@@ -127,12 +102,10 @@ class EnvironmentFaultError(DirectKafkaError):
     template = "{what}. {remedy}"
 
 
-@dataclass(kw_only=True, eq=False)
 class KafkaError(DirectKafkaError):
     """Base of what goes wrong between this process and the brokers."""
 
 
-@dataclass(kw_only=True, eq=False)
 class BrokerUnreachableError(KafkaError):
     """No broker answered at the bootstrap addresses within the limit."""
 
@@ -145,7 +118,6 @@ class BrokerUnreachableError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class BrokerAccessError(KafkaError):
     """A broker was reached, but TLS or the login failed, for the cause it tells; never tried again, never a secret."""
 
@@ -155,7 +127,6 @@ class BrokerAccessError(KafkaError):
     template = "the Kafka broker at {address} cannot be used: {cause}. {remedy}."
 
 
-@dataclass(kw_only=True, eq=False)
 class BrokerResponseError(KafkaError):
     """A broker answered a request with an error code.
 
@@ -175,7 +146,6 @@ class BrokerResponseError(KafkaError):
     template = "the broker answered {api} for {subject} with error {code} ({name}). {remedy}."
 
 
-@dataclass(kw_only=True, eq=False)
 class TopicNotFoundError(KafkaError):
     """A topic that the options name does not exist, or may not be described by this user."""
 
@@ -187,7 +157,6 @@ class TopicNotFoundError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class FetchTimeoutError(KafkaError):
     """A fetch brought no answer, or no progress, within the limit."""
 
@@ -203,7 +172,6 @@ class FetchTimeoutError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class MalformedBatchError(KafkaError):
     """Bytes from a broker that are not a record batch as Kafka's format (magic 2) defines it.
 
@@ -224,8 +192,26 @@ class MalformedBatchError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
-class DataLossError(DirectKafkaError):
+class SparkCondition:
+    """An error that is named after one of Spark's conditions, which stands before its message.
+
+    Attributes:
+        condition: for example ``START_OFFSET_RESET``, of :class:`~directkafka.errors.data_loss.StartOffsetResetError`.
+        condition_class: the class that Spark counts it to, with a full stop behind it; empty where there is none.
+    """
+
+    condition: ClassVar[str]
+    condition_class: ClassVar[str] = ""
+
+    def __init_subclass__(cls, **named: Any) -> None:
+        super().__init_subclass__(**named)
+        cls.condition = "_".join(re.findall("[A-Z][a-z]*", cls.__name__.removesuffix("Error"))).upper()
+
+    def __str__(self) -> str:
+        return f"[{self.condition_class}{self.condition}] {super().__str__()}"
+
+
+class DataLossError(SparkCondition, DirectKafkaError):
     """Records that should be read are no longer in Kafka, or offsets no longer mean what they meant.
 
     Attributes:
@@ -234,20 +220,19 @@ class DataLossError(DirectKafkaError):
         detail: what was found.
     """
 
-    condition: str
+    condition_class = "KAFKA_DATA_LOSS."
     topic: str
     partition: int
     lost_from: int
     lost_until: int
     detail: str
     template = (
-        "[KAFKA_DATA_LOSS.{condition}] topic {topic}, partition {partition}, offsets [{lost_from}, {lost_until}): "
-        "{detail}. Some data may have been lost because it is no longer available in Kafka. To go on without it, set "
-        "the source's failOnDataLoss to false; an RDD or a direct stream is given offsets that are still there."
+        "topic {topic}, partition {partition}, offsets [{lost_from}, {lost_until}): {detail}. Some data may have been "
+        "lost because it is no longer available in Kafka. To go on without it, set the source's failOnDataLoss to "
+        "false; an RDD or a direct stream is given offsets that are still there."
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class TransformError(DirectKafkaError):
     """The user's SQL or Python function failed, or gave something that is no DataFrame."""
 
@@ -256,7 +241,6 @@ class TransformError(DirectKafkaError):
     template = "the transform {source} failed: {cause}"
 
 
-@dataclass(kw_only=True, eq=False)
 class RangeNotReadError(DirectKafkaError):
     """The batch's job ended although a range was not read to its end; nothing was committed."""
 
@@ -267,7 +251,6 @@ class RangeNotReadError(DirectKafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class WorkerLostError(DirectKafkaError):
     """A Python worker or an executor died while it ran a task, and Spark's own retries did not help."""
 
@@ -278,7 +261,6 @@ class WorkerLostError(DirectKafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class StoreError(DirectKafkaError):
     """Base of what goes wrong between this process and a store."""
 
@@ -286,7 +268,6 @@ class StoreError(DirectKafkaError):
     template = "the store {store} failed"
 
 
-@dataclass(kw_only=True, eq=False)
 class StoreUnavailableError(StoreError):
     """The store cannot be reached now; the same step may succeed later."""
 
@@ -294,7 +275,6 @@ class StoreUnavailableError(StoreError):
     template = "the store {store} cannot be reached: {cause}. Nothing was committed; it is tried again."
 
 
-@dataclass(kw_only=True, eq=False)
 class StoreAccessError(StoreError):
     """The store knows this user and refuses it, or does not know it; trying again does not help.
 
@@ -308,7 +288,6 @@ class StoreAccessError(StoreError):
     template = "the store {store} refuses this user: {cause}. {remedy}"
 
 
-@dataclass(kw_only=True, eq=False)
 class StoreRequestError(StoreError):
     """The store refuses a statement with its own code (Postgres: SQLSTATE); it is neither the rows nor the rights."""
 
@@ -317,7 +296,6 @@ class StoreRequestError(StoreError):
     template = "the store {store} refuses a statement with error {code}: {cause}. Nothing was committed."
 
 
-@dataclass(kw_only=True, eq=False)
 class CommitUnknownError(StoreError):
     """The answer to a commit did not come: the ledger must be read before anything else is decided."""
 
@@ -330,7 +308,6 @@ class CommitUnknownError(StoreError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class FencedError(StoreError):
     """A newer driver owns this pipeline; this one must stop and must not be restarted (exit code 3)."""
 
@@ -344,7 +321,6 @@ class FencedError(StoreError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class OffsetMismatchError(StoreError):
     """The ledger's ends and this batch's starts differ: going on would lose or double records."""
 
@@ -358,7 +334,6 @@ class OffsetMismatchError(StoreError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class LineageError(StoreError):
     """The ledger's entry belongs to another lineage (another checkpoint, another job of the same name)."""
 
@@ -369,7 +344,6 @@ class LineageError(StoreError):
     template = "pipeline {pipeline!r} at {store}: the ledger's lineage is {found}, this job's is {expected}. {remedy}"
 
 
-@dataclass(kw_only=True, eq=False)
 class RowCountError(StoreError):
     """The store holds other numbers of rows than the tasks reported; the batch was rolled back."""
 
@@ -382,7 +356,6 @@ class RowCountError(StoreError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class SchemaMismatchError(StoreError):
     """The table and the DataFrame do not fit, or the table lacks what the mode needs."""
 
@@ -391,7 +364,6 @@ class SchemaMismatchError(StoreError):
     template = "{sink} at {store}: {detail}"
 
 
-@dataclass(kw_only=True, eq=False)
 class RowRejectedError(StoreError):
     """A row that the store cannot hold."""
 

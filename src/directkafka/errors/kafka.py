@@ -20,25 +20,9 @@ A refusal that needs nothing but Kafka's code and a remedy is a :class:`~directk
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from directkafka.errors import BrokerResponseError, KafkaError
 
-__all__ = [
-    "BatchTooLargeError",
-    "DeliveryTimeoutError",
-    "ProducerFencedError",
-    "ProducerStateError",
-    "RecordRejectedError",
-    "RecordTooLargeError",
-    "SecondAttemptError",
-    "TransactionFencedError",
-    "TransactionStateError",
-    "TransactionTooSlowError",
-]
 
-
-@dataclass(kw_only=True, eq=False)
 class RecordTooLargeError(KafkaError):
     """A row that is larger than a request may be, even in a record batch of its own; nothing of its rows was sent.
 
@@ -61,7 +45,6 @@ class RecordTooLargeError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class RecordRejectedError(KafkaError):
     """A row that cannot be a record of Kafka; nothing of its rows was sent.
 
@@ -77,7 +60,6 @@ class RecordRejectedError(KafkaError):
     template = "row {row} of {rows} for topic {topic}, partition {partition} cannot be written: {reason}."
 
 
-@dataclass(kw_only=True, eq=False)
 class BatchTooLargeError(BrokerResponseError):
     """A record batch that the broker does not take for its size: 10 (MESSAGE_TOO_LARGE), 18 (RECORD_LIST_TOO_LARGE).
 
@@ -94,7 +76,6 @@ class BatchTooLargeError(BrokerResponseError):
     raw_bytes: int
 
 
-@dataclass(kw_only=True, eq=False)
 class DeliveryTimeoutError(KafkaError):
     """Records were not acknowledged within ``delivery.timeout.ms``; they may be written, and may be not.
 
@@ -116,7 +97,6 @@ class DeliveryTimeoutError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class ProducerFencedError(KafkaError):
     """A newer producer has this one's transactional id, or a newer epoch of its producer id; this one must stop.
 
@@ -136,7 +116,6 @@ class ProducerFencedError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class ProducerStateError(KafkaError):
     """The broker does not take a batch because what it knows of this producer, or of its transaction, is not this.
 
@@ -160,7 +139,6 @@ class ProducerStateError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class TransactionFencedError(KafkaError):
     """The coordinator knows another owner of the transactional id, or gave up the transaction after its timeout.
 
@@ -182,7 +160,6 @@ class TransactionFencedError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class TransactionStateError(KafkaError):
     """The coordinator's transaction is in another state than the request is for, for example ended already.
 
@@ -202,7 +179,6 @@ class TransactionStateError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class TransactionTooSlowError(KafkaError):
     """The rows of a batch took so long that the broker was about to give the transaction up; it was aborted.
 
@@ -225,7 +201,6 @@ class TransactionTooSlowError(KafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class SecondAttemptError(KafkaError):
     """A task was run again, or twice at once, in one transaction; it raised before anything of it could count.
 

@@ -18,21 +18,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from directkafka.errors import DirectKafkaError, KafkaError, OffsetMismatchError, RowCountError
 
-__all__ = [
-    "BatchFailedError",
-    "DecompressionLimitError",
-    "NonConsecutiveOffsetsError",
-    "OffsetsNotCommittedError",
-    "RecordCountError",
-    "StoredOffsetError",
-]
 
-
-@dataclass(kw_only=True, eq=False)
 class NonConsecutiveOffsetsError(DirectKafkaError):
     """A range has offsets without a record, and the program's settings say that there are none.
 
@@ -50,7 +38,6 @@ class NonConsecutiveOffsetsError(DirectKafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class BatchFailedError(DirectKafkaError):
     """A batch of a direct stream has failed: no later one is planned, and no later offset is committed.
 
@@ -68,7 +55,6 @@ class BatchFailedError(DirectKafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class OffsetsNotCommittedError(DirectKafkaError):
     """Offsets that were given to ``commit_async`` are not in the group.
 
@@ -85,7 +71,6 @@ class OffsetsNotCommittedError(DirectKafkaError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class StoredOffsetError(OffsetMismatchError):
     """The offsets that a program stores itself are not the starts of its ranges.
 
@@ -103,7 +88,6 @@ class StoredOffsetError(OffsetMismatchError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class RecordCountError(RowCountError):
     """A program has processed other numbers of records than its ranges have."""
 
@@ -114,7 +98,6 @@ class RecordCountError(RowCountError):
     )
 
 
-@dataclass(kw_only=True, eq=False)
 class DecompressionLimitError(KafkaError):
     """A record batch decompresses to more than a task may hold. Brokers limit what a batch has compressed.
 

@@ -22,8 +22,6 @@ from directkafka import errors
 from directkafka.errors import DirectKafkaError, data_loss, streams
 from directkafka.errors import kafka as kafka_errors
 
-__all__ = ["Notes"]
-
 #: Where errors are defined.
 _MODULES: Final = (errors, kafka_errors, data_loss, streams)
 

@@ -22,49 +22,42 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from directkafka.errors import DataLossError
-from directkafka.errors.data_loss import data_loss
+from directkafka.errors.data_loss import (
+    AddedPartitionDoesNotStartFromOffsetZeroError,
+    CouldNotReadOffsetRangeError,
+    InitialOffsetNotFoundForPartitionsError,
+    LeaderEpochWentBackError,
+    LogTruncatedError,
+    PartitionOffsetChangedError,
+    PartitionsDeletedAndGroupIdConfigPresentError,
+    PartitionsDeletedError,
+    TopicRecreatedError,
+)
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
-
-class Condition(StrEnum):
-    """Why data is lost: Spark's sub-classes of ``KAFKA_DATA_LOSS``, and three that Spark cannot see."""
-
-    INITIAL_OFFSET_NOT_FOUND = "INITIAL_OFFSET_NOT_FOUND_FOR_PARTITIONS"
-    ADDED_PARTITION_STARTS_LATE = "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO"
-    PARTITION_DELETED = "PARTITIONS_DELETED"
-    PARTITION_DELETED_WITH_GROUP = "PARTITIONS_DELETED_AND_GROUP_ID_CONFIG_PRESENT"
-    OFFSET_CHANGED = "PARTITION_OFFSET_CHANGED"
-    RANGE_AGED_OUT = "COULD_NOT_READ_OFFSET_RANGE"
-    START_OFFSET_RESET = "START_OFFSET_RESET"
-    TOPIC_RECREATED = "TOPIC_RECREATED"
-    LEADER_EPOCH_WENT_BACK = "LEADER_EPOCH_WENT_BACK"
-    LOG_TRUNCATED = "LOG_TRUNCATED"
-
-
 #: Losses behind which a pipeline that goes on stands still in a partition: nothing is read, and nothing passed over.
 STANDING_STILL: Final = frozenset(
-    {Condition.PARTITION_DELETED, Condition.PARTITION_DELETED_WITH_GROUP, Condition.OFFSET_CHANGED}
+    {PartitionsDeletedError, PartitionsDeletedAndGroupIdConfigPresentError, PartitionOffsetChangedError}
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Loss:
     """One partition's loss, as a value: the caller raises it or logs it.
 
     Attributes:
-        condition: what happened.
+        error_type: what happened.
         topic_partition: where.
         lost_from, lost_until: the half-open range of offsets that cannot be read, as far as it is
             known; equal when it is not.
         detail: what was found, with the numbers.
     """
 
-    condition: Condition
+    error_type: type[DataLossError]
     topic_partition: TopicPartition
     lost_from: int
     lost_until: int
@@ -72,8 +65,7 @@ class Loss:
 
     def to_error(self) -> DataLossError:
         """The loss as the error that stops a query."""
-        return data_loss(
-            condition=self.condition.value,
+        return self.error_type(
             topic=self.topic_partition.topic,
             partition=self.topic_partition.partition,
             lost_from=self.lost_from,
@@ -83,7 +75,7 @@ class Loss:
 
     def __str__(self) -> str:
         lost = f"[{self.lost_from}, {self.lost_until})"
-        return f"{self.condition.value}: {self.topic_partition} {lost}: {self.detail}"
+        return f"{self.error_type.condition}: {self.topic_partition} {lost}: {self.detail}"
 
 
 def raise_for(losses: tuple[Loss, ...]) -> None:
@@ -135,7 +127,7 @@ def loss_of(
 def end_changed(place: TopicPartition, known_end: int, end: int) -> Loss:
     """The log, or what a checkpoint says of it, ends before an offset that it had reached."""
     detail = f"the end of the log was changed from at least {known_end} to {end}"
-    return _loss(Condition.OFFSET_CHANGED, place, end, known_end, detail)
+    return Loss(PartitionOffsetChangedError, place, end, known_end, detail)
 
 
 def log_truncated(known: PartitionProgress, seen: PartitionSnapshot, *, from_offset: int = 0) -> Loss | None:
@@ -156,7 +148,7 @@ def log_truncated(known: PartitionProgress, seen: PartitionSnapshot, *, from_off
         f"of epoch {seen.leader_epoch}, that ends at {ended.end}. The log has offsets [{seen.earliest}, "
         f"{seen.latest}); the records at the lost offsets are others now"
     )
-    return _loss(Condition.LOG_TRUNCATED, known.topic_partition, max(from_offset, ended.end), known.end, detail)
+    return Loss(LogTruncatedError, known.topic_partition, max(from_offset, ended.end), known.end, detail)
 
 
 def is_same_topic(known: PartitionProgress, seen: PartitionSnapshot) -> bool:
@@ -175,11 +167,11 @@ def resume_at(known: PartitionProgress | None, seen: PartitionSnapshot) -> int |
 
 def _deleted(known: PartitionProgress, group_id_given: bool) -> Loss:
     detail = f"the partition is gone; the pipeline is at offset {known.end}"
-    condition = Condition.PARTITION_DELETED
+    error_type: type[DataLossError] = PartitionsDeletedError
     if group_id_given:
-        condition = Condition.PARTITION_DELETED_WITH_GROUP
+        error_type = PartitionsDeletedAndGroupIdConfigPresentError
         detail += " (kafka.group.id is given, but is not used to read: it is not the cause)"
-    return _loss(condition, known.topic_partition, known.end, known.end, detail)
+    return Loss(error_type, known.topic_partition, known.end, known.end, detail)
 
 
 def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
@@ -190,12 +182,12 @@ def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
             f"{seen.topic_id}); the pipeline is at offset {end} of the old one, the new one has "
             f"offsets [{seen.earliest}, {seen.latest})"
         )
-        return _loss(Condition.TOPIC_RECREATED, place, end, end, detail)
+        return Loss(TopicRecreatedError, place, end, end, detail)
     if seen.latest < end:
         return end_changed(place, end, seen.latest)
     if seen.earliest > end:
         detail = f"the log starts at {seen.earliest}, the pipeline is at {end}"
-        return _loss(Condition.RANGE_AGED_OUT, place, end, seen.earliest, detail)
+        return Loss(CouldNotReadOffsetRangeError, place, end, seen.earliest, detail)
     if (truncated := log_truncated(known, seen)) is not None:
         return truncated
     if 0 <= seen.leader_epoch < known.leader_epoch:
@@ -203,28 +195,18 @@ def _changed(known: PartitionProgress, seen: PartitionSnapshot) -> Loss | None:
             f"the leader epoch went back from {known.leader_epoch} to {seen.leader_epoch}: this is "
             "another cluster, or one restored from a copy"
         )
-        return _loss(Condition.LEADER_EPOCH_WENT_BACK, place, end, end, detail)
+        return Loss(LeaderEpochWentBackError, place, end, end, detail)
     return None
 
 
 def _added(place: TopicPartition, seen: PartitionSnapshot) -> Loss | None:
     if seen.earliest < 0:
         detail = "no earliest offset was found for this new partition"
-        return _loss(Condition.INITIAL_OFFSET_NOT_FOUND, place, 0, 0, detail)
+        return Loss(InitialOffsetNotFoundForPartitionsError, place, 0, 0, detail)
     if seen.earliest > 0:
         detail = f"this new partition starts at offset {seen.earliest}, not at 0"
-        return _loss(Condition.ADDED_PARTITION_STARTS_LATE, place, 0, seen.earliest, detail)
+        return Loss(AddedPartitionDoesNotStartFromOffsetZeroError, place, 0, seen.earliest, detail)
     return None
-
-
-def _loss(condition: Condition, place: TopicPartition, lost_from: int, lost_until: int, detail: str) -> Loss:
-    return Loss(
-        condition=condition,
-        topic_partition=place,
-        lost_from=lost_from,
-        lost_until=lost_until,
-        detail=detail,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

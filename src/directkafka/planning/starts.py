@@ -9,10 +9,14 @@ from typing import assert_never
 
 from directkafka.errors import OptionError
 from directkafka.errors.data_loss import (
+    CouldNotReadOffsetRangeError,
     KafkaStartOffsetDoesNotMatchAssignedError,
     KafkaTimestampOffsetDoesNotMatchAssignedError,
     KafkaTopicOffsetDoesNotMatchAssignedError,
+    PartitionOffsetChangedError,
+    PartitionsDeletedError,
     ResolvedStartOffsetGreaterThanEndOffsetError,
+    StartOffsetResetError,
 )
 from directkafka.offsets import (
     Ago,
@@ -27,7 +31,7 @@ from directkafka.offsets import (
     TopicPartition,
 )
 from directkafka.options.texts import list_of
-from directkafka.planning.loss import Condition, Loss
+from directkafka.planning.loss import Loss
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 #: What the cluster answered where a position must be looked up: the first offset at or after a timestamp, None when
@@ -251,33 +255,18 @@ def _held_range(
 
 
 def _starts_early(partition: TopicPartition, start: int, lost_until: int, seen: PartitionSnapshot) -> Loss:
-    return Loss(
-        condition=Condition.START_OFFSET_RESET,
-        topic_partition=partition,
-        lost_from=start,
-        lost_until=lost_until,
-        detail=f"start offset {start} was asked for, the log starts at {seen.earliest}",
-    )
+    detail = f"start offset {start} was asked for, the log starts at {seen.earliest}"
+    return Loss(StartOffsetResetError, partition, start, lost_until, detail)
 
 
 def _starts_late(partition: TopicPartition, start: int, seen: PartitionSnapshot) -> Loss:
-    return Loss(
-        condition=Condition.START_OFFSET_RESET,
-        topic_partition=partition,
-        lost_from=seen.latest,
-        lost_until=start,
-        detail=f"start offset {start} was asked for, the log ends before {seen.latest}",
-    )
+    detail = f"start offset {start} was asked for, the log ends before {seen.latest}"
+    return Loss(StartOffsetResetError, partition, seen.latest, start, detail)
 
 
 def _ends_late(partition: TopicPartition, lost_from: int, end: int, seen: PartitionSnapshot) -> Loss:
-    return Loss(
-        condition=Condition.RANGE_AGED_OUT,
-        topic_partition=partition,
-        lost_from=lost_from,
-        lost_until=end,
-        detail=f"end offset {end} was asked for, the log ends before {seen.latest}",
-    )
+    detail = f"end offset {end} was asked for, the log ends before {seen.latest}"
+    return Loss(CouldNotReadOffsetRangeError, partition, lost_from, end, detail)
 
 
 def checked_ranges(values: object, *, option: str) -> list[OffsetRange]:
@@ -310,40 +299,13 @@ def losses_of_ranges(ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -
 
 
 def _loss_of(offset_range: OffsetRange, snapshot: ClusterSnapshot) -> Loss | None:
-    seen = snapshot.partitions.get(offset_range.topic_partition)
+    place, start, end = offset_range.topic_partition, offset_range.from_offset, offset_range.until_offset
+    seen = snapshot.partitions.get(place)
     if seen is None:
-        return _loss(
-            Condition.PARTITION_DELETED,
-            offset_range,
-            offset_range.from_offset,
-            offset_range.until_offset,
-            "there is no such partition",
-        )
+        return Loss(PartitionsDeletedError, place, start, end, "there is no such partition")
     has = f"{offset_range} was asked for, the log has [{seen.earliest}, {seen.latest})"
-    if offset_range.from_offset < seen.earliest:
-        return _loss(
-            Condition.RANGE_AGED_OUT,
-            offset_range,
-            offset_range.from_offset,
-            min(offset_range.until_offset, seen.earliest),
-            has,
-        )
-    if offset_range.until_offset > seen.latest:
-        return _loss(
-            Condition.OFFSET_CHANGED,
-            offset_range,
-            max(offset_range.from_offset, seen.latest),
-            offset_range.until_offset,
-            has,
-        )
+    if start < seen.earliest:
+        return Loss(CouldNotReadOffsetRangeError, place, start, min(end, seen.earliest), has)
+    if end > seen.latest:
+        return Loss(PartitionOffsetChangedError, place, max(start, seen.latest), end, has)
     return None
-
-
-def _loss(condition: Condition, offset_range: OffsetRange, lost_from: int, lost_until: int, detail: str) -> Loss:
-    return Loss(
-        condition=condition,
-        topic_partition=offset_range.topic_partition,
-        lost_from=lost_from,
-        lost_until=lost_until,
-        detail=detail,
-    )

@@ -22,7 +22,7 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, SourceOptions, TopicNames, TopicPattern
-from directkafka.planning.loss import Condition, Loss, near_losses
+from directkafka.planning.loss import Loss, near_losses
 from directkafka.planning.plan import BatchPlan
 from directkafka.planning.starts import needed_lookups
 from directkafka.planning.subscription import select
@@ -242,7 +242,7 @@ def confirm_loss(
     *,
     look_again: Callable[[], ClusterSnapshot],
     wait: Callable[[float], object] = time.sleep,
-    harmless: Collection[Condition] = (),
+    harmless: Collection[type[DataLossError]] = (),
 ) -> tuple[ClusterSnapshot, T]:
     """Decide from a snapshot, and once more from a fresh one where it shows a loss.
 
@@ -264,7 +264,7 @@ def confirm_loss(
     """
     try:
         decided = decide(snapshot)
-        losses = [loss for loss in _losses(decided) if loss.condition not in harmless]
+        losses = [loss for loss in _losses(decided) if loss.error_type not in harmless]
         if not losses:
             return snapshot, decided
         log.warning("looking again, since it may pass: %s", "; ".join(map(str, losses)))

@@ -18,7 +18,6 @@ from directkafka.cli import spark_run
 from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 from directkafka.errors import (
     CommitUnknownError,
-    DataLossError,
     DirectKafkaError,
     EnvironmentFaultError,
     FencedError,
@@ -28,6 +27,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
 from directkafka.pipeline.application import spark_application
 from directkafka.pipeline.application.spark_log import SparkLog
 
@@ -38,7 +38,7 @@ DOWN = StoreUnavailableError(store="s", cause="no answer")
 WRONG = OptionError(option="o", reason="wrong")
 UNKNOWN = CommitUnknownError(store="s", pipeline="p", batch_id=1, cause="no answer")
 REJECTED = RowRejectedError(store="s", sink="t", detail="too long")
-LOSS = DataLossError(condition="C", topic="t", partition=0, lost_from=1, lost_until=2, detail="gone")
+LOSS = CouldNotReadOffsetRangeError(topic="t", partition=0, lost_from=1, lost_until=2, detail="gone")
 
 
 def caused(error: Exception, cause: Exception) -> Exception:

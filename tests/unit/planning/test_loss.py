@@ -4,8 +4,17 @@ import pytest
 from tests.unit.planning.snapshots import T0, T1, U0, at, known, seen, snapshot
 
 from directkafka.errors import DataLossError
+from directkafka.errors.data_loss import (
+    AddedPartitionDoesNotStartFromOffsetZeroError,
+    CouldNotReadOffsetRangeError,
+    InitialOffsetNotFoundForPartitionsError,
+    LeaderEpochWentBackError,
+    LogTruncatedError,
+    PartitionOffsetChangedError,
+    TopicRecreatedError,
+)
 from directkafka.offsets import PartitionProgress
-from directkafka.planning.loss import Condition, Loss, classify, raise_for, resume_at
+from directkafka.planning.loss import Loss, classify, raise_for, resume_at
 from directkafka.snapshot import PartitionSnapshot
 
 
@@ -39,39 +48,41 @@ def test_nothing_is_lost_while_the_position_is_in_the_log(
 
 
 @pytest.mark.parametrize(
-    ("progress", "partition", "condition", "lost", "resume"),
+    ("progress", "partition", "error_type", "lost", "resume"),
     [
-        pytest.param(at(T0, 50), seen(60, 90), Condition.RANGE_AGED_OUT, (50, 60), 60, id="aged out"),
-        pytest.param(at(T0, 50), seen(0, 40), Condition.OFFSET_CHANGED, (40, 50), 50, id="truncated"),
-        pytest.param(at(T0, 50), seen(3, 90, topic_id="id-2"), Condition.TOPIC_RECREATED, (50, 50), 3, id="made again"),
+        pytest.param(at(T0, 50), seen(60, 90), CouldNotReadOffsetRangeError, (50, 60), 60, id="aged out"),
+        pytest.param(at(T0, 50), seen(0, 40), PartitionOffsetChangedError, (40, 50), 50, id="truncated"),
+        pytest.param(at(T0, 50), seen(3, 90, topic_id="id-2"), TopicRecreatedError, (50, 50), 3, id="made again"),
         pytest.param(
-            at(T0, 50), seen(3, 20, topic_id="id-2"), Condition.TOPIC_RECREATED, (50, 50), 3, id="made again, shorter"
+            at(T0, 50), seen(3, 20, topic_id="id-2"), TopicRecreatedError, (50, 50), 3, id="made again, shorter"
         ),
-        pytest.param(
-            at(T0, 50), seen(0, 90, leader_epoch=4), Condition.LEADER_EPOCH_WENT_BACK, (50, 50), 50, id="epoch back"
-        ),
+        pytest.param(at(T0, 50), seen(0, 90, leader_epoch=4), LeaderEpochWentBackError, (50, 50), 50, id="epoch back"),
         pytest.param(
             at(T0, 50, leader_epoch=4),
             seen(0, 90, ended=(4, 40)),
-            Condition.LOG_TRUNCATED,
+            LogTruncatedError,
             (40, 50),
             50,
             id="cut and grown again",
         ),
-        pytest.param(None, seen(7, 90), Condition.ADDED_PARTITION_STARTS_LATE, (0, 7), 7, id="new, starts late"),
-        pytest.param(None, seen(-1, 90), Condition.INITIAL_OFFSET_NOT_FOUND, (0, 0), None, id="new, start not known"),
+        pytest.param(
+            None, seen(7, 90), AddedPartitionDoesNotStartFromOffsetZeroError, (0, 7), 7, id="new, starts late"
+        ),
+        pytest.param(
+            None, seen(-1, 90), InitialOffsetNotFoundForPartitionsError, (0, 0), None, id="new, start not known"
+        ),
     ],
 )
 def test_a_loss_names_its_range_and_the_next_batch_goes_on_after_it(
     progress: PartitionProgress | None,
     partition: PartitionSnapshot,
-    condition: Condition,
+    error_type: type[DataLossError],
     lost: tuple[int, int],
     resume: int | None,
 ) -> None:
     loss = only(progress, partition)
     assert loss is not None
-    assert (loss.condition, loss.topic_partition) == (condition, T0)
+    assert (loss.error_type, loss.topic_partition) == (error_type, T0)
     assert (loss.lost_from, loss.lost_until) == lost
     assert resume_at(progress, partition) == resume
 
@@ -82,7 +93,7 @@ def test_a_loss_names_its_range_and_the_next_batch_goes_on_after_it(
 )
 def test_a_deleted_partition_is_worded_as_spark_words_it(group_id_given: bool, condition: str) -> None:
     losses = classify(known(at(T0, 50)), snapshot({}), group_id_given=group_id_given)
-    assert [loss.condition.value for loss in losses] == [condition]
+    assert [loss.error_type.condition for loss in losses] == [condition]
     assert (losses[0].lost_from, losses[0].lost_until) == (50, 50)
 
 
@@ -91,19 +102,19 @@ def test_losses_come_one_per_partition_and_sorted() -> None:
     assert [loss.topic_partition for loss in losses] == [T0, T1, U0]
 
 
-def loss_of_kind(condition: Condition) -> Loss:
-    return Loss(condition=condition, topic_partition=T0, lost_from=5, lost_until=8, detail="gone")
+def loss_of_kind(error_type: type[DataLossError]) -> Loss:
+    return Loss(error_type, T0, 5, 8, "gone")
 
 
 def test_a_loss_becomes_an_error_with_the_same_numbers() -> None:
-    error = loss_of_kind(Condition.RANGE_AGED_OUT).to_error()
+    error = loss_of_kind(CouldNotReadOffsetRangeError).to_error()
     assert (error.topic, error.partition, error.lost_from, error.lost_until) == ("t", 0, 5, 8)
     assert str(error).startswith("[KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE] topic t, partition 0, offsets [5, 8): ")
     assert "failOnDataLoss" in str(error)
 
 
 def test_several_losses_are_raised_as_one_error_that_tells_of_the_others() -> None:
-    losses = (loss_of_kind(Condition.RANGE_AGED_OUT), loss_of_kind(Condition.OFFSET_CHANGED))
+    losses = (loss_of_kind(CouldNotReadOffsetRangeError), loss_of_kind(PartitionOffsetChangedError))
     with pytest.raises(DataLossError) as caught:
         raise_for(losses)
     assert caught.value.condition == "COULD_NOT_READ_OFFSET_RANGE"
@@ -113,4 +124,4 @@ def test_several_losses_are_raised_as_one_error_that_tells_of_the_others() -> No
 def test_only_a_loss_is_raised() -> None:
     raise_for(())
     with pytest.raises(DataLossError):
-        raise_for((loss_of_kind(Condition.RANGE_AGED_OUT),))
+        raise_for((loss_of_kind(CouldNotReadOffsetRangeError),))

@@ -83,7 +83,7 @@ def test_offsets_that_aged_out_are_skipped_and_the_progress_stays_without_a_gap(
     assert batch is not None
     assert batch.ranges == (OffsetRange("t", 0, 60, 80),)
     assert (batch.progress[0].start, batch.progress[0].end) == (50, 80)
-    assert [loss.condition for loss in batch.losses] == ["COULD_NOT_READ_OFFSET_RANGE"]
+    assert [loss.error_type.condition for loss in batch.losses] == ["COULD_NOT_READ_OFFSET_RANGE"]
 
 
 def test_a_topic_that_was_made_again_is_read_from_its_earliest_offset() -> None:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from tests.unit.planning.snapshots import T0, T1, U0, seen, snapshot
 
-from directkafka.errors import OptionError
+from directkafka.errors import DataLossError, OptionError
+from directkafka.errors.data_loss import CouldNotReadOffsetRangeError, StartOffsetResetError
 from directkafka.offsets import (
     Ago,
     AtTimestamp,
@@ -18,7 +19,6 @@ from directkafka.offsets import (
     Positions,
     TopicPartition,
 )
-from directkafka.planning.loss import Condition
 from directkafka.planning.starts import Lookups, needed_lookups, resolve_ranges, resolve_starts
 
 CLUSTER = snapshot({T0: seen(10, 100), T1: seen(0, 50), U0: seen(5, 5)})
@@ -134,14 +134,16 @@ def test_a_start_outside_the_log_is_a_loss_and_is_held_to_the_log(
 ) -> None:
     starts = resolve_starts(Positions(default=Exact(asked)), snapshot({T0: seen(10, 100)}), {})
     assert starts.offsets == {T0: held}
-    assert [(loss.condition, loss.lost_from, loss.lost_until) for loss in starts.losses] == (
-        [] if lost is None else [(Condition.START_OFFSET_RESET, *lost)]
+    assert [(loss.error_type, loss.lost_from, loss.lost_until) for loss in starts.losses] == (
+        [] if lost is None else [(StartOffsetResetError, *lost)]
     )
 
 
-def ranges_of(starting: Positions, ending: Positions) -> tuple[list[OffsetRange], list[tuple[Condition, int, int]]]:
+def ranges_of(
+    starting: Positions, ending: Positions
+) -> tuple[list[OffsetRange], list[tuple[type[DataLossError], int, int]]]:
     resolved = resolve_ranges(starting, ending, snapshot({T0: seen(10, 100)}), {T0: 60}, {T0: 30})
-    lost = [(loss.condition, loss.lost_from, loss.lost_until) for loss in resolved.losses]
+    lost = [(loss.error_type, loss.lost_from, loss.lost_until) for loss in resolved.losses]
     return list(resolved.ranges), lost
 
 
@@ -150,16 +152,16 @@ def ranges_of(starting: Positions, ending: Positions) -> tuple[list[OffsetRange]
     [
         (20, 30, (20, 30), []),
         (20, 20, (20, 20), []),
-        (5, 30, (10, 30), [(Condition.START_OFFSET_RESET, 5, 10)]),
-        (2, 6, (10, 10), [(Condition.START_OFFSET_RESET, 2, 6)]),
+        (5, 30, (10, 30), [(StartOffsetResetError, 5, 10)]),
+        (2, 6, (10, 10), [(StartOffsetResetError, 2, 6)]),
         (5, 5, (10, 10), []),
-        (20, 120, (20, 100), [(Condition.RANGE_AGED_OUT, 100, 120)]),
-        (110, 120, (100, 100), [(Condition.RANGE_AGED_OUT, 110, 120)]),
-        (5, 120, (10, 100), [(Condition.START_OFFSET_RESET, 5, 10), (Condition.RANGE_AGED_OUT, 100, 120)]),
+        (20, 120, (20, 100), [(CouldNotReadOffsetRangeError, 100, 120)]),
+        (110, 120, (100, 100), [(CouldNotReadOffsetRangeError, 110, 120)]),
+        (5, 120, (10, 100), [(StartOffsetResetError, 5, 10), (CouldNotReadOffsetRangeError, 100, 120)]),
     ],
 )
 def test_a_batch_reads_what_the_log_has_of_what_was_asked_for(
-    start: int, end: int, held: tuple[int, int], lost: list[tuple[Condition, int, int]]
+    start: int, end: int, held: tuple[int, int], lost: list[tuple[type[DataLossError], int, int]]
 ) -> None:
     found = ranges_of(Positions(default=Exact(start)), Positions(default=Exact(end)))
     assert found == ([OffsetRange("t", 0, *held)], lost)
@@ -179,4 +181,4 @@ def test_a_start_that_resolves_behind_the_end_is_an_error_that_names_both() -> N
 
 def test_a_start_past_the_log_with_end_latest_is_a_loss_and_reads_nothing() -> None:
     found = ranges_of(Positions(default=Exact(150)), Positions(default=Latest()))
-    assert found == ([OffsetRange("t", 0, 100, 100)], [(Condition.START_OFFSET_RESET, 100, 150)])
+    assert found == ([OffsetRange("t", 0, 100, 100)], [(StartOffsetResetError, 100, 150)])

@@ -7,8 +7,14 @@ from typing import Any
 import pytest
 
 from directkafka.errors import DataLossError, TopicNotFoundError
+from directkafka.errors.data_loss import (
+    CouldNotReadOffsetRangeError,
+    PartitionOffsetChangedError,
+    PartitionsDeletedError,
+    TopicRecreatedError,
+)
 from directkafka.offsets import TopicPartition
-from directkafka.planning.loss import STANDING_STILL, Condition, Loss
+from directkafka.planning.loss import STANDING_STILL, Loss
 from directkafka.planning.plan import BatchPlan
 from directkafka.spark.source_cluster import SECOND_LOOK_S, confirm_loss
 
@@ -26,9 +32,7 @@ class Looks:
     def decide(self, snapshot: Any) -> str:
         self.events.append(snapshot)
         if snapshot in self.losses:
-            raise DataLossError(
-                condition="TOPIC", topic="flights", partition=0, lost_from=1, lost_until=2, detail="gone"
-            )
+            raise CouldNotReadOffsetRangeError(topic="flights", partition=0, lost_from=1, lost_until=2, detail="gone")
         return f"from the {snapshot}"
 
     def look_again(self) -> Any:
@@ -56,11 +60,8 @@ def test_a_loss_that_stands_is_believed() -> None:
         Looks(FIRST, SECOND)()
 
 
-def losing(*conditions: Condition) -> BatchPlan:
-    losses = tuple(
-        Loss(condition=one, topic_partition=TopicPartition("flights", 0), lost_from=1, lost_until=2, detail="gone")
-        for one in conditions
-    )
+def losing(*error_types: type[DataLossError]) -> BatchPlan:
+    losses = tuple(Loss(error_type, TopicPartition("flights", 0), 1, 2, "gone") for error_type in error_types)
     return BatchPlan(ranges=(), progress=(), losses=losses, behind={})
 
 
@@ -68,14 +69,14 @@ def losing(*conditions: Condition) -> BatchPlan:
     ("conditions", "harmless", "looks"),
     [
         ((), STANDING_STILL, 1),
-        ((Condition.TOPIC_RECREATED,), STANDING_STILL, 2),
-        ((Condition.PARTITION_DELETED, Condition.OFFSET_CHANGED), STANDING_STILL, 1),
-        ((Condition.PARTITION_DELETED, Condition.RANGE_AGED_OUT), STANDING_STILL, 2),
-        ((Condition.PARTITION_DELETED,), (), 2),
+        ((TopicRecreatedError,), STANDING_STILL, 2),
+        ((PartitionsDeletedError, PartitionOffsetChangedError), STANDING_STILL, 1),
+        ((PartitionsDeletedError, CouldNotReadOffsetRangeError), STANDING_STILL, 2),
+        ((PartitionsDeletedError,), (), 2),
     ],
 )
 def test_a_loss_that_is_accepted_is_looked_at_again_too_unless_nothing_is_passed_over_for_it(
-    conditions: tuple[Condition, ...], harmless: frozenset[Condition], looks: int
+    conditions: tuple[type[DataLossError], ...], harmless: frozenset[type[DataLossError]], looks: int
 ) -> None:
     seen: list[Any] = []
 

@@ -26,8 +26,8 @@ from dataclasses import dataclass
 
 import tenacity
 
-from directkafka.errors import FetchTimeoutError, MalformedBatchError
-from directkafka.errors.data_loss import data_loss
+from directkafka.errors import DataLossError, FetchTimeoutError, MalformedBatchError
+from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
 from directkafka.kafka.consumer.fetch_request import RangeTask, ask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
 from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
@@ -214,7 +214,7 @@ class RangeFetch:
                 return None
             return self._accept(response, buffer)
         except TopicGone as gone:
-            self._raise_or_skip_loss(gone.condition, self._task.range.until_offset, str(gone))
+            self._raise_or_skip_loss(gone.error_type, self._task.range.until_offset, str(gone))
             return None
 
     def _ask(self, buffer: bytearray) -> FetchResponse:
@@ -281,7 +281,7 @@ class RangeFetch:
             f"the log was cut and written again: what is at these offsets now was written after leader epoch "
             f"{self._task.leader_epoch}, under which the range was planned"
         )
-        self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+        self._raise_or_skip_loss(CouldNotReadOffsetRangeError, self._task.range.until_offset, detail)
 
     def _handle_empty_response(self, response: FetchResponse) -> None:
         """Find out why there are no records: move over what is empty or lost, or try again.
@@ -305,7 +305,7 @@ class RangeFetch:
                 f"the log was cut: what was written up to leader epoch {self._task.leader_epoch}, under which the "
                 f"range was planned, ends at offset {state.planned_end} now"
             )
-            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", self._task.range.until_offset, detail)
+            self._raise_or_skip_loss(CouldNotReadOffsetRangeError, self._task.range.until_offset, detail)
             return
         is_committed = self._task.client.isolation_level == "read_committed"
         visible_end = response.last_stable_offset if is_committed else response.high_watermark
@@ -340,22 +340,21 @@ class RangeFetch:
         until_offset = self._task.range.until_offset
         if self._position < earliest:
             detail = f"the log starts at offset {earliest} now: the records were deleted"
-            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", min(earliest, until_offset), detail)
+            self._raise_or_skip_loss(CouldNotReadOffsetRangeError, min(earliest, until_offset), detail)
         elif self._position > latest:
             detail = f"the log ends at offset {latest} now: it was truncated or made again"
-            self._raise_or_skip_loss("COULD_NOT_READ_OFFSET_RANGE", until_offset, detail)
+            self._raise_or_skip_loss(CouldNotReadOffsetRangeError, until_offset, detail)
         else:
             # A replica that is behind its leader, or a log that has just moved.
             raise TryAgain(f"offset {self._position} is out of range, and the log is [{earliest}, {latest})")
 
-    def _raise_or_skip_loss(self, condition: str, lost_until: int, detail: str) -> None:
+    def _raise_or_skip_loss(self, error_type: type[DataLossError], lost_until: int, detail: str) -> None:
         """Raise what is lost, or move over it.
 
         Raises:
             DataLossError: losses are errors.
         """
-        loss = data_loss(
-            condition=condition,
+        loss = error_type(
             topic=self._task.range.topic,
             partition=self._task.range.partition,
             lost_from=self._position,

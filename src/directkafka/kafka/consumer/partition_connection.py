@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NoReturn, TypeVar
 
-from directkafka.errors import BrokerResponseError, BrokerUnreachableError
+from directkafka.errors import BrokerResponseError, BrokerUnreachableError, DataLossError
+from directkafka.errors.data_loss import CouldNotReadOffsetRangeError, TopicRecreatedError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.network import connection_pool
@@ -32,12 +33,12 @@ class TopicGone(Exception):  # noqa: N818 - control flow inside the fetch path
     """The topic was deleted since the range was planned; if it was made again, its offsets mean other records now.
 
     Attributes:
-        condition: Spark's name for it, as in :func:`directkafka.errors.data_loss.data_loss`.
+        error_type: what it is where it is an error.
     """
 
-    def __init__(self, condition: str, detail: str) -> None:
+    def __init__(self, error_type: type[DataLossError], detail: str) -> None:
         super().__init__(detail)
-        self.condition = condition
+        self.error_type = error_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,7 @@ class PartitionConnection:
         topic_id = topics[name].topic_id
         if self._task.topic_id and topic_id != self._task.topic_id:
             detail = f"the topic was deleted and made again (topic id {self._task.topic_id}, now {topic_id})"
-            raise TopicGone("TOPIC_RECREATED", detail)
+            raise TopicGone(TopicRecreatedError, detail)
         return topics
 
     def _miss(self, name: str) -> NoReturn:
@@ -216,7 +217,7 @@ class PartitionConnection:
         if missing_s < _MISSING_S:
             raise TryAgain(f"the topic {name} is not there")
         detail = f"the topic was deleted: no broker that was asked has had it for {missing_s:.0f} s"
-        raise TopicGone("COULD_NOT_READ_OFFSET_RANGE", detail)
+        raise TopicGone(CouldNotReadOffsetRangeError, detail)
 
     def _find_leader(self, client: KafkaClient) -> tuple[str, int]:
         one = self._task.range

@@ -13,13 +13,14 @@ from dataclasses import replace
 from threading import Event
 from typing import Final
 
+from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.offsets import TopicPartition
 from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.execution.ports import Cluster
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
-from directkafka.planning.loss import STANDING_STILL, Condition
+from directkafka.planning.loss import STANDING_STILL
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
@@ -166,7 +167,7 @@ def log_losses(batch: BatchPlan, sinks: Iterable[Sink]) -> None:
     """
     for loss in batch.losses:
         log.warning("going on without what is lost: %s", loss)
-    again = sorted({loss.topic_partition.topic for loss in batch.losses if loss.condition is Condition.TOPIC_RECREATED})
+    again = sorted({loss.topic_partition.topic for loss in batch.losses if loss.error_type is TopicRecreatedError})
     modes = {sink.name: sink.capabilities.write_mode for sink in sinks}
     keyed = sorted(name for name, mode in modes.items() if mode is not None and mode.name == "ignore")
     if again and keyed:

@@ -13,6 +13,7 @@ import pytest
 from tests.record_encoder import Record, encode_batch
 
 from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
+from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.kafka.consumer import fetcher
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetch_response import FetchResponse
@@ -279,11 +280,11 @@ def test_a_truncated_log_loses_the_rest_of_the_range(leader: Leader) -> None:
 
 
 def test_a_topic_that_was_made_again_loses_the_rest_of_the_range(leader: Leader) -> None:
-    leader.script += [answer(10, 14), TopicGone("TOPIC_RECREATED", "made again")]
+    leader.script += [answer(10, 14), TopicGone(TopicRecreatedError, "made again")]
     with pytest.raises(DataLossError, match="made again") as caught:
         run(task())
     assert (caught.value.condition, caught.value.lost_from, caught.value.lost_until) == ("TOPIC_RECREATED", 15, 20)
-    leader.script += [answer(10, 14), TopicGone("TOPIC_RECREATED", "made again")]
+    leader.script += [answer(10, 14), TopicGone(TopicRecreatedError, "made again")]
     assert run(task(fail_on_data_loss=False)) == [(10, 15)]
 
 

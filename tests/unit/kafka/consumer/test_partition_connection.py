@@ -166,7 +166,7 @@ def test_a_topic_that_was_made_again_is_said_to_be_that(world: World) -> None:
     for question in (lambda: link.leader_state(1_000), lambda: link.move_to(2, 1_000)):
         with pytest.raises(TopicGone, match="topic id id, now another") as caught:
             question()
-        assert caught.value.condition == "TOPIC_RECREATED"
+        assert caught.value.error_type.condition == "TOPIC_RECREATED"
 
 
 def test_a_topic_is_deleted_when_it_has_been_missing_for_a_while(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,7 +186,7 @@ def test_a_topic_is_deleted_when_it_has_been_missing_for_a_while(world: World, m
     now[0] = 121.0
     with pytest.raises(TopicGone, match="no broker that was asked has had it for 10 s") as caught:
         link.leader_state(1_000)
-    assert caught.value.condition == "COULD_NOT_READ_OFFSET_RANGE"
+    assert caught.value.error_type.condition == "COULD_NOT_READ_OFFSET_RANGE"
 
 
 def test_a_broker_that_serves_the_partition_ends_what_was_missed_before(

@@ -20,6 +20,7 @@ from directkafka.errors import (
     TransformError,
     WorkerLostError,
 )
+from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.application import spark_application
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, too_much_for_driver
@@ -28,9 +29,7 @@ from directkafka.pipeline.retry import may_pass
 Chain = Sequence[Sequence[str]]
 
 NOTES = Notes.of_this_process()
-LOSS = DataLossError(
-    condition="COULD_NOT_READ_OFFSET_RANGE", topic="t", partition=3, lost_from=5, lost_until=9, detail="aged out"
-)
+LOSS = CouldNotReadOffsetRangeError(topic="t", partition=3, lost_from=5, lost_until=9, detail="aged out")
 FENCED = FencedError(store="db", pipeline="p", held=1, found=2)
 
 ABORTED = "Job aborted due to stage failure: "
