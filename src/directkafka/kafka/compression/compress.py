@@ -16,13 +16,9 @@ import cramjam
 import deflate
 import lz4.frame
 
+from directkafka.kafka.compression import zstd
 from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD
 from directkafka.options.producer import ProducerOptions
-
-try:
-    from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-except ImportError:
-    from backports import zstd
 
 #: From a buffer to the compressed bytes.
 Compress = Callable[[Any], Any]

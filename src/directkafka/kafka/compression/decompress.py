@@ -5,11 +5,10 @@ Codec ids are bits 0..2 of a batch's attributes. Two of the four need care:
 - **snappy** comes in two shapes: raw (librdkafka, franz-go), or the chunks of Java's ``SnappyOutputStream``: a
   header of 8 bytes magic and two int32 versions, then (length int32 big-endian, raw snappy) over and over;
 - **lz4** is the LZ4 frame format. Java and librdkafka write independent blocks without checksums of their own
-  (the batch has its CRC32C). Such frames are taken apart, and their blocks decompressed one by one; all others go
-  through the library's frame decoder.
+  (the batch has its CRC32C): these the kernel takes apart.
 
-A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.compression.lz4`); the rest is
-done here.
+A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.compression.lz4`); for the rest a
+library is called here, batch by batch.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
 ``Lz4BlockOutputStream.java``, snappy-java's ``SnappyOutputStream.java``.
@@ -30,41 +29,21 @@ Of several frames or members one is looked at, so the whole is at least as large
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import cramjam
+import lz4.frame
 import numpy as np
 
+from directkafka.kafka.compression import zstd
 from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 from directkafka.kafka.kernels.c_functions import Decompressors
-
-__all__ = [
-    "CODEC_NAMES",
-    "SNAPPY",
-    "XERIAL_HEADER_SIZE",
-    "XERIAL_MAGIC",
-    "CorruptDataError",
-    "RoomError",
-    "Scratch",
-    "TooLargeError",
-    "declared_bytes",
-    "decompress_into",
-]
 
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE: Final = 16
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_LZ4_MAGIC: Final = b"\x04\x22\x4d\x18"
-_LZ4_HAS_SIZE: Final = 1 << 3
-_ZSTD_MAGIC: Final = b"\x28\xb5\x2f\xfd"
-#: Bytes of the dictionary's id, by the two lowest bits of the frame's descriptor; of the size, by the two highest.
-_ZSTD_DICTIONARY_BYTES: Final = (0, 1, 2, 4)
-_ZSTD_SIZE_BYTES: Final = (0, 2, 4, 8)
-_ZSTD_SINGLE_SEGMENT: Final = 1 << 5
-#: A size of two bytes does not count what one byte can say.
-_ZSTD_TWO_BYTES_FROM: Final = 256
 
 
 def declared_bytes(codec: int, source: Any) -> int:
@@ -74,12 +53,9 @@ def declared_bytes(codec: int, source: Any) -> int:
         codec: 1 gzip, 2 snappy, 3 lz4, 4 zstd.
         source: a one-dimensional array of uint8.
     """
-    data = memoryview(source)
-    if codec == SNAPPY:
-        return _snappy_size(data)
     try:
-        return {GZIP: _gzip_size, LZ4: _lz4_size, ZSTD: _zstd_size}[codec](data)
-    except (struct.error, IndexError):
+        return _DECLARED[codec](memoryview(source))
+    except (struct.error, zstd.ZstdError, RuntimeError, CorruptDataError):
         return 0
 
 
@@ -88,30 +64,15 @@ def _gzip_size(data: memoryview) -> int:
 
 
 def _lz4_size(data: memoryview) -> int:
-    is_told = bytes(data[:4]) == _LZ4_MAGIC and data[4] & _LZ4_HAS_SIZE
-    return int(struct.unpack_from("<Q", data, 6)[0]) if is_told else 0
+    return int(lz4.frame.get_frame_info(data)["content_size"])
 
 
 def _zstd_size(data: memoryview) -> int:
-    if bytes(data[:4]) != _ZSTD_MAGIC:
-        return 0
-    descriptor = data[4]
-    is_single = bool(descriptor & _ZSTD_SINGLE_SEGMENT)
-    size_bytes = _ZSTD_SIZE_BYTES[descriptor >> 6] or int(is_single)
-    start = 5 + (not is_single) + _ZSTD_DICTIONARY_BYTES[descriptor & 3]
-    size = int.from_bytes(data[start : start + size_bytes], "little")
-    return size + _ZSTD_TWO_BYTES_FROM if size_bytes == _ZSTD_SIZE_BYTES[1] else size
+    return zstd.get_frame_info(data).decompressed_size or 0
 
 
 def _snappy_size(data: memoryview) -> int:
-    if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _snappy_block(data)
-    at, total = XERIAL_HEADER_SIZE, 0
-    while at + 4 <= len(data):
-        (length,) = struct.unpack_from(">I", data, at)
-        total += _snappy_block(data[at + 4 : at + 4 + length])
-        at += 4 + length
-    return total
+    return sum(map(_snappy_block, _snappy_blocks(data)))
 
 
 def _snappy_block(data: memoryview) -> int:
@@ -128,18 +89,6 @@ Table = np.ndarray[Any, np.dtype[np.int64]]
 
 #: Names by codec id, as Kafka's ``compression.type`` spells them.
 CODEC_NAMES = {NO_COMPRESSION: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
-
-#: Largest block in bytes by the 7 bytes a plain LZ4 frame starts with: magic, flags (version 1, independent blocks,
-#: no checksums, no content size, no dictionary), block size, and the checksum over these two.
-_LZ4_PLAIN_FRAMES = {
-    b"\x04\x22\x4d\x18\x60\x40\x82": 64 * 1024,
-    b"\x04\x22\x4d\x18\x60\x50\xfb": 256 * 1024,
-    b"\x04\x22\x4d\x18\x60\x60\x51": 1024 * 1024,
-    b"\x04\x22\x4d\x18\x60\x70\x73": 4 * 1024 * 1024,
-}
-_LZ4_START = struct.Struct("<7sI")
-_LZ4_LENGTH = struct.Struct("<I")
-_LZ4_STORED = 1 << 31
 
 _XERIAL_LENGTH = struct.Struct(">I")
 
@@ -186,9 +135,8 @@ def decompress_into(codec: int, source: Bytes, target: Bytes) -> int:
         RoomError: the target is too small; nothing in it means anything.
         CorruptDataError: the source is not what the codec writes.
     """
-    decompress = _DECOMPRESSORS[codec]
     try:
-        return decompress(source, target)
+        return int(_DECOMPRESSORS[codec](source, target))
     except cramjam.DecompressionError as error:
         if _TARGET_FULL in str(error):
             raise RoomError from None
@@ -234,7 +182,7 @@ class Scratch:
 
         Args:
             records: the response's bytes, read-only.
-            run: columns as in :class:`directkafka.kafka.records.record_columns.Member`.
+            run: columns as in :class:`directkafka.kafka.records.record_columns.BatchSlice`.
             first: the member to begin with.
 
         Returns:
@@ -292,89 +240,43 @@ class Scratch:
         self._buffer = np.empty(size, np.uint8)
 
 
-def _gzip(source: Bytes, target: Bytes) -> int:
-    return int(cramjam.gzip.decompress_into(source, target))
-
-
-def _zstd(source: Bytes, target: Bytes) -> int:
-    return int(cramjam.zstd.decompress_into(source, target))
-
-
-def _lz4(source: Bytes, target: Bytes) -> int:
-    start, length = _unpack(_LZ4_START, source, 0)
-    block_size_max = _LZ4_PLAIN_FRAMES.get(start)
-    if block_size_max is None:
-        return int(cramjam.lz4.decompress_into(source, target))
-    return _lz4_blocks(source, target, length, block_size_max)
-
-
-def _lz4_blocks(source: Bytes, target: Bytes, length: int, block_size_max: int) -> int:
-    """The blocks of one plain frame: length uint32 little-endian (top bit: stored as it is), bytes; length 0 ends.
-
-    ``length`` is that of the first block, which was read together with what the frame starts with.
-    """
-    at, written = _LZ4_START.size, 0
-    while length:
-        stored = length & _LZ4_STORED
-        end = at + (length & ~_LZ4_STORED)
-        if end > source.size or end - at > block_size_max:
-            raise CorruptDataError(
-                f"lz4: a block of {end - at} bytes at byte {at}, {source.size - at} remain, {block_size_max} allowed"
-            )
-        room = target[written : written + block_size_max]
-        written += _store(source[at:end], room) if stored else _lz4_block(source[at:end], room, block_size_max)
-        (length,) = _unpack(_LZ4_LENGTH, source, end)
-        at = end + _LZ4_LENGTH.size
-    if at != source.size:
-        raise CorruptDataError(f"lz4: {source.size - at} bytes after the end of the frame")
-    return written
-
-
-def _lz4_block(block: Bytes, room: Bytes, block_size_max: int) -> int:
-    try:
-        return int(cramjam.lz4.decompress_block_into(block, room, output_len=room.size))
-    except cramjam.DecompressionError:
-        # The decoder says the same of too small a target and of a corrupt block; the size of the room tells.
-        if room.size < block_size_max:
-            raise RoomError from None
-        raise
-
-
 def _snappy(source: Bytes, target: Bytes) -> int:
-    if source[: len(XERIAL_MAGIC)].tobytes() != XERIAL_MAGIC:
-        return _snappy_raw(source, target)
-    if source.size < XERIAL_HEADER_SIZE:
-        raise CorruptDataError(f"snappy: {source.size} bytes are less than the stream's header")
-    at, written = XERIAL_HEADER_SIZE, 0
-    while at < source.size:
-        (length,) = _unpack(_XERIAL_LENGTH, source, at)
-        at += _XERIAL_LENGTH.size
-        if length > source.size - at:
-            raise CorruptDataError(f"snappy: a chunk of {length} bytes, {source.size - at} remain")
-        written += _snappy_raw(source[at : at + length], target[written:])
-        at += length
+    written = 0
+    for block in _snappy_blocks(source):
+        # Its own length comes first in a snappy block, so the room is known to be enough before anything is written.
+        if cramjam.snappy.decompress_raw_len(block) > len(target) - written:
+            raise RoomError
+        written += int(cramjam.snappy.decompress_raw_into(block, target[written:]))
     return written
 
 
-def _snappy_raw(source: Bytes, target: Bytes) -> int:
-    # Its own length comes first in a snappy block, so the room is known to be enough before anything is written.
-    if cramjam.snappy.decompress_raw_len(source) > target.size:
-        raise RoomError
-    return int(cramjam.snappy.decompress_raw_into(source, target))
+def _snappy_blocks(source: Bytes) -> Iterator[Bytes]:
+    """All of it, or the chunks of Java's shape.
+
+    Raises:
+        CorruptDataError: it ends within a header, a length or a chunk.
+    """
+    if bytes(source[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
+        yield source
+        return
+    if len(source) < XERIAL_HEADER_SIZE:
+        raise CorruptDataError(f"snappy: {len(source)} bytes are less than the stream's header")
+    at = XERIAL_HEADER_SIZE
+    while at < len(source):
+        start = at + _XERIAL_LENGTH.size
+        if start > len(source):
+            raise CorruptDataError(f"snappy: the bytes end at {len(source)}, inside a length at {at}")
+        (length,) = _XERIAL_LENGTH.unpack_from(source, at)
+        if length > len(source) - start:
+            raise CorruptDataError(f"snappy: a chunk of {length} bytes, {len(source) - start} remain")
+        at = start + length
+        yield source[start:at]
 
 
-def _unpack(layout: struct.Struct, source: Bytes, at: int) -> tuple[Any, ...]:
-    try:
-        return layout.unpack_from(source, at)
-    except struct.error:
-        raise CorruptDataError(f"the compressed bytes end at {source.size}, inside a length at {at}") from None
-
-
-def _store(block: Bytes, room: Bytes) -> int:
-    if block.size > room.size:
-        raise RoomError
-    room[: block.size] = block
-    return int(block.size)
-
-
-_DECOMPRESSORS: dict[int, Callable[[Bytes, Bytes], int]] = {GZIP: _gzip, SNAPPY: _snappy, LZ4: _lz4, ZSTD: _zstd}
+_DECLARED: Final[dict[int, Callable[[memoryview], int]]] = {
+    GZIP: _gzip_size, SNAPPY: _snappy_size, LZ4: _lz4_size, ZSTD: _zstd_size,
+}  # fmt: skip
+_DECOMPRESSORS: Final[dict[int, Callable[[Bytes, Bytes], int]]] = {
+    GZIP: cramjam.gzip.decompress_into, SNAPPY: _snappy,
+    LZ4: cramjam.lz4.decompress_into, ZSTD: cramjam.zstd.decompress_into,
+}  # fmt: skip

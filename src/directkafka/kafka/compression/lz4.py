@@ -142,7 +142,7 @@ def unpack(
     Args:
         by: used by no other thread meanwhile.
         records: the response's bytes, read-only.
-        run: in and out, columns as in :class:`directkafka.kafka.records.record_columns.Member`. Members that are not
+        run: in and out, columns as in :class:`directkafka.kafka.records.record_columns.BatchSlice`. Those that are not
             compressed are passed over.
         first: the member to begin with.
         scratch: out; bytes behind what is decompressed may be overwritten too.

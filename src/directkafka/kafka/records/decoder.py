@@ -22,6 +22,7 @@ from directkafka.errors import MalformedBatchError
 from directkafka.errors.data_loss import KafkaMalformedRecordTimestampError
 from directkafka.errors.streams import DecompressionLimitError
 from directkafka.kafka.compression import decompress
+from directkafka.kafka.compression.lz4 import SNAPPY
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
 from directkafka.kafka.records.batch_filter import FilterSpec, aborted_transactions, filter_batches
@@ -260,7 +261,7 @@ class RecordDecoder:
         kinds = run[:, 1].tolist()
         first = member = 0
         while member < len(run):
-            if kinds[member] != decompress.SNAPPY:
+            if kinds[member] != SNAPPY:
                 member = self._scratch.append_run(response.data, run, member)
                 if member == len(run):
                     break
