@@ -178,7 +178,7 @@ class LedgerStore(Store, Generic[Transaction]):
                 "%s: batch %d: the answer to COMMIT was lost, the ledger has it (%s)", self.label, entry.batch_id, said
             )
             return
-        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        check_stands(entry, previous, found, store=self.label)
         if isinstance(cause, StoreError):
             raise cause
         raise StoreUnavailableError(store=self.label, cause=said) from cause

@@ -72,6 +72,25 @@ def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
         raise ValueError(f"it is no ledger entry ({type(error).__name__}: {error})") from error
 
 
+def state_to_json(state: PipelineState) -> dict[str, Any]:
+    """A pipeline's state as plain values."""
+    entry = None if state.entry is None else entry_to_json(state.entry)
+    return {"generation": state.generation, "driver": state.driver, "commit_id": state.commit_id, "entry": entry}
+
+
+def state_from_json(document: Mapping[str, Any], *, store: str) -> PipelineState:
+    """The reverse of :func:`state_to_json`; names beside its own are passed over.
+
+    Raises:
+        SchemaMismatchError: the entry is of a newer format.
+        ValueError, LookupError, TypeError: it is no state.
+    """
+    found = {field.name: document[field.name] for field in fields(PipelineState)}
+    if found["entry"] is not None:
+        found["entry"] = check_format(entry_from_json(found["entry"]), store=store)
+    return check_fields(PipelineState(**found))
+
+
 def check_fields(value: Checked) -> Checked:
     """Refuse a value of a dataclass that was made of a document with a field of another type; returns the value.
 
@@ -110,35 +129,32 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
         )
 
 
-def check_stands(
-    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
-) -> None:
+def check_stands(entry: LedgerEntry, previous: LedgerEntry | None, found: PipelineState, *, store: str) -> None:
     """Refuse a commit whose ledger is not where it takes it to be: for stores that cannot ask by a condition.
 
     Args:
         entry: the new entry.
         previous: the entry that it continues; None when it is the pipeline's first.
-        generation: the pipeline's in the store now; 0 when it was never fenced.
-        found: the store's entry now.
+        found: what the store says now.
         store: the store's label.
 
     Raises:
         FencedError: a newer driver owns the pipeline.
         OffsetMismatchError: the entry found is another one, or of another generation.
     """
-    if generation > entry.generation:
-        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=generation)
-    if generation != entry.generation or _position(found) != _position(previous):
-        raise mismatch(entry, previous, generation=generation, found=found, store=store)
+    if found.generation > entry.generation:
+        raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=found.generation)
+    if found.generation != entry.generation or _position(found.entry) != _position(previous):
+        raise mismatch(entry, previous, found, store=store)
 
 
 def mismatch(
-    entry: LedgerEntry, previous: LedgerEntry | None, *, generation: int, found: LedgerEntry | None, store: str
+    entry: LedgerEntry, previous: LedgerEntry | None, found: PipelineState, *, store: str
 ) -> OffsetMismatchError:
     """The error for a ledger that does not stand at ``previous``, with both sides; see :func:`check_stands`."""
-    description = describe_entry(found) if generation else "no fence of this pipeline"
-    if generation and generation < entry.generation:
-        description += f", generation {generation} (an older state of the ledger was restored)"
+    description = describe_entry(found.entry) if found.generation else "no fence of this pipeline"
+    if 0 < found.generation < entry.generation:
+        description += f", generation {found.generation} (an older state of the ledger was restored)"
     return OffsetMismatchError(
         store=store,
         pipeline=entry.pipeline,

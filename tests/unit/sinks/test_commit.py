@@ -77,7 +77,7 @@ class Memory(LedgerStore[Transaction]):
 
     def advance(self, transaction: Transaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         found = self.ledger
-        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        check_stands(entry, previous, found, store=self.label)
         self.events.append("advance")
 
     def write_entry(self, transaction: Transaction, committed: LedgerEntry) -> None:

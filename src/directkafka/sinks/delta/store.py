@@ -166,7 +166,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
     def advance(self, transaction: DeltaTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         """Look at the ledger of that version."""
         found = transaction.found
-        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        check_stands(entry, previous, found, store=self.label)
 
     def apply(
         self, transaction: DeltaTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]

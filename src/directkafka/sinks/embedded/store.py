@@ -173,7 +173,7 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         connection = transaction.connection
         connection.rows(SQL["lock_row"], (self._driver, entry.pipeline, entry.generation))
         row = self._read_row(connection, entry.pipeline)
-        check_stands(entry, previous, generation=row.generation, found=row.entry, store=self.label)
+        check_stands(entry, previous, row, store=self.label)
         fault_point("commit.ledger_updated")
 
     def apply(

@@ -20,7 +20,15 @@ import pyarrow as pa
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import PipelineState, check_fields, check_format, entry_from_json, entry_to_json
+from directkafka.sinks.ledger import (
+    PipelineState,
+    check_fields,
+    check_format,
+    entry_from_json,
+    entry_to_json,
+    state_from_json,
+    state_to_json,
+)
 
 #: Version of the log's format. A reader refuses a higher one.
 LOG_FORMAT_VERSION: Final = 1
@@ -153,15 +161,7 @@ def entry_from_bytes(content: bytes, *, store: str) -> Entry:
 
 def state_to_bytes(state: LogState) -> bytes:
     """A checkpoint: one line of JSON, the same for everyone who folds the same entries."""
-    pipelines = {
-        name: {
-            "generation": pipeline.generation,
-            "driver": pipeline.driver,
-            "commit_id": pipeline.commit_id,
-            "entry": None if pipeline.entry is None else entry_to_json(pipeline.entry),
-        }
-        for name, pipeline in state.pipelines.items()
-    }
+    pipelines = {name: state_to_json(pipeline) for name, pipeline in state.pipelines.items()}
     tables = {name: _table_to_json(table) for name, table in state.tables.items()}
     return _line(
         {
@@ -182,19 +182,7 @@ def state_from_bytes(content: bytes, *, store: str) -> LogState:
     """
     with _readable(store):
         document = _document(content, store=store)
-        pipelines = {
-            name: check_fields(
-                PipelineState(
-                    generation=pipeline["generation"],
-                    driver=pipeline["driver"],
-                    commit_id=pipeline["commit_id"],
-                    entry=None
-                    if pipeline["entry"] is None
-                    else check_format(entry_from_json(pipeline["entry"]), store=store),
-                )
-            )
-            for name, pipeline in document["pipelines"].items()
-        }
+        pipelines = {name: state_from_json(found, store=store) for name, found in document["pipelines"].items()}
         tables = {name: _table_from_json(table) for name, table in document["tables"].items()}
         return check_fields(LogState(next_slot=document["next_slot"], pipelines=pipelines, tables=tables))
 

@@ -181,7 +181,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
     def advance(self, transaction: FilesTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         """Look where the log stands; :meth:`end` looks again, at the slot before its own."""
         found = self.state(entry.pipeline)
-        check_stands(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        check_stands(entry, previous, found, store=self.label)
         transaction.previous = previous
 
     def apply(
@@ -195,9 +195,7 @@ class FilesStore(LedgerStore[FilesTransaction]):
         """Put the entry into the first slot before which its checks hold."""
         batch = BatchAdded(commit_id=transaction.commit_id, entry=committed, files=transaction.added)
         while (found := self._found(self._log.put(batch), committed)).commit_id != batch.commit_id:
-            check_stands(
-                committed, transaction.previous, generation=found.generation, found=found.entry, store=self.label
-            )
+            check_stands(committed, transaction.previous, found, store=self.label)
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
         """What the log says after the file system failed.

@@ -18,8 +18,8 @@ import json
 import logging
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -34,9 +34,9 @@ from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.kafka.transactions.attempt_fencing import CLAIM
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
-from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
+from directkafka.sinks.api import FORMAT_VERSION
 from directkafka.sinks.kafka.requirements import ASKED, Replicas, in_sync_of, replicas_of
-from directkafka.sinks.ledger import check_version, progress_from_json, progress_to_json
+from directkafka.sinks.ledger import PipelineState, check_version, state_from_json, state_to_json
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
@@ -58,63 +58,28 @@ _TAIL_GROWTH: Final = 16
 _READ_TIMEOUT_MS: Final = 10_000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LedgerRecord:
-    """One record of the ledger's topic: who owns the pipeline, and how far it is.
+def record_of(pipeline: str, state: PipelineState) -> pa.RecordBatch:
+    """A record of the ledger's topic: the key is the pipeline's name, the value its state as JSON."""
+    version = state.entry.format_version if state.entry else FORMAT_VERSION
+    value = json.dumps({"format_version": version, "pipeline": pipeline} | state_to_json(state), separators=(",", ":"))
+    return pa.record_batch(
+        {"key": pa.array([pipeline.encode()], pa.binary()), "value": pa.array([value.encode()], pa.binary())}
+    )
 
-    Attributes:
-        pipeline: the pipeline's name.
-        generation: of the newest fence.
-        driver: a UUID of the store object that wrote the newest fence, as hex.
-        commit_id: a UUID of the commit that made ``entry``, as hex; empty without one.
-        entry: of the last committed batch.
+
+def state_of(value: bytes, *, store: str) -> PipelineState:
+    """The state in a record's value, as :func:`record_of` writes it.
+
+    Raises:
+        SchemaMismatchError: a newer program wrote it, in a format this one does not know; or it is no such record.
     """
-
-    pipeline: str
-    generation: int = 0
-    driver: str = ""
-    commit_id: str = ""
-    entry: LedgerEntry | None = None
-
-    def to_rows(self) -> pa.RecordBatch:
-        """As a Kafka record: key and value."""
-        value = {
-            "format_version": self.entry.format_version if self.entry else FORMAT_VERSION,
-            "pipeline": self.pipeline,
-            "generation": self.generation,
-            "driver": self.driver,
-            "commit_id": self.commit_id,
-            "entry": _entry_to_json(self.entry),
-        }
-        key = pa.array([self.pipeline.encode()], pa.binary())
-        return pa.record_batch(
-            {"key": key, "value": pa.array([json.dumps(value, separators=(",", ":")).encode()], pa.binary())}
-        )
-
-    @classmethod
-    def from_value(cls, value: bytes, *, store: str) -> LedgerRecord:
-        """The reverse of :meth:`to_rows`.
-
-        Raises:
-            SchemaMismatchError: a newer program wrote it, in a format this one does not know; or it is no such record.
-        """
-        try:
-            found = json.loads(value)
-            check_version(found["format_version"], found["pipeline"], store=store)
-            return cls(
-                pipeline=found["pipeline"],
-                generation=found["generation"],
-                driver=found["driver"],
-                commit_id=found["commit_id"],
-                entry=_entry_from_json(found["entry"]),
-            )
-        except (ValueError, LookupError, TypeError) as error:
-            detail = f"is no record of ours ({type(error).__name__}: {error}); another program writes this topic"
-            raise SchemaMismatchError(store=store, sink="the ledger's newest record", detail=detail) from error
-
-
-#: What a ledger without records says.
-NO_RECORD: Final = LedgerRecord(pipeline="")
+    try:
+        found = json.loads(value)
+        check_version(found["format_version"], found["pipeline"], store=store)
+        return state_from_json(found, store=store)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        detail = f"is no record of ours ({type(error).__name__}: {error}); another program writes this topic"
+        raise SchemaMismatchError(store=store, sink="the ledger's newest record", detail=detail) from error
 
 
 class LedgerTopic:
@@ -180,7 +145,7 @@ class LedgerTopic:
         offset = self._all.offsets_at({self.place: -1})[self.place]
         return offset or 0
 
-    def read_committed_tail(self, end: int) -> LedgerRecord:
+    def read_committed_tail(self, end: int) -> PipelineState:
         """The newest committed record before ``end``, the high watermark taken when nothing was undecided.
 
         Raises:
@@ -188,10 +153,10 @@ class LedgerTopic:
         """
         return self._newest(end)
 
-    def read_stable_tail(self) -> LedgerRecord:
-        """The newest record that is committed for certain, without a fence; :data:`NO_RECORD` without a topic."""
+    def read_stable_tail(self) -> PipelineState:
+        """The newest record that is committed for certain, without a fence; that of no driver without a topic."""
         if not self.exists():
-            return NO_RECORD
+            return PipelineState()
         stable_end = self._stable.offsets_at({self.place: -1})[self.place]
         return self._newest(stable_end or 0)
 
@@ -210,16 +175,16 @@ class LedgerTopic:
         """Where the topic's partition is led."""
         return self._all.topics([self.place.topic])[self.place.topic].leaders[0]
 
-    def _newest(self, end: int) -> LedgerRecord:
+    def _newest(self, end: int) -> PipelineState:
         earliest = self._all.offsets_at({self.place: -2})[self.place] or 0
         tail, until = _TAIL, end
         while until > earliest:
             start = max(earliest, end - tail)
             value = self._last_value(start, until)
             if value is not None:
-                return LedgerRecord.from_value(value, store=self._store)
+                return state_of(value, store=self._store)
             until, tail = start, tail * _TAIL_GROWTH
-        return NO_RECORD
+        return PipelineState()
 
     def _records(self, start: int, until: int, options: ClientOptions) -> Iterator[pa.RecordBatch]:
         leader = self.leader()
@@ -321,15 +286,3 @@ class LedgerTopic:
     def wrong(self, detail: str) -> SchemaMismatchError:
         """An error about this topic, to be raised by the caller."""
         return SchemaMismatchError(store=self._store, sink=f"the ledger's topic {self.place.topic}", detail=detail)
-
-
-def _entry_to_json(entry: LedgerEntry | None) -> dict[str, Any] | None:
-    if entry is None:
-        return None
-    return asdict(entry) | {"progress": progress_to_json(entry.progress)}
-
-
-def _entry_from_json(found: dict[str, Any] | None) -> LedgerEntry | None:
-    if found is None:
-        return None
-    return LedgerEntry(**found | {"progress": progress_from_json(found["progress"])})

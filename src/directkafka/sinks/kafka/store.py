@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from directkafka.errors import BrokerResponseError, FencedError, KafkaError, OffsetMismatchError, OptionError
+from directkafka.errors import BrokerResponseError, KafkaError, OptionError
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.admin.configs import look_at_brokers, topic_settings
 from directkafka.kafka.network.client import KafkaClient
@@ -35,15 +35,10 @@ from directkafka.options.texts import fault_of_topic
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, Sink, TaskReport, TransactionalStore
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.kafka.errors import SIZE_LIMIT, refused_batch, translate, with_smaller_batches
-from directkafka.sinks.kafka.ledger_topic import LedgerRecord
 from directkafka.sinks.kafka.requirements import ASKED, check_brokers
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.kafka.transaction_manager import TransactionManager
-from directkafka.sinks.ledger import (
-    PipelineState,
-    describe_entry,
-    progress_to_json,
-)
+from directkafka.sinks.ledger import PipelineState, check_stands
 
 
 class TopicSink(Protocol):
@@ -184,10 +179,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
     def state(self, pipeline: str) -> PipelineState:
         """What the ledger says by now; once fenced, with nothing left undecided."""
         with translate(self.label):
-            record = self._owner(pipeline).read()
-        return PipelineState(
-            generation=record.generation, driver=record.driver, entry=record.entry, commit_id=record.commit_id
-        )
+            return self._owner(pipeline).read()
 
     def begin(self, batch: BatchAttempt, sink: Sink) -> KafkaTransaction:
         """Open the batch's transaction before its tasks write; see :class:`directkafka.sinks.api.TransactionalStore`.
@@ -245,7 +237,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
 
     def advance(self, transaction: _Commit, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
         """Look at the record that the transaction was begun behind."""
-        self._check_previous(entry, previous, transaction.owner)
+        check_stands(entry, previous, transaction.owner.state, store=self.label)
 
     def apply(self, transaction: _Commit, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
         """Write what the tasks have not, and tell the sink's consumer group."""
@@ -259,14 +251,10 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
 
     def end(self, transaction: _Commit, committed: LedgerEntry) -> None:
         """The ledger's record, and EndTxn; an answer that did not come is settled there."""
-        record = LedgerRecord(
-            pipeline=committed.pipeline,
-            generation=committed.generation,
-            driver=self._driver,
-            commit_id=transaction.commit_id,
-            entry=committed,
+        state = PipelineState(
+            generation=committed.generation, driver=self._driver, commit_id=transaction.commit_id, entry=committed
         )
-        transaction.owner.commit(transaction.transaction, record)
+        transaction.owner.commit(transaction.transaction, state)
 
     def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
         """Never: :meth:`TransactionManager.commit` settles."""
@@ -332,28 +320,3 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
             refused.topic, refused.size_bytes, SIZE_LIMIT, found or "not to be seen by this user",
             owner.options.producer.batch_size_bytes,
         )  # fmt: skip
-
-    def _check_previous(self, entry: LedgerEntry, previous: LedgerEntry | None, owner: TransactionManager) -> None:
-        record = owner.record
-        if record.generation > entry.generation:
-            raise FencedError(store=self.label, pipeline=entry.pipeline, held=entry.generation, found=record.generation)
-        if record.generation == entry.generation and _is_same(previous, record.entry):
-            return
-        found = describe_entry(record.entry)
-        if record.generation < entry.generation:
-            found += f", generation {record.generation} (the ledger's topic was made again, or was restored)"
-        raise OffsetMismatchError(
-            store=self.label,
-            pipeline=entry.pipeline,
-            batch_id=entry.batch_id,
-            expected=describe_entry(previous) + f", generation {entry.generation}",
-            found=found,
-        )
-
-
-def _is_same(previous: LedgerEntry | None, found: LedgerEntry | None) -> bool:
-    if previous is None or found is None:
-        return previous is found
-    return (previous.batch_id, previous.lineage) == (found.batch_id, found.lineage) and progress_to_json(
-        previous.progress
-    ) == progress_to_json(found.progress)

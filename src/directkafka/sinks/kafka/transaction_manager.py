@@ -44,9 +44,10 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.options.producer import TransactionOptions, ledger_topic
-from directkafka.sinks.kafka.ledger_topic import NO_RECORD, LedgerRecord, LedgerTopic
+from directkafka.sinks.kafka.ledger_topic import LedgerTopic, record_of
 from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
 from directkafka.sinks.kafka.transaction import KafkaTransaction
+from directkafka.sinks.ledger import PipelineState
 
 #: What a driver is told that does not own the transaction any more, for whatever reason.
 REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFencedError, TransactionStateError)
@@ -105,7 +106,7 @@ class TransactionManager:
         #: The generation of a fence that was sent and not answered.
         self._attempted: int | None = None
         #: The ledger as last read while nothing was undecided, or as last written.
-        self.record = NO_RECORD
+        self.state = PipelineState()
         self._read_until = -1
         self._identity: ProducerIdentity | None = None
         #: Whether nothing was opened yet under the identity's epoch.
@@ -158,29 +159,29 @@ class TransactionManager:
         self.abort()
         self._take_over()
         fault_point("fence.taken")
-        self._check_free(self.record, generation)
-        if self._is_mine(self.record, generation):
+        self._check_free(self.state, generation)
+        if self._is_mine(self.state, generation):
             # The answer to this driver's own fence was lost.
-            return self.record.generation
-        wanted = self.record.generation + 1 if generation is None else generation
-        record = replace(self.record, pipeline=self._pipeline, generation=wanted, driver=self._driver)
+            return self.state.generation
+        wanted = self.state.generation + 1 if generation is None else generation
+        state = replace(self.state, generation=wanted, driver=self._driver)
         self._attempted = wanted
         transaction = self._open("fence")
-        self._write(transaction, record)
+        self._write(transaction, state)
         transaction.end(commit=True)
-        self._committed(transaction, record)
+        self._committed(transaction, state)
         return wanted
 
-    def _is_mine(self, record: LedgerRecord, generation: int | None) -> bool:
-        return record.generation == generation and record.driver == self._driver
+    def _is_mine(self, state: PipelineState, generation: int | None) -> bool:
+        return state.generation == generation and state.driver == self._driver
 
-    def _check_free(self, record: LedgerRecord, generation: int | None) -> None:
-        if generation is not None and record.generation >= generation and not self._is_mine(record, generation):
-            raise FencedError(store=self._store, pipeline=self._pipeline, held=generation, found=record.generation)
+    def _check_free(self, state: PipelineState, generation: int | None) -> None:
+        if generation is not None and state.generation >= generation and not self._is_mine(state, generation):
+            raise FencedError(store=self._store, pipeline=self._pipeline, held=generation, found=state.generation)
 
     # Step 2.
 
-    def read(self) -> LedgerRecord:
+    def read(self) -> PipelineState:
         """The newest record; once fenced, with nothing left undecided.
 
         Raises:
@@ -192,23 +193,23 @@ class TransactionManager:
             return standing
         self.check_held(standing)
         if not self._ledger.exists():
-            self._check_is_there(NO_RECORD)
+            self._check_is_there(PipelineState())
         # EndTxn is answered before its markers are written, so the last stable offset may lag behind.
-        record = self._ledger.read_committed_tail(self._ledger.end())
-        self.check_held(record)
-        self._check_is_there(record)
-        return record
+        state = self._ledger.read_committed_tail(self._ledger.end())
+        self.check_held(state)
+        self._check_is_there(state)
+        return state
 
-    def check_held(self, record: LedgerRecord) -> None:
+    def check_held(self, state: PipelineState) -> None:
         """Raise when the record is of a newer driver."""
-        if record.generation > self.held:
-            raise FencedError(store=self._store, pipeline=self._pipeline, held=self.held, found=record.generation)
+        if state.generation > self.held:
+            raise FencedError(store=self._store, pipeline=self._pipeline, held=self.held, found=state.generation)
 
-    def _check_is_there(self, record: LedgerRecord) -> None:
+    def _check_is_there(self, state: PipelineState) -> None:
         """Refuse a ledger that has lost this driver's fence: to take it for a new one would write all rows again."""
-        if record.generation < self.held:
+        if state.generation < self.held:
             raise self._ledger.wrong(
-                f"has generation {record.generation}, this driver wrote {self.held}: it was deleted or restored. Find "
+                f"has generation {state.generation}, this driver wrote {self.held}: it was deleted or restored. Find "
                 "out what is committed, and give the pipeline another name to begin anew"
             )
 
@@ -231,11 +232,11 @@ class TransactionManager:
         fault_point("transaction.fresh")
         end = self._ledger.end()
         if end != self._read_until:
-            self.record, self._read_until = self._ledger.read_committed_tail(end), end
-        self.check_held(self.record)
+            self.state, self._read_until = self._ledger.read_committed_tail(end), end
+        self.check_held(self.state)
         return self._open(attempt)
 
-    def commit(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
+    def commit(self, transaction: KafkaTransaction, state: PipelineState) -> None:
         """Write the ledger record into the transaction and commit it; when this returns, that is done.
 
         Raises:
@@ -244,15 +245,15 @@ class TransactionManager:
             CommitUnknownError: no answer came, and the ledger cannot be read.
             KafkaError: not committed.
         """
-        self._write(transaction, record)
+        self._write(transaction, state)
         transaction.check_budget()
         fault_point("commit.ledger_produced")
         try:
             transaction.end(commit=True)
         # The last two: it was sent, the connection broke, and the new one was refused.
         except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
-            self._settle(record, error)
-        self._committed(transaction, record)
+            self._settle(state, error)
+        self._committed(transaction, state)
 
     def abort_with_cause(self, cause: BaseException) -> None:
         """Abort what is open after a failure, and find out whether it was a newer driver's doing.
@@ -300,16 +301,16 @@ class TransactionManager:
         )
         return self._transaction
 
-    def _write(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
+    def _write(self, transaction: KafkaTransaction, state: PipelineState) -> None:
         transaction.add([self._ledger.place])
         if transaction.is_shared:
             transaction.write_ledger(self._ledger.claims(transaction.ledger_end))
         # The newest record is the ledger's.
-        transaction.write_ledger(record.to_rows())
+        transaction.write_ledger(record_of(self._pipeline, state))
         transaction.flush(store=self._store)
 
-    def _committed(self, transaction: KafkaTransaction, record: LedgerRecord) -> None:
-        self.record = record
+    def _committed(self, transaction: KafkaTransaction, state: PipelineState) -> None:
+        self.state = state
         # The record and its marker; what tasks wrote there meanwhile makes it more, and the next reading tells.
         self._read_until = transaction.ledger_end + 2
         self._transaction = None
@@ -338,33 +339,33 @@ class TransactionManager:
         """Look whether a newer driver is there; if not, take the transactional id over, and look again."""
         self.check_held(self._ledger.read_stable_tail())
         self._take_over()
-        self.check_held(self.record)
+        self.check_held(self.state)
 
     def _take_over(self) -> None:
         self._identity = self._coordinator.take_over()
         self._is_fresh = True
         self._read_until = self._ledger.end()
-        self.record = self._ledger.read_committed_tail(self._read_until)
+        self.state = self._ledger.read_committed_tail(self._read_until)
 
     # The third outcome.
 
-    def _settle(self, record: LedgerRecord, cause: Exception) -> None:
+    def _settle(self, state: PipelineState, cause: Exception) -> None:
         """Decide what became of a transaction whose EndTxn was not answered with success; return if it is committed.
 
         Whoever takes the transactional id over has waited for the end of what was open, so the ledger is final then: it
         has this commit's id, or it never will. (A newer driver's fence keeps the id of the last commit.)
         """
         self._transaction = None
-        assert record.entry is not None, "only a batch is settled"
+        assert state.entry is not None, "only a batch is settled"
         try:
-            if self._ledger.read_stable_tail().commit_id != record.commit_id:
+            if self._ledger.read_stable_tail().commit_id != state.commit_id:
                 self._reacquire()
-                if self.record.commit_id != record.commit_id:
+                if self.state.commit_id != state.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
         except FencedError as fenced:
             # The commit that the newer driver's ledger shows may be the one behind this driver's.
             fate = (
-                f"No answer came to this driver's commit of batch {record.entry.batch_id}, so it may be committed or "
+                f"No answer came to this driver's commit of batch {state.entry.batch_id}, so it may be committed or "
                 "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."
             )
             raise replace(fenced, fate=fate) from cause
@@ -372,7 +373,7 @@ class TransactionManager:
             raise CommitUnknownError(
                 store=self._store,
                 pipeline=self._pipeline,
-                batch_id=record.entry.batch_id,
+                batch_id=state.entry.batch_id,
                 cause=f"{cause}; then {error}",
             ) from error
         log.info("pipeline %s: the answer to EndTxn was lost, the ledger has the commit", self._pipeline)

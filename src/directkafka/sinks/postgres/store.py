@@ -269,7 +269,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         if row is not None and row["generation"] > entry.generation:
             return self._session.fenced(entry.pipeline, entry.generation, row)
         found = self._state(row)
-        return mismatch(entry, previous, generation=found.generation, found=found.entry, store=self.label)
+        return mismatch(entry, previous, found, store=self.label)
 
     # The third outcome.
 
