@@ -29,7 +29,6 @@ class OffsetDatabase(Protocol):
     @property
     def label(self) -> str:
         """Which database this is, for messages; without secrets."""
-        ...
 
     def session(self, *, make: bool) -> AbstractContextManager[Any]:
         """A connection for :meth:`stored` and :meth:`start`, with a transaction that is committed when it ends well.
@@ -37,19 +36,15 @@ class OffsetDatabase(Protocol):
         Args:
             make: make the table if it is not there. Without, it gives None where there is no table, and makes nothing.
         """
-        ...
 
     def is_in_transaction(self, connection: Any) -> bool:
         """Whether what is changed over a connection is committed when the program says so, and not at once."""
-        ...
 
     def stored(self, connection: Any, stream: str) -> Iterable[tuple[str, int, int]]:
         """Topic, partition and next offset of each row of a stream."""
-        ...
 
     def start(self, connection: Any, stream: str, offsets: Sequence[tuple[str, int, int]]) -> None:
         """Insert rows (topic, partition, next offset) for partitions that the stream has not met; others stay."""
-        ...
 
     def advance(self, connection: Any, stream: str, ranges: Sequence[OffsetRange]) -> set[TopicPartition]:
         """Set the next offset to a range's end in each row that stands at its start; no two ranges share a partition.
@@ -60,11 +55,9 @@ class OffsetDatabase(Protocol):
         Returns:
             The partitions whose rows stood there.
         """
-        ...
 
     def translate(self, error: Exception) -> DirectKafkaError | None:
         """The project's error for one of the database's, None for any other error: it is raised as it is."""
-        ...
 
 
 class OffsetStore:

@@ -24,7 +24,6 @@ class Proof(Protocol):
 
     def add(self, term: dict[tuple[str, str], int]) -> None:
         """Add ``{(attempt, range as text): number of records}``."""
-        ...
 
 
 def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:

@@ -27,7 +27,6 @@ class StoreHarness(Protocol):
 
     def open_store(self) -> Store:
         """A new store object, as another driver process would make it."""
-        ...
 
     def sink(
         self,
@@ -42,15 +41,12 @@ class StoreHarness(Protocol):
         With ``staged``, every task's rows take the way of large batches, however few they are. The harness of a
         store whose sinks only append is never asked for another mode.
         """
-        ...
 
     def rows(self, sink: Sink) -> list[tuple[Any, ...]]:
         """What a reader sees in the sink's table, sorted; empty when there is no table."""
-        ...
 
     def leftovers(self) -> list[str]:
         """Names of what staging has left behind, for example tables or files."""
-        ...
 
 
 def batches_of(rows: Rows) -> Iterator[pa.RecordBatch]:

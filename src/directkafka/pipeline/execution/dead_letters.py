@@ -85,11 +85,9 @@ class Work(Protocol):
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """The same rows, computed once."""
-        ...
 
     def measure(self, rejected: DataFrame) -> Rejected:
         """How much is rejected, of frames that are kept."""
-        ...
 
 
 class LookOnly:

@@ -23,23 +23,18 @@ class Cluster(Protocol):
         known: Mapping[TopicPartition, PartitionProgress] | None = None,
     ) -> ClusterSnapshot:
         """The selected partitions as of now; ``known`` is where the pipeline is."""
-        ...
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Tell the outside how far the pipeline is; never raises for what is only told."""
-        ...
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         """The offsets that the positions' timestamps and groups stand for."""
-        ...
 
     def tasks(self, ranges: Sequence[OffsetRange], snapshot: ClusterSnapshot) -> tuple[RangeTask, ...]:
         """What executors need to read the ranges."""
-        ...
 
     def close(self) -> None:
         """Close the connections."""
-        ...
 
 
 class Prepared(Protocol):
@@ -47,11 +42,9 @@ class Prepared(Protocol):
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, check every sink, change nothing; remarks for the user."""
-        ...
 
     def prepare(self) -> None:
         """Make what tables and columns are not there."""
-        ...
 
 
 class PendingWrite(Protocol):
@@ -63,11 +56,9 @@ class PendingWrite(Protocol):
         Raises:
             Exception: what :meth:`Writer.write` raises.
         """
-        ...
 
     def cancel(self) -> bool:
         """Give it up; whether it is over."""
-        ...
 
 
 class Writer(Prepared, Protocol):
@@ -76,13 +67,10 @@ class Writer(Prepared, Protocol):
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
         """Read, transform and write one batch where no reader sees it, for the stores of these identities."""
-        ...
 
     @property
     def may_run_ahead(self) -> bool:
         """Whether a batch may be computed and written while the one before it is committed."""
-        ...
 
     def begin(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> PendingWrite:
         """The same as :meth:`write` in the background; nothing else is written until it is over."""
-        ...

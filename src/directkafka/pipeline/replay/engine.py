@@ -55,16 +55,13 @@ class Writer(Prepared, Protocol):
     @property
     def routes(self) -> tuple[Route, ...]:
         """Which output goes where; everything in the dead letters' store comes last."""
-        ...
 
     @property
     def settled(self) -> DeadLetterReplaySink:
         """The sink of what is rejected again."""
-        ...
 
     def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
         """Transform and write one batch where no reader sees it."""
-        ...
 
 
 class ReplayEngine:

@@ -111,34 +111,27 @@ class DeadLetterTable(Protocol):
     @property
     def store(self) -> str:
         """The store's label, for messages."""
-        ...
 
     @property
     def sink(self) -> str:
         """The sink's name, for messages."""
-        ...
 
     @property
     def target(self) -> str:
         """The table's name as SQL."""
-        ...
 
     @property
     def dialect(self) -> DeadLetterDialect:
         """The database's own words."""
-        ...
 
     def opened(self) -> AbstractContextManager[Rows]:
         """A session beside the ledger's, with the database's errors translated."""
-        ...
 
     def inside(self, transaction: Any) -> Rows:
         """The store's committing transaction; errors are the database's own."""
-        ...
 
     def columns(self) -> tuple[str, ...]:
         """The table's columns; none if there is no table."""
-        ...
 
 
 class DeadLetters:

@@ -55,54 +55,43 @@ class Dialect(Protocol):
             kind: the DataFrame's type.
             is_sum: the column will be added to for ever, so it gets room to grow.
         """
-        ...
 
     def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
         """Whether the values go into a column unchanged."""
-        ...
 
     def compares(self, kind: pa.DataType) -> bool:
         """Whether values of a type are compared and added up by their value, where they are kept as they are."""
-        ...
 
     def is_number(self, column: FileColumn) -> bool:
         """Whether a column can be added to."""
-        ...
 
     def addition(self, column: str, kind: pa.DataType) -> str:
         """SQL of the sum of what is held and what comes; it must not wrap round or lose digits."""
-        ...
 
     def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
         """The table as the catalogs have it; None when there is none."""
-        ...
 
     def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
         """What turns a DataFrame's columns into those that the database takes; picklable.
 
         Its calls raise RowRejectedError for a value that the database cannot hold.
         """
-        ...
 
     @property
     def table_suffix(self) -> str:
         """What follows the columns in CREATE TABLE."""
-        ...
 
     @property
     def insert_sql(self) -> str:
         """INSERT, so that the sink's mode says what becomes of a row that violates a constraint, not the table."""
-        ...
 
     @property
     def is_typed(self) -> bool:
         """Whether a copy of a table's columns compares as the table does; else a batch's columns have no types."""
-        ...
 
     @property
     def goes_row_by_row(self) -> bool:
         """Whether an INSERT takes rows one after the other, so that the first of two that collide stays."""
-        ...
 
 
 def column_problems(schema: pa.Schema, table: FileTable, dialect: Dialect) -> list[str]:

@@ -35,20 +35,16 @@ class FileFormat(Protocol):
     @property
     def suffix(self) -> str:
         """The end of the file's name, by which readers know format and compression."""
-        ...
 
     def write(self, path: Path, batches: Iterable[pa.RecordBatch]) -> int:
         """Write a new file; returns the number of its rows. There is at least one batch."""
-        ...
 
     def count(self, path: Path) -> int:
         """The number of rows in a file, read from it."""
-        ...
 
     @property
     def is_counted_quickly(self) -> bool:
         """Whether a file says how many rows it has, so that nobody needs to read it for that."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

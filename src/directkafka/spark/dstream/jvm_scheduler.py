@@ -33,15 +33,12 @@ class BatchObserver(Protocol):
 
     def fail(self, ms: int, cause: str) -> None:
         """An output of the batch of this time has failed."""
-        ...
 
     def succeed(self, ms: int) -> None:
         """All outputs of the batch of this time have succeeded."""
-        ...
 
     def observe(self, ms: int, times: BatchTimes) -> None:
         """The batch of this time is done."""
-        ...
 
 
 class StreamingJVM:

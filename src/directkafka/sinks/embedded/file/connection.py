@@ -49,11 +49,9 @@ class RowSource(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Of every batch."""
-        ...
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """The rows; what this raises comes out of ``fill`` if it is a DirectKafkaError."""
-        ...
 
 
 class FileConnection(Protocol):
@@ -65,11 +63,9 @@ class FileConnection(Protocol):
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """Run one statement with parameters ``$1, $2, ...``; what it returns, empty for nothing."""
-        ...
 
     def insert(self, statement: str) -> int:
         """Run one INSERT; how many rows it has put or changed."""
-        ...
 
     def fill(self, table: Sequence[str], source: RowSource, *, is_temporary: bool = False) -> int:
         """Append rows to a table's columns of the same names, without a Python object per row.
@@ -82,23 +78,18 @@ class FileConnection(Protocol):
         Returns:
             How many rows the table has taken, if it has no triggers.
         """
-        ...
 
     def begin(self) -> None:
         """Begin a transaction; it takes no lock before its first statement."""
-        ...
 
     def commit(self) -> None:
         """Make the transaction's changes durable and visible."""
-        ...
 
     def rollback(self) -> None:
         """Undo the transaction."""
-        ...
 
     def close(self) -> None:
         """Let the file go; an open transaction is undone."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
