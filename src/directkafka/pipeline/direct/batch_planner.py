@@ -17,7 +17,6 @@ from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.offsets import TopicPartition
 from directkafka.options.limits import MinOffsets
-from directkafka.pipeline.execution.ports import Cluster
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
 from directkafka.planning.loss import STANDING_STILL
@@ -25,7 +24,7 @@ from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.snapshot import ClusterSnapshot
-from directkafka.spark.source_cluster import confirm_loss
+from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -57,7 +56,7 @@ class Planner:
     def __init__(
         self,
         pipeline: str,
-        cluster: Cluster,
+        cluster: SourceCluster,
         *,
         policy: PlanPolicy,
         min_offsets: MinOffsets,

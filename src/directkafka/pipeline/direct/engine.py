@@ -37,8 +37,7 @@ from directkafka.offsets import Positions, to_nested
 from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
-from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.ports import Cluster, Writer
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
@@ -46,7 +45,7 @@ from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.source_cluster import confirm_loss
+from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -72,7 +71,7 @@ class DirectEngine:
         trigger: when batches start.
         report: told of each committed batch.
         stop: ends the run between two batches, or between two tries of one.
-        patience: how failures that may pass are met.
+        retry_policy: how failures that may pass are met.
         clock: seconds on a monotonic clock.
     """
 
@@ -80,8 +79,8 @@ class DirectEngine:
         self,
         name: str,
         *,
-        cluster: Cluster,
-        writer: Writer,
+        cluster: SourceCluster,
+        writer: BatchWriter,
         ledgers: Ledgers,
         starting: Positions,
         policy: PlanPolicy,

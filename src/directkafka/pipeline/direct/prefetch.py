@@ -4,7 +4,7 @@ It begins only where it would follow at once anyway: its records are waiting, an
 ranges are planned from the ends that are about to be committed, and from the same snapshot: no broker that is away
 holds a commit up. Its rows are written where nobody sees them, as in every step 3, and are committed in their turn,
 after the batch before. What it computes must not depend on what that commit changes: see
-:attr:`~directkafka.pipeline.execution.ports.Writer.may_run_ahead`.
+:attr:`~directkafka.pipeline.execution.batch_writer.BatchWriter.may_run_ahead`.
 
 Sequences of events that it must stand:
 
@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 from directkafka.errors import WorkerLostError
 from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.ports import PendingWrite
 from directkafka.planning.plan import BatchPlan
 from directkafka.sinks.api import BatchAttempt
 from directkafka.snapshot import ClusterSnapshot
@@ -55,13 +55,13 @@ class PrefetchedBatch:
     """
 
     begun: PlannedBatch
-    writing: PendingWrite
+    writing: BackgroundJob[WrittenBatch]
 
     def written(self) -> WrittenBatch:
         """Wait for its rows.
 
         Raises:
-            Exception: what :meth:`~directkafka.pipeline.execution.ports.Writer.write` raises.
+            Exception: what :meth:`~directkafka.pipeline.execution.batch_writer.BatchWriter.write` raises.
         """
         return self.writing.result()
 

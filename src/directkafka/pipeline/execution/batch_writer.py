@@ -95,7 +95,7 @@ class BatchWriter:
     Args:
         session: the pipeline's own session.
         transform: what becomes of the records.
-        bindings: which output goes where.
+        routes: which output goes where.
         columns: names of the source's columns.
     """
 

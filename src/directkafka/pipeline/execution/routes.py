@@ -99,7 +99,7 @@ def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, 
     """Tell the sinks that write into topics what their pipeline reads.
 
     Args:
-        bindings: the pipeline's sinks.
+        routes: the pipeline's sinks.
         options: of its source.
         pipeline: its name.
     """
@@ -120,7 +120,7 @@ def outputs_of(
 
     Args:
         transform, source, session: as for :func:`~directkafka.pipeline.execution.transform.apply_transform`.
-        bindings: which outputs are wanted.
+        routes: which outputs are wanted.
         work: what is done with frames that are used twice; by default, for a look at the plans, nothing.
         records: where rejected records are looked up; the source by default.
 

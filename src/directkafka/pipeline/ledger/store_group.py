@@ -20,8 +20,7 @@ from typing import Final
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
-from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.ports import Prepared
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
 from directkafka.sinks.api import LedgerEntry, Sink, Store
@@ -110,7 +109,7 @@ class Ledgers:
 
     Args:
         pipeline: the pipeline's name.
-        bindings: the sinks; those whose stores have one identity share the first one's transaction.
+        routes: the sinks; those whose stores have one identity share the first one's transaction.
         stop: once it is set, a store that waits for somebody else's lock gives up.
     """
 
@@ -163,7 +162,7 @@ class Ledgers:
                     counts[sink] = counts.get(sink, 0) + rows
         return counts
 
-    def take_over(self, writer: Prepared) -> tuple[str, ...]:
+    def take_over(self, writer: BatchWriter) -> tuple[str, ...]:
         """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.
 
         Args:

@@ -29,39 +29,20 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Sequence
 from threading import Event
-from typing import Protocol
-
-import pyarrow as pa
 
 from directkafka.errors import LineageError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
-from directkafka.pipeline.execution.ports import Prepared
-from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.replay.report import ReplayReport, ReplayReporter, ReplaySummary
+from directkafka.pipeline.replay.writer import DeadLetterWriter
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
-from directkafka.sinks.api import BatchAttempt, LedgerEntry
-from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink, ReplayPlanSink
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.dead_letters.replay import ReplayPlanSink
 from directkafka.sinks.dead_letters.table import DeadLetters
 
 log = logging.getLogger("directkafka.pipeline")
-
-
-class Writer(Prepared, Protocol):
-    """What a replay asks of Spark and the sinks; see :class:`~directkafka.pipeline.replay.writer.DeadLetterWriter`."""
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Which output goes where; everything in the dead letters' store comes last."""
-
-    @property
-    def settled(self) -> DeadLetterReplaySink:
-        """The sink of what is rejected again."""
-
-    def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
-        """Transform and write one batch where no reader sees it."""
 
 
 class ReplayEngine:
@@ -75,7 +56,7 @@ class ReplayEngine:
         planned: the sink of step 3.
         report: told of each committed batch.
         stop: ends the run between two batches, or between two tries of one.
-        patience: how failures that may pass are met.
+        retry_policy: how failures that may pass are met.
         clock: seconds on a monotonic clock.
     """
 
@@ -83,7 +64,7 @@ class ReplayEngine:
         self,
         name: str,
         *,
-        writer: Writer,
+        writer: DeadLetterWriter,
         ledgers: Ledgers,
         dead_letters: DeadLetters,
         planned: ReplayPlanSink,

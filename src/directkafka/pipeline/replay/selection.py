@@ -16,7 +16,7 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.replay.engine import ReplayEngine, Writer
+from directkafka.pipeline.replay.engine import ReplayEngine
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary
 from directkafka.pipeline.replay.writer import DeadLetterWriter
 from directkafka.pipeline.retry import RetryPolicy
@@ -52,7 +52,7 @@ class ReplaySelection:
 
     Attributes:
         pipeline: the pipeline's name.
-        bindings: its sinks.
+        routes: its sinks.
         sink: the one of the dead letters.
         dead_letters: its table.
         selection: which of them.
@@ -70,7 +70,7 @@ class ReplaySelection:
 
         Args:
             pipeline: the pipeline's name.
-            bindings: its sinks.
+            routes: its sinks.
             chosen: see :class:`Chosen`.
 
         Raises:
@@ -104,7 +104,9 @@ class ReplaySelection:
         routes = with_dead_letters_last(self.routes, settled)
         return DeadLetterWriter(session, transform, routes, columns=columns, settled=settled)
 
-    def engine(self, writer: Writer, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy) -> ReplayEngine:
+    def engine(
+        self, writer: DeadLetterWriter, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy
+    ) -> ReplayEngine:
         """The run that replays them."""
         name = replay_name(self.pipeline)
         return ReplayEngine(
@@ -122,7 +124,7 @@ class ReplaySelection:
 #: What to do where dead letters are in a place that they cannot leave: a topic, and everything else.
 _OF_TOPIC: Final = (
     "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of the dead "
-    "dead letters, with this transform; key and value are the record's own, and its ledger says how far it came"
+    "letters, with this transform; key and value are the record's own, and its ledger says how far it came"
 )
 _OF_FILES: Final = (
     "committed files are never changed, so dead letters cannot leave them: let [dead_letters] name a table of a "
@@ -162,7 +164,7 @@ def with_dead_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Rout
     """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
 
     Args:
-        bindings: the pipeline's.
+        routes: the pipeline's.
         settled: the sink of what is rejected again.
     """
     identity = settled.store.identity

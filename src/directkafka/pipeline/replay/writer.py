@@ -27,7 +27,7 @@ class DeadLetterWriter(BatchWriter):
     Args:
         session: the pipeline's own session.
         transform: what becomes of the records.
-        bindings: which output goes where.
+        routes: which output goes where.
         columns: names of the source's columns.
         settled: the sink of what is rejected again, one of the bindings.
     """

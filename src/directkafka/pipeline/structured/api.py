@@ -38,7 +38,7 @@ class BatchFunction:
 
     Args:
         name: the pipeline's name in the ledgers.
-        bindings: which output goes where.
+        routes: which output goes where.
         checkpoint: the query's ``checkpointLocation``.
         transform: what becomes of each batch.
         report: told of each committed batch.

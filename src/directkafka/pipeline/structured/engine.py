@@ -57,13 +57,13 @@ class StructuredEngine:
         session: the pipeline's own session.
         source: options of the format ``directkafka``.
         transform: what becomes of the records.
-        bindings: which output goes where.
+        routes: which output goes where.
         checkpoint: the query's checkpoint.
         trigger: as :func:`~directkafka.pipeline.structured.api.start_query` takes it.
         output_mode: of the query.
         make_function: makes the function that writes the batches, from the transform that is left to it.
         stop: ends the run between two batches.
-        patience: how failures that may pass are met before the query starts.
+        retry_policy: how failures that may pass are met before the query starts.
     """
 
     def __init__(

@@ -61,7 +61,7 @@ class MicroBatchWriter(BatchWriter):
     Args:
         frame: the first micro-batch; later ones have its columns.
         transform: what becomes of each batch.
-        bindings: which output goes where.
+        routes: which output goes where.
     """
 
     def __init__(self, frame: DataFrame, transform: Transform, routes: Sequence[Route]) -> None:
@@ -124,7 +124,7 @@ class QueryRun:
         writer: what becomes of a batch.
         ledgers: where batches are committed.
         report: told of each committed batch.
-        patience: how failures that may pass are met.
+        retry_policy: how failures that may pass are met.
     """
 
     def __init__(
