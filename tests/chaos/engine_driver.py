@@ -187,6 +187,10 @@ class DeadLetterRowWriter(RowWriter):
     def settled(self) -> DeadLetterReplaySink:
         return self._settled
 
+    @property
+    def rows(self) -> RowWriter:
+        return self
+
     def schema_of(self, route: Route) -> pa.Schema:
         return REPLAYED_SCHEMA if route.sink is self._settled else SCHEMA
 

@@ -34,6 +34,7 @@ from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
+from directkafka.spark.dataframe import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
@@ -366,7 +367,8 @@ class Pipeline:
         )
 
     def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> BatchWriter:
-        return BatchWriter(session, self.transform(session), routes, columns=self._source.columns)
+        sample = records_frame(session, (), self._source.columns)
+        return BatchWriter(sample, self.transform(session), routes)
 
     def _run_in_thread(self) -> None:
         try:

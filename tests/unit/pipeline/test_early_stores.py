@@ -93,7 +93,7 @@ class Early(FakeStore):
 class ShortWriter(BatchWriter):
     """Its first jobs give one report to each route, and run nothing."""
 
-    def _write_all(self, name: Any, tasks: Any, wanted: Any, persisted: Any) -> Any:
+    def _write_all(self, name: Any, frame: Any, wanted: Any, keeper: Any, ranges: Any) -> Any:
         report = TaskReport(rows=1, attempt="a", staged=True)
         return [batch_module._Part(writer, SimpleNamespace(), (report,)) for writer in wanted]
 
@@ -102,7 +102,8 @@ def writer_over(world: World, *names: str) -> ShortWriter:
     accumulator = SimpleNamespace(value={})
     session: Any = SimpleNamespace(sparkContext=SimpleNamespace(accumulator=lambda *_: accumulator))
     routes: list[Any] = [Route(output="default", sink=TwoPhases(Early(world, name))) for name in names]  # type: ignore[arg-type]
-    writer = ShortWriter(session, SimpleNamespace(), routes, columns=())  # type: ignore[arg-type]
+    sample: Any = SimpleNamespace(sparkSession=session, columns=())
+    writer = ShortWriter(sample, SimpleNamespace(), routes)  # type: ignore[arg-type]
     writer._writers = tuple(OutputWriter(session, route, pa.schema([])) for route in routes)
     return writer
 
@@ -114,7 +115,7 @@ def test_a_second_phase_that_fails_ends_the_transactions_of_those_before_it(monk
     monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
     monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
     with pytest.raises(TransformError):
-        writer_over(world, "a", "b").write(NAME, (), stores={"a", "b"})
+        writer_over(world, "a", "b").write_frame(NAME, SimpleNamespace(), stores={"a", "b"})
     assert world.events == [
         "begin a", "second phase", "begin b", "second phase", "abort b with its cause", "abort b", "abort a",
     ]  # fmt: skip
@@ -127,7 +128,7 @@ def test_what_was_written_says_whose_transactions_are_open_and_is_for_no_other_s
     monkeypatch.setattr(batch_module, "writers_max", lambda _: 1)
     monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
     monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
-    with writer_over(world, "a", "b").write(NAME, (), stores={"b"}) as written:
+    with writer_over(world, "a", "b").write_frame(NAME, SimpleNamespace(), stores={"b"}) as written:
         assert world.events == ["begin b", "second phase"]
         assert [store.identity for store in written.early] == ["b"]
         assert [sink.store.identity for sink, _ in written.reports] == ["b"]

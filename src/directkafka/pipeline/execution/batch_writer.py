@@ -17,17 +17,17 @@ commit to Postgres, the store listed before it, fails; the batch is planned anew
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from directkafka.errors import RangeNotReadError
 from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.offsets import total_count
+from directkafka.offsets import OffsetRange, total_count
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
 from directkafka.pipeline.execution.executor_errors import from_executor
@@ -48,7 +48,7 @@ class WrittenBatch:
 
     Attributes:
         name: the try of the batch.
-        reports: per binding, the reports of its tasks.
+        reports: per route, the reports of its tasks.
         record_count: records read from Kafka.
         early: stores in whose open transactions rows lie; with the transaction, these rows go.
     """
@@ -93,21 +93,22 @@ class BatchWriter:
     """Turns planned ranges into written rows, batch after batch.
 
     Args:
-        session: the pipeline's own session.
+        sample: what every batch looks like, in the pipeline's own session; its rows are not read.
         transform: what becomes of the records.
         routes: which output goes where.
-        columns: names of the source's columns.
+        hidden: columns that the transform is not shown, for what becomes of rejected records.
     """
 
     def __init__(
-        self, session: SparkSession, transform: Transform, routes: Sequence[Route], *, columns: Sequence[str]
+        self, sample: DataFrame, transform: Transform, routes: Sequence[Route], *, hidden: Sequence[str] = ()
     ) -> None:
-        self._session = session
+        self._sample = sample
+        self._session = sample.sparkSession
         self._transform = transform
         self._routes = tuple(routes)
-        self._columns = tuple(columns)
-        self._proofs = session.sparkContext.accumulator({}, ProofUnion())
-        #: One for each binding, once the columns are known.
+        self._hidden = tuple(hidden)
+        self._proofs = self._session.sparkContext.accumulator({}, ProofUnion())
+        #: One for each route, once the columns are known.
         self._writers: tuple[OutputWriter, ...] = ()
         self._may_run_ahead = False
         #: Outputs whose last batch was so large that it took a second phase.
@@ -125,7 +126,7 @@ class BatchWriter:
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
         check_speculation(self._session, [route.sink for route in self._routes])
-        outputs = self._outputs((), self._routes)
+        outputs = self.plans()
         own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
         notes = remarks(own, store_count=len({route.sink.store.identity for route in self._routes}))
         self._writers = tuple(
@@ -136,6 +137,10 @@ class BatchWriter:
         for writer in self._writers:
             writer.sink.check(writer.schema)
         return notes
+
+    def plans(self) -> dict[str, DataFrame]:
+        """What the transform makes of the sample, by output; nothing runs."""
+        return self._transformed(self._sample)
 
     def prepare(self) -> None:
         """Make what tables are not there, for the columns that :meth:`check` found.
@@ -170,59 +175,92 @@ class BatchWriter:
         return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
 
     def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
-        """Read, transform and write one batch.
-
-        Args:
-            name: the try of the batch.
-            tasks: what is to be read.
-            stores: identities of the stores that lack the batch; for others nothing is computed or written.
+        """Read, transform and write one batch of ranges; see :meth:`write_frame`.
 
         Raises:
             RangeNotReadError: the transform ended a range early.
+        """
+        self._proofs.value = {}
+        ranges = [task.range for task in tasks]
+        frame = records_frame(self._session, tasks, self._sample.columns, attempt=name.attempt, proof=self._proofs)
+        check = partial(self._prove_read, name, ranges)
+        return self.write_frame(name, frame, stores=stores, read_check=check, ranges=ranges)
+
+    def write_frame(
+        self,
+        name: BatchAttempt,
+        frame: DataFrame,
+        *,
+        stores: Collection[str],
+        read_check: Callable[[], int] = lambda: 0,
+        ranges: Sequence[OffsetRange] | None = None,
+    ) -> WrittenBatch:
+        """Transform and write one batch.
+
+        Args:
+            name: the try of the batch.
+            frame: the batch, with the sample's columns.
+            stores: identities of the stores that lack the batch; for others nothing is computed or written.
+            read_check: gives the number of records that were read, once the rows are written; may raise.
+            ranges: what the frame reads, which has the same rows whenever it is computed. None: it is the user's plan,
+                which may not give the same twice, and is kept where it is used twice.
+
+        Raises:
             TransformError: the transform failed on an executor, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
-        self._proofs.value = {}
         wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
         with ExitStack() as kept:
             keeper = Keeper(kept)
             try:
-                parts = self._write_all(name, tasks, wanted, keeper)
-                record_count = self._prove_read(name, tasks)
+                parts = self._write_all(name, frame, wanted, keeper, ranges)
+                record_count = read_check()
             except Exception as error:
                 raise from_executor(error) from error
             early = self._finish_all(parts, name, keeper)
         reports = tuple((part.sink, part.reports) for part in parts)
         return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
 
+    def run_into_nothing(self, frame: DataFrame) -> None:
+        """Compute a batch for what Spark keeps of it, and drop its rows.
+
+        A query with state could not load it for batch N+1 if N were passed over.
+
+        Raises:
+            DirectKafkaError: what a task met.
+        """
+        try:
+            frame.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            raise from_executor(error) from error
+
     def _write_all(
         self,
         name: BatchAttempt,
-        tasks: Sequence[RangeTask],
+        frame: DataFrame,
         wanted: Sequence[OutputWriter],
         keeper: Keeper,
+        ranges: Sequence[OffsetRange] | None,
     ) -> list[_Part]:
-        outputs = self._outputs(tasks, [writer.route for writer in wanted], name.attempt, keeper)
+        keep = keeper.keep if ranges is None else keeper.spare
+        outputs = self._outputs(frame, [writer.route.output for writer in wanted], keeper, keep)
+        counts = {"range_count": len(ranges or ()), "record_count": total_count(ranges or ())}
         parts = []
         for writer in wanted:
             part = _Part(writer, outputs[writer.route.output], ())
-            self._write_one(part, name, tasks)
+            part.reports = writer.write(part.output, name, **counts)
             if part.sink.capabilities.has_second_phase and self._is_to_be_kept(part, keeper):
                 part.output = keeper.keep(part.output)
-                self._write_one(part, name, tasks)
+                part.reports = writer.write(part.output, name, **counts)
             parts.append(part)
         return parts
 
-    def _write_one(self, part: _Part, name: BatchAttempt, tasks: Sequence[RangeTask]) -> None:
-        record_count = total_count(task.range for task in tasks)
-        part.reports = part.writer.write(part.output, name, range_count=len(tasks), record_count=record_count)
-
-    def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
+    def _prove_read(self, name: BatchAttempt, ranges: Sequence[OffsetRange]) -> int:
         """Records read; every range must have been read to its end."""
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
         proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
-        if unread := _unread(tasks, proven):
+        if unread := tuple(str(offset_range) for offset_range in ranges if str(offset_range) not in proven):
             raise RangeNotReadError(ranges=unread)
         return sum(proven.values())
 
@@ -273,37 +311,21 @@ class BatchWriter:
         return owner
 
     def _outputs(
-        self,
-        tasks: Sequence[RangeTask],
-        wanted: Sequence[Route],
-        attempt: str = "",
-        keeper: Keeper | None = None,
+        self, frame: DataFrame, used: Sequence[str], keeper: Keeper, keep: Callable[[DataFrame], DataFrame]
     ) -> dict[str, DataFrame]:
-        """All outputs by name; those that are computed for several wanted bindings are kept."""
-        source = self.source(tasks, attempt)
-        if keeper is None:
-            return self._transformed(source)
-        used = [route.output for route in wanted]
-        # Letters alone take it twice as well: for the rows that are rejected, and for the records that they stand for.
+        """All outputs by name; those that are computed for several wanted routes are kept."""
+        # Dead letters alone take it twice as well: for the rejected rows, and for the records that they stand for.
         if len(set(used)) > 1 or DEAD_LETTERS in used:
-            source = self.kept_source(source, keeper)
-        outputs = self._transformed(source, AtWork(keeper))
+            frame = keep(frame)
+        outputs = self._transformed(frame, AtWork(keeper))
         for output in sorted(set(used)):
             if used.count(output) > 1 or output in self._large:
                 outputs[output] = keeper.keep(outputs[output])
         return outputs
 
-    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
-        """The outputs; see :func:`~directkafka.pipeline.execution.transform.outputs_of`."""
-        return outputs_of(self._transform, source, self._session, self._routes, work=work)
-
-    def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
-        """The source, for several outputs. The ranges of a batch have the same records whenever they are read."""
-        return keeper.spare(source)
-
-    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
-        """What the transform is given; the structured engine has it from Spark instead."""
-        return records_frame(self._session, tasks, self._columns, attempt=attempt, proof=self._proofs)
+    def _transformed(self, frame: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
+        shown = frame.drop(*self._hidden) if self._hidden else frame
+        return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=frame)
 
 
 def _check_kept(keeper: Keeper) -> None:
@@ -311,7 +333,3 @@ def _check_kept(keeper: Keeper) -> None:
         keeper.check()
     except Exception as error:
         raise from_executor(error) from error
-
-
-def _unread(tasks: Sequence[RangeTask], proven: Mapping[str, int]) -> tuple[str, ...]:
-    return tuple(str(task.range) for task in tasks if str(task.range) not in proven)

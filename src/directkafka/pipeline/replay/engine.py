@@ -118,7 +118,7 @@ class ReplayEngine:
 
     def _take_over(self) -> tuple[str, ...]:
         """Steps 0 to 2; remarks on the transform for the user."""
-        remarks = self._ledgers.take_over(self._writer)
+        remarks = self._ledgers.take_over(self._writer.rows)
         self._recover()
         return remarks
 

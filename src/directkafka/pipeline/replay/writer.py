@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -10,10 +11,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, Work
-from directkafka.pipeline.execution.routes import Route, outputs_of
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
@@ -21,7 +21,7 @@ from directkafka.sinks.dead_letters.table import REPLAYS, decode_dead_letters
 from directkafka.spark.schema import record_columns
 
 
-class DeadLetterWriter(BatchWriter):
+class DeadLetterWriter:
     """Turns dead letters into written rows, batch after batch.
 
     Args:
@@ -29,7 +29,7 @@ class DeadLetterWriter(BatchWriter):
         transform: what becomes of the records.
         routes: which output goes where.
         columns: names of the source's columns.
-        settled: the sink of what is rejected again, one of the bindings.
+        settled: the sink of what is rejected again, one of the routes.
     """
 
     def __init__(
@@ -41,30 +41,25 @@ class DeadLetterWriter(BatchWriter):
         columns: Sequence[str],
         settled: DeadLetterReplaySink,
     ) -> None:
-        super().__init__(session, transform, routes, columns=columns)
-        self._settled = settled
-        self._dead_letters = decode_dead_letters("", ("topic", "partition", "offset", "value"))
-
-    @property
-    def settled(self) -> DeadLetterReplaySink:
-        """The sink of what is rejected again."""
-        return self._settled
-
-    @property
-    def routes(self) -> tuple[Route, ...]:
-        """Which output goes where."""
-        return self._routes
+        self.routes = tuple(routes)
+        self.settled = settled
+        self._frame_of = partial(dead_letters_frame, session, columns=columns)
+        none = decode_dead_letters("", ("topic", "partition", "offset", "value"))
+        self.rows = BatchWriter(self._frame_of(none), transform, routes, hidden=(REPLAYS,))
 
     def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
-        """Transform and write one batch of dead letters.
+        """Transform and write one batch of dead letters, as the source gave them, and how many replays have tried them.
+
+        All are read: they are with the driver, and are persisted for two outputs at least.
 
         Raises:
             TransformError: the transform failed, or gives other columns than when it was checked.
             DirectKafkaError: what a task met, with its fields.
         """
-        self._dead_letters = dead_letters
-        self._settled.expected = dead_letters.num_rows
-        return self.write(name, (), stores={route.sink.store.identity for route in self._routes})
+        count = self.settled.expected = dead_letters.num_rows
+        stores = {route.sink.store.identity for route in self.routes}
+        frame = self._frame_of(dead_letters)
+        return self.rows.write_frame(name, frame, stores=stores, read_check=lambda: count, ranges=())
 
     def check_stateless(self) -> None:
         """Refuse a transform whose state is in a checkpoint, where dead letters cannot reach it.
@@ -72,7 +67,7 @@ class DeadLetterWriter(BatchWriter):
         Raises:
             OptionError: it groups, deduplicates or has windows.
         """
-        for name, output in self._outputs((), self._routes).items():
+        for name, output in self.rows.plans().items():
             if name != DEAD_LETTERS and is_per_batch(output):
                 raise OptionError(
                     option="engine",
@@ -80,18 +75,6 @@ class DeadLetterWriter(BatchWriter):
                     "the checkpoint, where a replay cannot go on with it: put the records of the dead letters into the "
                     "topic again",
                 )
-
-    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
-        """The dead letters at hand, as the source gave them, and how many replays have tried them, with this one."""
-        return dead_letters_frame(self._session, self._dead_letters, self._columns)
-
-    def _transformed(self, source: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
-        shown = source.drop(REPLAYS)
-        return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=source)
-
-    def _prove_read(self, name: BatchAttempt, tasks: Sequence[RangeTask]) -> int:
-        """All dead letters: they are with the driver, and are persisted for two outputs at least."""
-        return int(self._dead_letters.num_rows)
 
 
 def dead_letters_frame(session: SparkSession, dead_letters: pa.Table, columns: Sequence[str]) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
 from directkafka.errors.transport import Notes
+from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.execution.session import check_executors, is_classic
 from directkafka.pipeline.execution.transform import PythonTransform, SqlTransform, Transform
@@ -21,7 +22,7 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.checkpoint import Checkpoint
-from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter, QueryRun
+from directkafka.pipeline.structured.query_run import AS_IT_IS, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
 
 _ENGINES = ("direct", "structured")
@@ -145,7 +146,7 @@ class BatchFunction:
             run = QueryRun(
                 self.name,
                 checkpoint=checkpoint,
-                writer=MicroBatchWriter(frame, self._transform, self._routes),
+                writer=BatchWriter(frame, self._transform, self._routes),
                 ledgers=Ledgers(self.name, self._routes, stop=self._stop),
                 report=self._report,
                 retry_policy=self._retry_policy,

@@ -17,6 +17,7 @@ from pyspark.sql.streaming import StreamingQuery
 from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
 from directkafka.pipeline.execution.routes import Route
@@ -27,7 +28,7 @@ from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide
-from directkafka.pipeline.structured.query_run import AS_IT_IS, MicroBatchWriter
+from directkafka.pipeline.structured.query_run import AS_IT_IS
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
 from directkafka.spark.datasource.source import register
@@ -104,7 +105,7 @@ class StructuredEngine:
         """
         stream, left = self._stream(self._source)
         empty = self._session.createDataFrame([], stream.schema)
-        remarks = MicroBatchWriter(empty, left, self._routes).check()
+        remarks = BatchWriter(empty, left, self._routes).check()
         ledgers = Ledgers(self._name, self._routes)
         try:
             ledgers.connect()

@@ -11,6 +11,10 @@
     4. commit rows and ledger entry, store by store, each in one transaction
     5. report the progress; Spark then notes the batch in its commit log
 
+Spark's plan has read the source and updated the query's state by the time its rows are computed. Every batch is
+therefore run, once where possible: with several sinks it is kept, and one that is committed already is run into
+nothing.
+
 The order of events that makes this more than ``foreachBatch``: our commit, then Spark's note. A driver that dies
 between the two comes back, Spark hands the batch over again from the same offsets, and the ledger says that it is
 done (:mod:`directkafka.pipeline.structured.lineage`).
@@ -19,7 +23,7 @@ done (:mod:`directkafka.pipeline.structured.lineage`).
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -27,12 +31,8 @@ from pyspark.sql import DataFrame
 
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
-from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.executor_errors import from_executor
-from directkafka.pipeline.execution.kept import Keeper
-from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.execution.transform import PythonTransform, Transform
+from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.transform import PythonTransform
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -40,7 +40,7 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
-from directkafka.sinks.api import BatchAttempt, LedgerEntry
+from directkafka.sinks.api import LedgerEntry
 
 
 def _same(frame: DataFrame) -> DataFrame:
@@ -49,53 +49,6 @@ def _same(frame: DataFrame) -> DataFrame:
 
 #: For a query whose rows go to the sinks as they are.
 AS_IT_IS = PythonTransform(_same, "as it is")
-
-
-class MicroBatchWriter(BatchWriter):
-    """Writes what Spark hands to ``foreachBatch``.
-
-    Spark's plan has read the source and updated the query's state by the time its rows are computed. Every batch
-    is therefore run, once where possible: with several sinks it is kept, and one that is committed already is
-    run into nothing. A query with state could not load it for batch N+1 if N were passed over.
-
-    Args:
-        frame: the first micro-batch; later ones have its columns.
-        transform: what becomes of each batch.
-        routes: which output goes where.
-    """
-
-    def __init__(self, frame: DataFrame, transform: Transform, routes: Sequence[Route]) -> None:
-        super().__init__(frame.sparkSession, transform, routes, columns=frame.columns)
-        self._frame = frame
-
-    def source(self, tasks: Sequence[RangeTask], attempt: str) -> DataFrame:
-        """The batch at hand."""
-        return self._frame
-
-    def kept_source(self, source: DataFrame, keeper: Keeper) -> DataFrame:
-        """Computed once: the user's plan, which may not give the same twice."""
-        return keeper.keep(source)
-
-    def write_frame(self, name: BatchAttempt, frame: DataFrame, *, stores: Collection[str]) -> WrittenBatch:
-        """Transform and write one micro-batch, for the stores that lack it.
-
-        Raises:
-            TransformError: the transform failed, or gives other columns than for the first batch.
-            DirectKafkaError: what a task met, with its fields.
-        """
-        self._frame = frame
-        return self.write(name, (), stores=stores)
-
-    def run_into_nothing(self, frame: DataFrame) -> None:
-        """Compute a batch for what Spark keeps of it, and drop its rows.
-
-        Raises:
-            DirectKafkaError: what a task met.
-        """
-        try:
-            frame.write.format("noop").mode("overwrite").save()
-        except Exception as error:
-            raise from_executor(error) from error
 
 
 log = logging.getLogger("directkafka.pipeline")
@@ -132,7 +85,7 @@ class QueryRun:
         name: str,
         *,
         checkpoint: Checkpoint,
-        writer: MicroBatchWriter,
+        writer: BatchWriter,
         ledgers: Ledgers,
         report: Reporter,
         retry_policy: RetryPolicy,
