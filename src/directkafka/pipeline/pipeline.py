@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -26,6 +27,7 @@ from directkafka.pipeline.execution.transform import (
 from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
+from directkafka.pipeline.replay.engine import ReplayEngine
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.replay.selection import Chosen, ReplaySelection
 from directkafka.pipeline.retry import RetryPolicy
@@ -216,15 +218,20 @@ class Pipeline:
             FencedError: a newer driver of this name took over.
             DirectKafkaError: what stopped it; the next run goes on from the last committed batch.
         """
+        with self._running():
+            if not self._stop.is_set():
+                with active_session_kept():
+                    self._engine().run()
+
+    @contextmanager
+    def _running(self) -> Iterator[None]:
+        """One run or replay at a time. A stop that was asked for before the start counts, and counts once."""
         if not self._run_lock.acquire(blocking=False):
             raise AlreadyRunningError(pipeline=self.name)
         self._runner = threading.get_ident()
         try:
-            if not self._stop.is_set():
-                with active_session_kept():
-                    self._engine().run()
+            yield
         finally:
-            # A stop that was asked for before the start counts, and counts once.
             self._stop.clear()
             self._runner = None
             self._run_lock.release()
@@ -254,19 +261,8 @@ class Pipeline:
         choice = ReplaySelection.of(self.name, self._routes, **chosen)
         if dry_run or not choice.dead_letters.is_there:
             return choice.count(is_dry=dry_run)
-        if not self._run_lock.acquire(blocking=False):
-            raise AlreadyRunningError(pipeline=self.name)
-        try:
-            session = self.session()
-            check_executors(session)
-            writer = choice.writer(session, self.transform(session), self._source.columns)
-            if self._checkpoint is not None:
-                writer.check_stateless()
-            retry_policy = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
-            return choice.engine(writer, report=report, stop=self._stop, retry_policy=retry_policy).run()
-        finally:
-            self._stop.clear()
-            self._run_lock.release()
+        with self._running():
+            return self._replay_engine(choice, report).run()
 
     def start(self) -> None:
         """Run in a thread of its own; several pipelines may run in one process.
@@ -311,6 +307,15 @@ class Pipeline:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
+
+    def _replay_engine(self, choice: ReplaySelection, report: ReplayReporter) -> ReplayEngine:
+        session = self.session()
+        check_executors(session)
+        writer = choice.writer(session, self.transform(session), self._source.columns)
+        if self._checkpoint is not None:
+            writer.check_stateless()
+        retry_policy = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
+        return choice.engine(writer, report=report, stop=self._stop, retry_policy=retry_policy)
 
     def _engine(self) -> DirectEngine | StructuredEngine:
         session = self.session()

@@ -23,12 +23,10 @@ from pyspark.util import PythonEvalType
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
-from directkafka.planning.loss import raise_for
-from directkafka.planning.starts import checked_ranges, losses_of_ranges
-from directkafka.spark.cluster import Cluster
+from directkafka.planning.starts import checked_ranges
 from directkafka.spark.read_task import Proof, ReadRanges
 from directkafka.spark.schema import record_schema
-from directkafka.spark.source_cluster import task_of
+from directkafka.spark.source_cluster import tasks_of_ranges
 
 #: What is run in each task: from the task's Arrow batches to others.
 BatchFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -81,12 +79,8 @@ def create_dataframe(
     """
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
     columns = (*RECORD_COLUMNS, *([HEADERS] if include_headers else []))
-    with Cluster(kafka_params) as cluster:
-        snapshot = cluster.snapshot({offset_range.topic_partition for offset_range in ranges})
-    raise_for(losses_of_ranges(ranges, snapshot))
-    return records_frame(
-        spark, [task_of(offset_range, snapshot, cluster.options, columns=columns) for offset_range in ranges], columns
-    )
+    tasks, _ = tasks_of_ranges(kafka_params, ranges, columns=columns)
+    return records_frame(spark, tasks, columns)
 
 
 def records_frame(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar, assert_never
 
@@ -22,11 +22,12 @@ from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, SourceOptions, TopicNames, TopicPattern
-from directkafka.planning.loss import Loss, near_losses
+from directkafka.planning.loss import Loss, near_losses, raise_for
 from directkafka.planning.plan import BatchPlan
-from directkafka.planning.starts import needed_lookups
+from directkafka.planning.starts import losses_of_ranges, needed_lookups
 from directkafka.planning.subscription import select
 from directkafka.snapshot import ClusterSnapshot
+from directkafka.spark.cluster import Cluster
 
 log = logging.getLogger("directkafka.source")
 
@@ -234,6 +235,31 @@ T = TypeVar("T")
 
 #: How long a loss has to stand until it is believed, in seconds.
 SECOND_LOOK_S: Final = 0.5
+
+
+def tasks_of_ranges(
+    kafka_params: Mapping[str, object], ranges: Sequence[OffsetRange], **fields: Any
+) -> tuple[list[RangeTask], ClusterSnapshot]:
+    """What executors need to read the ranges that a program gives, and where their partitions are.
+
+    Args:
+        kafka_params: Kafka's dotted client names, as for a consumer.
+        ranges: checked ones.
+        fields: further fields of each task.
+
+    Raises:
+        OptionError: a client setting is wrong.
+        DataLossError: a range that is not, or not as a whole, in its log, at the second look too.
+        TopicNotFoundError: a topic that is not there.
+    """
+    partitions = {offset_range.topic_partition for offset_range in ranges}
+    with Cluster(kafka_params) as cluster:
+        snapshot, _ = confirm_loss(
+            lambda snapshot: raise_for(losses_of_ranges(ranges, snapshot)),
+            cluster.snapshot(partitions),
+            look_again=lambda: cluster.snapshot(partitions),
+        )
+    return [task_of(offset_range, snapshot, cluster.options, **fields) for offset_range in ranges], snapshot
 
 
 def confirm_loss(

@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World
 
 from directkafka.errors import AlreadyRunningError, FencedError, OptionError
 from directkafka.pipeline.pipeline import Pipeline
+from directkafka.pipeline.replay.selection import ReplaySelection
 from directkafka.pipeline.verify import verify
 from directkafka.sinks.kafka.sink import KafkaSink
 
@@ -32,6 +34,16 @@ class StandIn(Pipeline):
         class Engine:
             def run(self) -> None:
                 work(stop)
+
+        return Engine()
+
+    def _replay_engine(self, choice: Any, report: Any) -> Any:
+        stop = self._stop
+
+        class Engine:
+            def run(self) -> None:
+                report(None)
+                until_stopped(stop)
 
         return Engine()
 
@@ -210,6 +222,18 @@ def test_a_pipeline_may_be_stopped_from_its_own_thread() -> None:
     pipeline.run()
     pipeline.start()
     pipeline.wait()
+
+
+def test_a_replay_may_be_stopped_from_its_own_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    pipeline = stand_in(until_stopped)
+    choice = SimpleNamespace(dead_letters=SimpleNamespace(is_there=True))
+    monkeypatch.setattr(ReplaySelection, "of", lambda *_, **__: choice)
+    stopper = threading.Thread(target=lambda: pipeline.replay(report=lambda _: pipeline.stop()), daemon=True)
+    stopper.start()
+    stopper.join(PATIENCE_S)
+    assert not stopper.is_alive(), "it only asks: who waits for the end of the replay is the replay"
+    pipeline.request_stop()
+    pipeline.run()
 
 
 def test_stop_waits_for_a_run_in_another_thread() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.unit.planning.snapshots import seen, snapshot
 
 from directkafka.errors import DataLossError, TopicNotFoundError
 from directkafka.errors.data_loss import (
@@ -13,9 +14,12 @@ from directkafka.errors.data_loss import (
     PartitionsDeletedError,
     TopicRecreatedError,
 )
-from directkafka.offsets import TopicPartition
+from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.planning.loss import STANDING_STILL, Loss
 from directkafka.planning.plan import BatchPlan
+from directkafka.snapshot import ClusterSnapshot
+from directkafka.spark import source_cluster
+from directkafka.spark.cluster import Cluster
 from directkafka.spark.source_cluster import SECOND_LOOK_S, confirm_loss
 
 FIRST: Any = "first view"
@@ -58,6 +62,24 @@ def test_a_loss_is_looked_at_again_after_a_while_and_the_second_view_counts() ->
 def test_a_loss_that_stands_is_believed() -> None:
     with pytest.raises(DataLossError):
         Looks(FIRST, SECOND)()
+
+
+def test_a_range_that_a_program_gives_is_lost_only_if_it_is_at_the_second_look_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = TopicPartition("flights", 0)
+    there = snapshot({place: seen(0, 100)})
+    looks = [snapshot({}), there]
+
+    class Stale(Cluster):
+        def snapshot(self, partitions: Any) -> ClusterSnapshot:
+            return looks.pop(0)
+
+    monkeypatch.setattr(source_cluster, "Cluster", Stale)
+    (task,), found = source_cluster.tasks_of_ranges(
+        {"bootstrap.servers": "h:1"}, [OffsetRange("flights", 0, 5, 9)], columns=("value",)
+    )
+    assert (found, looks, task.range.until_offset) == (there, [], 9)
 
 
 def losing(*error_types: type[DataLossError]) -> BatchPlan:

@@ -97,8 +97,6 @@ class _Ledger:
     """One store, what this driver holds of it, and the entry it stands at."""
 
     store: Store
-    #: Other sinks' store objects for the same place, which are only asked questions.
-    twins: list[Store] = field(default_factory=list)
     generation: int | None = None
     entry: LedgerEntry | None = None
     sinks: set[str] = field(default_factory=set)
@@ -118,6 +116,8 @@ class Ledgers:
         self._routes = routes
         self._stop = stop
         self._ledgers: list[_Ledger] = []
+        #: All store objects that were asked for anything. Of those for one place only the first one commits.
+        self._opened: dict[int, Store] = {}
         self._claim = Claim(pipeline)
 
     @property
@@ -205,6 +205,7 @@ class Ledgers:
         targets: dict[str, str] = {}
         for route in self._routes:
             store, sink = route.sink.store, route.sink.name
+            self._opened[id(store)] = store
             if self._stop is not None:
                 store.heed(self._stop)
             ledger = found.setdefault(store.identity, _Ledger(store))
@@ -214,8 +215,6 @@ class Ledgers:
                 raise OptionError(option="sink", reason=_collision(sink, targets.get(target, sink), store))
             ledger.sinks.add(sink)
             targets[target] = sink
-            if store is not ledger.store:
-                ledger.twins.append(store)
         self._ledgers = list(found.values())
         if len(self._ledgers) > 1:
             for ledger in self._ledgers:
@@ -310,11 +309,11 @@ class Ledgers:
 
     def close(self) -> None:
         """Give every connection back. A store that cannot even do that must not hide what ended the run."""
-        for store in (member for ledger in self._ledgers for member in (ledger.store, *ledger.twins)):
+        for store in self._opened.values():
             try:
                 store.close()
             except Exception as error:  # noqa: BLE001 - said, and of no consequence: the fence is in the store
-                log.warning("%s: closing %s failed: %s", self._pipeline, store.identity, error)
+                log.warning("%s: closing %r failed: %s", self._pipeline, store, error)
         self._claim.give_back()
 
 

@@ -22,14 +22,12 @@ from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
 from directkafka.options.texts import check_type
-from directkafka.planning.loss import raise_for
 from directkafka.planning.placement import LocationStrategy, Placement, PreferConsistent, place
-from directkafka.planning.starts import checked_ranges, losses_of_ranges
+from directkafka.planning.starts import checked_ranges
 from directkafka.snapshot import ClusterSnapshot
-from directkafka.spark.cluster import Cluster
 from directkafka.spark.rdd.executors import executors, placed_rdd
 from directkafka.spark.rdd.tasks import ArrowHandler, CountRecords, MessageHandler, ReadRecords
-from directkafka.spark.source_cluster import confirm_loss, task_of
+from directkafka.spark.source_cluster import tasks_of_ranges
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -176,16 +174,11 @@ def create_rdd(
     check_handlers(message_handler, arrow_handler)
     check_type(leaders or {}, Mapping, option="leaders", wanted="host:port by TopicPartition")
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
-    partitions = {offset_range.topic_partition for offset_range in ranges}
-    with Cluster(kafka_params) as cluster:
-        snapshot, _ = confirm_loss(
-            lambda snapshot: raise_for(losses_of_ranges(ranges, snapshot)),
-            cluster.snapshot(partitions),
-            look_again=lambda: cluster.snapshot(partitions),
-        )
     policy = read_policy(sc)
-    fields = {"columns": RECORD_FIELDS, "poll_timeout_ms": policy.poll_timeout_ms}
-    tasks = [_led(task_of(offset_range, snapshot, cluster.options, **fields), leaders or {}) for offset_range in ranges]
+    found, snapshot = tasks_of_ranges(
+        kafka_params, ranges, columns=RECORD_FIELDS, poll_timeout_ms=policy.poll_timeout_ms
+    )
+    tasks = [_led(task, leaders or {}) for task in found]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
     strategy = location_strategy or PreferConsistent()
     placement = located(sc, tasks, strategy, snapshot)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.unit.pipeline.fakes import FakeSink, FakeStore, FakeWriter, World
 
-from directkafka.errors import OptionError
+from directkafka.errors import OptionError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 
@@ -92,3 +92,18 @@ def test_a_look_claims_nothing(sink: FakeSink) -> None:
     second.fence()
     with pytest.raises(OptionError, match="in use by pipeline 'second'"):
         first.fence()
+
+
+def test_a_store_that_does_not_answer_leaves_none_of_those_before_it_open() -> None:
+    class Away(FakeStore):
+        @property
+        def identity(self) -> str:
+            raise StoreUnavailableError(store="b", cause="no answer")
+
+    world = World()
+    routes = [Route(output="default", sink=FakeSink(store)) for store in (FakeStore(world, "a"), Away(world, "b"))]  # type: ignore[arg-type]
+    group = Ledgers("flights", routes)
+    with pytest.raises(StoreUnavailableError):
+        group.connect()
+    group.close()
+    assert world.events == ["close a", "close b"]
