@@ -69,26 +69,22 @@ class ClientOptions:
     client_id: str = option(
         "directkafka",
         name="client.id",
-        kind="text",
         doc="Name under which the brokers log and limit this client.",
     )
     client_rack: str = option(
         "",
         name="client.rack",
-        kind="text",
         doc="Rack or zone of this client, so that brokers can name a replica near it to read from.",
     )
     isolation_level: IsolationLevel = option(
         "read_uncommitted",
         name="isolation.level",
-        kind="choice",
         choices=("read_uncommitted", "read_committed"),
         doc="read_committed leaves out records of open and aborted transactions, and ends at the last stable offset.",
     )
     request_timeout_ms: int = option(
         30_000,
         name="request.timeout.ms",
-        kind="integer",
         minimum=1,
         maximum=INT_MAX,
         doc="How long the answer to a request may take.",
@@ -96,14 +92,12 @@ class ClientOptions:
     connect_timeout_ms: int = option(
         10_000,
         name="socket.connection.setup.timeout.ms",
-        kind="integer",
         minimum=1,
         doc="How long a connection may take to be made, TLS and login included.",
     )
     fetch_max_bytes: int = option(
         52_428_800,
         name="fetch.max.bytes",
-        kind="integer",
         minimum=1,
         maximum=INT_MAX,
         doc="Most bytes of one fetch response; a single larger record batch is still sent.",
@@ -112,7 +106,6 @@ class ClientOptions:
     max_partition_fetch_bytes: int = option(
         8_388_608,
         name="max.partition.fetch.bytes",
-        kind="integer",
         minimum=1,
         maximum=INT_MAX,
         doc="Most bytes of one partition in a fetch response; a single larger record batch is still sent.",
@@ -120,14 +113,12 @@ class ClientOptions:
     fetch_min_bytes: int = option(
         1,
         name="fetch.min.bytes",
-        kind="integer",
         maximum=INT_MAX,
         doc="Bytes for which a broker waits before it answers a fetch.",
     )
     fetch_max_wait_ms: int = option(
         500,
         name="fetch.max.wait.ms",
-        kind="integer",
         maximum=INT_MAX,
         doc="How long a broker waits for fetch.min.bytes.",
     )
@@ -144,25 +135,21 @@ class ClientOptions:
     check_crcs: bool = option(
         True,
         name="check.crcs",
-        kind="boolean",
         doc="Whether the checksum of every record batch is verified.",
     )
     reconnect_backoff_ms: int = option(
         50,
         name="reconnect.backoff.ms",
-        kind="integer",
         doc="Wait before a broken connection is made again; doubled with each failure.",
     )
     reconnect_backoff_max_ms: int = option(
         1_000,
         name="reconnect.backoff.max.ms",
-        kind="integer",
         doc="Longest wait before a broken connection is made again.",
     )
     retry_backoff_ms: int = option(
         100,
         name="retry.backoff.ms",
-        kind="integer",
         doc="Wait before a request that failed for a passing reason is sent again.",
     )
     # Of the first direct stream, whose tasks slept for so long and failed; here they look for themselves.

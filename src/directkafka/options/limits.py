@@ -121,25 +121,21 @@ class FeedbackPolicy:
     proportional: float = option(
         1.0,
         name="spark.streaming.backpressure.pid.proportional",
-        kind="number",
         doc="Weight of the difference between the last rate and the one that was reached.",
     )
     integral: float = option(
         0.2,
         name="spark.streaming.backpressure.pid.integral",
-        kind="number",
         doc="Weight of the records that have piled up in batches that wait.",
     )
     derivative: float = option(
         0.0,
         name="spark.streaming.backpressure.pid.derived",
-        kind="number",
         doc="Weight of the change of that difference.",
     )
     rate_min: float = option(
         100.0,
         name="spark.streaming.backpressure.pid.minRate",
-        kind="number",
         # A rate of nothing would never be left: a batch without records tells the controller nothing.
         without_zero=True,
         doc="Lowest rate that comes out, in records a second.",
@@ -159,20 +155,17 @@ class RatePolicy:
     rate_max: int = option(
         0,
         name="spark.streaming.kafka.maxRatePerPartition",
-        kind="integer",
         doc="Most records a second of each partition. 0: no bound.",
     )
     rate_min: int = option(
         1,
         name="spark.streaming.kafka.minRatePerPartition",
-        kind="integer",
         minimum=1,
         doc="Fewest records a batch of each partition that has so many, however low the rate is.",
     )
     initial_rate: int = option(
         0,
         name="spark.streaming.backpressure.initialRate",
-        kind="integer",
         doc="Records a second of all partitions together until the controller knows a rate. 0: no bound.",
     )
     feedback: FeedbackPolicy | None = None

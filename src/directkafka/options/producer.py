@@ -24,14 +24,12 @@ class ProducerOptions:
     compression: Codec = option(
         "none",
         name="compression.type",
-        kind="choice",
         choices=("none", "gzip", "snappy", "lz4", "zstd"),
         doc="How record batches are compressed.",
     )
     gzip_level: int = option(
         -1,
         name="compression.gzip.level",
-        kind="integer",
         minimum=-1,
         maximum=9,
         doc="1 is fast, 9 is small, -1 is gzip's own default.",
@@ -39,7 +37,6 @@ class ProducerOptions:
     lz4_level: int = option(
         9,
         name="compression.lz4.level",
-        kind="integer",
         minimum=1,
         maximum=17,
         doc="9 is lz4's fast way, as in the Java client; any other number is its high compression of that level.",
@@ -47,7 +44,6 @@ class ProducerOptions:
     zstd_level: int = option(
         3,
         name="compression.zstd.level",
-        kind="integer",
         minimum=-131_072,
         maximum=22,
         doc="Negative is fastest, 22 is smallest.",
@@ -56,7 +52,6 @@ class ProducerOptions:
     batch_size_bytes: int = option(
         262_144,
         name="batch.size",
-        kind="integer",
         minimum=0,
         maximum=INT_MAX,
         doc="Most bytes of a record batch before compression; a single larger record goes alone.",
@@ -64,7 +59,6 @@ class ProducerOptions:
     request_bytes_max: int = option(
         1_048_576,
         name="max.request.size",
-        kind="integer",
         minimum=0,
         maximum=INT_MAX,
         doc="Most bytes of one request, and of a record before compression; a larger record is an error.",
@@ -72,14 +66,12 @@ class ProducerOptions:
     buffer_bytes_max: int = option(
         33_554_432,
         name="buffer.memory",
-        kind="integer",
         minimum=1,
         doc="Bytes of encoded records that may wait for their acknowledgement; a task that has more waits.",
     )
     in_flight_max: int = option(
         5,
         name="max.in.flight.requests.per.connection",
-        kind="integer",
         minimum=1,
         maximum=5,
         doc="Requests that may wait for their answer at a broker; it knows five batches of a producer again.",
@@ -87,14 +79,12 @@ class ProducerOptions:
     delivery_timeout_ms: int = option(
         120_000,
         name="delivery.timeout.ms",
-        kind="integer",
         maximum=INT_MAX,
         doc="How long a batch may take until it is acknowledged, all tries included.",
     )
     topic_timeout_ms: int = option(
         60_000,
         name="max.block.ms",
-        kind="integer",
         doc="How long a topic that is written to may be missing.",
     )
 
@@ -124,14 +114,12 @@ class SinkOptions:
     include_headers: bool = option(
         True,
         name="includeHeaders",
-        kind="boolean",
         doc="Whether a column headers is written, where there is one.",
     )
     # Off as in Spark's sink, where a copied topic gets new timestamps.
     include_timestamp: bool = option(
         False,
         name="includeTimestamp",
-        kind="boolean",
         doc="Whether a column timestamp becomes the records' timestamp; else it is the time of writing.",
     )
 
@@ -218,7 +206,6 @@ class TransactionOptions:
     timeout_ms: int = option(
         300_000,
         name="transaction.timeout.ms",
-        kind="integer",
         minimum=1_000,
         maximum=INT_MAX,
         doc="How long the rows of a batch may take to be written, after which the broker gives the transaction up. At "

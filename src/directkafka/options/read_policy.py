@@ -23,14 +23,12 @@ class ReadPolicy:
     may_have_gaps: bool = option(
         True,
         name="spark.streaming.kafka.allowNonConsecutiveOffsets",
-        kind="boolean",
         doc="Whether ranges may have offsets without a record, as compaction and transactions leave them. Without, "
         "count and isEmpty believe the ranges, and a read that finds a gap fails. (Spark's default is false.)",
     )
     poll_timeout_ms: int = option(
         120_000,
         name="spark.streaming.kafka.consumer.poll.ms",
-        kind="integer",
         minimum=1,
         doc="Longest time in which a task that waits for records may make no progress, in milliseconds.",
     )

@@ -150,7 +150,6 @@ class SourceOptions:
     metadata_ttl_ms: int = option(
         -1,
         name="partition.metadata.cache.ttl.ms",
-        kind="integer",
         minimum=-1,
         without_zero=True,
         doc="How long the list of topics and partitions is used again, in milliseconds; new partitions are not seen "
@@ -160,7 +159,6 @@ class SourceOptions:
     fail_on_data_loss: bool = option(
         True,
         name="failOnDataLoss",
-        kind="boolean",
         doc="Whether to stop when records that should be read are gone from Kafka; else they are "
         "passed over with a warning.",
     )
@@ -183,14 +181,12 @@ class SourceOptions:
     poll_timeout_ms: int = option(
         120_000,
         name="kafkaConsumer.pollTimeoutMs",
-        kind="integer",
         minimum=1,
         doc="How long a task waits without progress before it fails.",
     )
     fetch_offset_num_retries: int = option(
         3,
         name="fetchOffset.numRetries",
-        kind="integer",
         minimum=1,
         maximum=INT_MAX,
         doc="How often the driver tries to ask for offsets and partitions. While the cluster answers and only a "
@@ -200,7 +196,6 @@ class SourceOptions:
     fetch_offset_retry_interval_ms: int = option(
         1_000,
         name="fetchOffset.retryIntervalMs",
-        kind="integer",
         doc="Wait between two tries of the driver.",
     )
 

@@ -185,11 +185,22 @@ _EXPECTED: Final[dict[Kind, str]] = {
 }
 
 
-def option(default: Any, *, name: str, kind: Kind, doc: str, **rest: Any) -> Any:
-    """A dataclass field that is read from the option ``name``; ``rest`` are further fields of its
-    spec."""
+def option(default: Any, *, name: str, doc: str, kind: Kind | None = None, **rest: Any) -> Any:
+    """A dataclass field that is read from the option ``name``.
+
+    Args:
+        default: the field's.
+        name: of the option.
+        doc: for the reference page.
+        kind: a choice where there are ``choices``, else what the default is, unless it is given.
+        rest: further fields of its :class:`OptionSpec`.
+    """
+    kind = kind or ("choice" if rest.get("choices") else _KINDS[type(default)])
     spec = OptionSpec(name=name, kind=kind, doc=doc, default=_shown(default), **rest)
     return field(default=default, metadata={"option": spec})
+
+
+_KINDS: Final[dict[type, Kind]] = {bool: "boolean", int: "integer", float: "number", str: "text"}
 
 
 def _shown(default: Any) -> str:
