@@ -14,11 +14,11 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError
 from confluent_kafka import TopicPartition as Place
 from confluent_kafka.admin import AdminClient as ConfluentAdminClient
+from tests.open_transactions import open_transactions
 from tests.topics import make_topic
 
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.transactions.coordinator import open_transactions
 from directkafka.offsets import TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport

@@ -23,6 +23,7 @@ from directkafka.cli.app import (
 from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
 
 if TYPE_CHECKING:
+    from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.progress import BatchReport
     from directkafka.pipeline.replay.report import ReplaySummary
     from directkafka.pipeline.structured.restart import LedgerChange
@@ -41,28 +42,32 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do it; without, only loo
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log more to stderr.")]
 
 
+def _pipeline_of(file: Path, *, verbose: bool) -> Pipeline:
+    """The pipeline of a file; from here on stdout carries what is asked for, and nothing else."""
+    set_up_logging(verbose=verbose)
+    claim_stdout()
+    # Not before: importing may compile kernels, and says so.
+    from directkafka.pipeline.pipeline import Pipeline
+
+    return Pipeline.from_toml(file)
+
+
 @app.command(
     epilog="Examples:\n\n  directkafka run flights.toml\n\n  directkafka run flights.toml --format json | jq .rows"
 )
 def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Run a pipeline until its trigger ends it or SIGTERM or SIGINT asks it to stop after the batch in flight."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    # Not before: importing may compile kernels, and says so.
-    from directkafka.pipeline.pipeline import Pipeline
-    from directkafka.pipeline.progress import log_report
+    pipeline = _pipeline_of(file, verbose=verbose)
+    if form is not Format.TEXT:
 
-    def report_progress(report: BatchReport) -> None:
-        if form is Format.TEXT:
-            log_report(report)
-            return
-        try:
-            print_record(dataclasses.asdict(report), form, text="")
-        except BrokenPipeError:
-            pipeline.request_stop()
-            say("nobody reads stdout any more: stopping after this batch")
+        def print_report(report: BatchReport) -> None:
+            try:
+                print_record(dataclasses.asdict(report), form, text="")
+            except BrokenPipeError:
+                pipeline.request_stop()
+                say("nobody reads stdout any more: stopping after this batch")
 
-    pipeline = Pipeline.from_toml(file, report=report_progress)
+        pipeline.report = print_report
     with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):
         # In a thread, so that this one is free for signals.
         pipeline.start()
@@ -72,11 +77,7 @@ def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOp
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
 def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Check a pipeline without starting it, changing nothing: file, topics, transform, tables, ledger, executors."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    from directkafka.pipeline.pipeline import Pipeline
-
-    pipeline = Pipeline.from_toml(file)
+    pipeline = _pipeline_of(file, verbose=verbose)
     with spark_in_file(pipeline.name, verbose=verbose):
         remarks = pipeline.check()
     for remark in remarks:
@@ -87,12 +88,9 @@ def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbose
 @app.command(epilog="Example:\n\n  directkafka verify flights.toml")
 def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
     """Recount: read again what the pipeline has read, and compare it with the tables. Exit 1 if they differ."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    from directkafka.pipeline.pipeline import Pipeline
+    pipeline = _pipeline_of(file, verbose=verbose)
     from directkafka.pipeline.verify import verify as recount
 
-    pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         findings = recount(pipeline)
     print_records([finding.as_record() for finding in findings], form, title="Rows against offsets")
@@ -107,12 +105,9 @@ def adopt(
     file: FileArgument, yes: YesOption = False, form: FormatOption = Format.TEXT, verbose: VerboseOption = False
 ) -> None:
     """Let a pipeline's ledger follow its checkpoint, which must stand exactly where the ledger ends."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    from directkafka.pipeline.pipeline import Pipeline
+    pipeline = _pipeline_of(file, verbose=verbose)
     from directkafka.pipeline.structured.restart_pipeline import adopt_pipeline
 
-    pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         changes = adopt_pipeline(pipeline, confirm=yes)
     _print_changes(changes, form)
@@ -132,12 +127,9 @@ def restart(
     verbose: VerboseOption = False,
 ) -> None:
     """Let a pipeline go on with another checkpoint, and say in offsets what that would lose or double."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    from directkafka.pipeline.pipeline import Pipeline
+    pipeline = _pipeline_of(file, verbose=verbose)
     from directkafka.pipeline.structured.restart_pipeline import restart_pipeline
 
-    pipeline = Pipeline.from_toml(file)
     with spark_in_file(pipeline.name, verbose=verbose):
         changes = restart_pipeline(pipeline, origin=origin.value, confirm=yes)
     _print_changes(changes, form)
@@ -193,12 +185,9 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     verbose: VerboseOption = False,
 ) -> None:
     """Feed dead letters through the transform again, exactly once; the pipeline may run meanwhile."""
-    set_up_logging(verbose=verbose)
-    claim_stdout()
-    from directkafka.pipeline.pipeline import Pipeline
+    pipeline = _pipeline_of(file, verbose=verbose)
     from directkafka.pipeline.replay.selection import Chosen
 
-    pipeline = Pipeline.from_toml(file)
     chosen = Chosen(
         reason=reason, topic=topic, partition=partition, from_offset=from_offset, until_offset=until_offset,
         since=since, until=until, limit=limit,

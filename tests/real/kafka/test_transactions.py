@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.open_transactions import open_transactions
 from tests.real.kafka.logs import options, until
 
 from directkafka.errors.kafka import (
@@ -22,7 +23,7 @@ from directkafka.errors.kafka import (
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.producer import Producer
 from directkafka.kafka.records.encoder import ProducerIdentity
-from directkafka.kafka.transactions.coordinator import Coordinator, open_transactions
+from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 from directkafka.testing.store_driver import run_together
