@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from datetime import datetime
-from types import TracebackType
 from typing import Any, Self
 
 from directkafka.errors import OptionError, TopicNotFoundError
@@ -186,9 +185,7 @@ class Cluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _described(self, names: Iterable[str]) -> dict[str, TopicDescription]:

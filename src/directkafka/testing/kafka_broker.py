@@ -10,7 +10,6 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from directkafka.errors import EnvironmentFaultError
@@ -195,12 +194,7 @@ class KafkaBroker:
     def __enter__(self) -> Self:
         return self if self._ports else self.start()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     def _chosen(self, node: int | None) -> Sequence[int]:

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
-from types import TracebackType
 from typing import Any, Final, Self
 
 import psycopg
@@ -167,9 +166,7 @@ class SessionWatch:
         threading.Thread(target=self._run, name=f"watch: {self._doing}", daemon=True).start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._over.set()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import sys
-from types import TracebackType
 from typing import Self
 
 LOOPBACK = "127.0.0.1"
@@ -45,10 +44,5 @@ class ReservedPort:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
