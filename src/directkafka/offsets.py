@@ -160,6 +160,14 @@ class PartitionProgress:
     leader_epoch: int
     origin: int
 
+    @classmethod
+    def at(cls, place: TopicPartition, offset: int) -> PartitionProgress:
+        """Progress that says no more than this offset."""
+        return cls(
+            topic=place.topic, partition=place.partition, topic_id="",
+            start=offset, end=offset, leader_epoch=-1, origin=offset,
+        )  # fmt: skip
+
     @property
     def topic_partition(self) -> TopicPartition:
         """The partition as a key."""

@@ -209,36 +209,10 @@ def _added(place: TopicPartition, seen: PartitionSnapshot) -> Loss | None:
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NearLoss:
-    """A partition in which the next deletion by retention may take records that are not read yet.
-
-    Attributes:
-        topic_partition: where.
-        position: the next offset the query reads.
-        earliest, latest: the offsets that the log has, the latter exclusive.
-        deleted: how many offsets retention took between the two snapshots.
-    """
-
-    topic_partition: TopicPartition
-    position: int
-    earliest: int
-    latest: int
-    deleted: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.topic_partition}: retention has just deleted {self.deleted} offsets, the log starts at "
-            f"{self.earliest} now; the query is at {self.position}, with {self.latest - self.position} waiting. One "
-            "more such deletion would lose records: raise retention.ms or retention.bytes of the topic, or let the "
-            "query read faster"
-        )
-
-
 def near_losses(
     positions: Mapping[TopicPartition, int], before: ClusterSnapshot, now: ClusterSnapshot
-) -> tuple[NearLoss, ...]:
-    """The partitions where a deletion as large as the one just seen would reach what is not read yet.
+) -> tuple[str, ...]:
+    """Warnings of partitions where a deletion as large as the one just seen would reach what is not read yet.
 
     Args:
         positions: the next offset to read, by partition.
@@ -253,12 +227,8 @@ def near_losses(
         # A position below the earliest offset is a loss already, and told as one.
         if deleted > 0 and is_behind and 0 <= position - new.earliest <= deleted:
             found.append(
-                NearLoss(
-                    topic_partition=partition,
-                    position=position,
-                    earliest=new.earliest,
-                    latest=new.latest,
-                    deleted=deleted,
-                )
+                f"{partition}: retention has just deleted {deleted} offsets, the log starts at {new.earliest} now; the "
+                f"query is at {position}, with {new.latest - position} waiting. One more such deletion would lose "
+                "records: raise retention.ms or retention.bytes of the topic, or let the query read faster"
             )
     return tuple(found)

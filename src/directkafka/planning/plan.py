@@ -226,18 +226,7 @@ def plan_pinned(progress: Iterable[PartitionProgress], snapshot: ClusterSnapshot
 
 def progress_at(offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, PartitionProgress]:
     """Progress that says no more than these offsets, which a checkpoint of Spark's holds."""
-    return {
-        partition: PartitionProgress(
-            topic=partition.topic,
-            partition=partition.partition,
-            topic_id="",
-            start=offset,
-            end=offset,
-            leader_epoch=-1,
-            origin=offset,
-        )
-        for partition, offset in offsets.items()
-    }
+    return {partition: PartitionProgress.at(partition, offset) for partition, offset in offsets.items()}
 
 
 def progress_between(

@@ -91,6 +91,19 @@ def state_from_json(document: Mapping[str, Any], *, store: str) -> PipelineState
     return check_fields(PipelineState(**found))
 
 
+def state_from_row(row: Mapping[str, Any], *, store: str) -> PipelineState:
+    """The state in a row of a ledger's table. Its columns are an entry's fields; ``generation`` is the fence's.
+
+    Raises:
+        SchemaMismatchError: the entry is of a newer format.
+        ValueError: it is no entry.
+    """
+    if row["batch_id"] < 0:
+        return PipelineState(generation=row["generation"])
+    entry = check_format(entry_from_json({**row, "generation": row["batch_generation"]}), store=store)
+    return PipelineState(generation=row["generation"], entry=entry, commit_id=row["commit_id"])
+
+
 def check_fields(value: Checked) -> Checked:
     """Refuse a value of a dataclass that was made of a document with a field of another type; returns the value.
 

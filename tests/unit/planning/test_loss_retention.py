@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.unit.planning.snapshots import T0, T1, seen, snapshot
 
-from directkafka.planning.loss import NearLoss, near_losses
+from directkafka.planning.loss import near_losses
 
 BEFORE = snapshot({T0: seen(0, 1000), T1: seen(0, 1000)})
 
@@ -12,9 +12,10 @@ BEFORE = snapshot({T0: seen(0, 1000), T1: seen(0, 1000)})
 def test_a_deletion_as_large_as_the_last_one_that_would_reach_unread_records_is_told() -> None:
     now = snapshot({T0: seen(400, 1200), T1: seen(400, 1200)})
     found = near_losses({T0: 800, T1: 801}, BEFORE, now)
-    assert found == (NearLoss(topic_partition=T0, position=800, earliest=400, latest=1200, deleted=400),)
+    assert len(found) == 1
+    assert found[0].startswith(f"{T0}: ")
     for number in ("deleted 400 offsets", "starts at 400", "is at 800", "400 waiting", "retention.ms"):
-        assert number in str(found[0])
+        assert number in found[0]
 
 
 def test_a_log_that_stands_still_warns_nobody() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.unit.planning.snapshots import T0, T1, U0, at
 
+from directkafka.errors import SchemaMismatchError
 from directkafka.offsets import PartitionProgress
-from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import FORGOTTEN, with_counts
+from directkafka.sinks.api import FORMAT_VERSION, LedgerEntry
+from directkafka.sinks.ledger import FORGOTTEN, PipelineState, state_from_row, with_counts
 
 
 def entry(batch_id: int, *progress: PartitionProgress) -> LedgerEntry:
@@ -37,3 +39,14 @@ def test_an_entry_of_another_lineage_forgets_none() -> None:
 def test_a_replay_s_entry_which_has_no_partitions_forgets_none() -> None:
     first = with_counts(entry(0), None, {"rows": 1})
     assert with_counts(entry(1), first, {"rows": 1}).total_rows == {"rows": 2}
+
+
+def test_a_row_of_a_newer_format_is_told_with_both_versions_whatever_its_columns_hold() -> None:
+    row = {
+        "pipeline": "flights", "format_version": FORMAT_VERSION + 1, "generation": 3, "lineage": "x", "batch_id": 7,
+        "batch_generation": 2, "commit_id": "c", "progress": [{"topic": "t", "tiers": [1, 2]}], "row_counts": {},
+        "total_rows": {}, "committed_at_ms": 0,
+    }  # fmt: skip
+    with pytest.raises(SchemaMismatchError, match=f"format version {FORMAT_VERSION + 1} is newer"):
+        state_from_row(row, store="db")
+    assert state_from_row(row | {"batch_id": -1}, store="db") == PipelineState(generation=3)

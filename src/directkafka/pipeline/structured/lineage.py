@@ -10,7 +10,7 @@ combination; ``docs/adr/0023-lineage.md`` is the same as a table.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from directkafka.errors import LineageError
@@ -214,24 +214,10 @@ def progress_of(batch: CheckpointBatch, before: LedgerEntry | None) -> tuple[Par
 
     Spark's offset log has neither topic ids nor epochs; those that an entry of the direct engine left are kept.
     """
-    known = {partition.topic_partition: partition for partition in before.progress} if before is not None else {}
+    known = before.by_place() if before is not None else {}
     progress = []
     for place, start in batch.begin().items():
-        past = known.pop(place, None)
-        progress.append(_progress(place, start, batch.ends[place], past))
-    progress += [
-        _progress(place, past.end, past.end, past) for place, past in known.items() if place not in batch.dropped
-    ]
+        past = known.pop(place, None) or PartitionProgress.at(place, start)
+        progress.append(replace(past, start=start, end=batch.ends[place]))
+    progress += [replace(past, start=past.end) for place, past in known.items() if place not in batch.dropped]
     return tuple(sorted(progress))
-
-
-def _progress(place: TopicPartition, start: int, end: int, past: PartitionProgress | None) -> PartitionProgress:
-    return PartitionProgress(
-        topic=place.topic,
-        partition=place.partition,
-        topic_id=past.topic_id if past else "",
-        start=start,
-        end=end,
-        leader_epoch=past.leader_epoch if past else -1,
-        origin=past.origin if past else start,
-    )

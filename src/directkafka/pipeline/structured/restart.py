@@ -29,7 +29,6 @@ from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import describe_position
-from directkafka.planning.plan import progress_at
 from directkafka.sinks.api import LedgerEntry
 
 Origin = Literal["ledger", "checkpoint"]
@@ -345,12 +344,9 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
 
 def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:
     """Progress at these offsets; what the ledger knows of a partition besides stays."""
-    known = {target.topic_partition: target for target in before.progress} if before is not None else {}
+    known = before.by_place() if before is not None else {}
     for place, end in sorted(ends.items()):
-        if (past := known.get(place)) is not None:
-            yield replace(past, start=end, end=end)
-        else:
-            yield progress_at({place: end})[place]
+        yield replace(known.get(place) or PartitionProgress.at(place, end), start=end, end=end)
 
 
 def _describe_change(store: str, entry: LedgerEntry | None, target: _Target, *, is_done: bool) -> LedgerChange:

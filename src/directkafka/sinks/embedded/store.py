@@ -27,7 +27,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_random_exponential
 
@@ -38,17 +38,16 @@ from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.embedded.file.connection import FileConnection, FileTransaction
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
-from directkafka.sinks.ledger import (
-    PipelineState,
-    check_format,
-    check_stands,
-    progress_from_json,
-    progress_to_json,
-)
+from directkafka.sinks.ledger import PipelineState, check_stands, progress_to_json, state_from_row
 
 T = TypeVar("T")
 
 SQL = load_blocks("directkafka.sinks.embedded", "store.sql")
+#: What ``read_entry`` selects.
+_READ_COLUMNS = (
+    "pipeline", "format_version", "generation", "lineage", "batch_id", "batch_generation", "commit_id",
+    "progress", "row_counts", "total_rows", "committed_at_ms",
+)  # fmt: skip
 
 _log = logging.getLogger("directkafka.sinks.embedded.store")
 
@@ -220,25 +219,8 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         if not connection.rows(SQL["ledger_exists"]):
             return PipelineState()
         found = connection.rows(SQL["read_entry"], (pipeline,))
-        return self._parsed(*found[0]) if found else PipelineState()
-
-    def _parsed(self, *row: Any) -> PipelineState:
-        (
-            pipeline, format_version, generation, lineage, batch_id, batch_generation, commit_id,
-            progress, row_counts, total_rows, committed_at_ms,
-        ) = row  # fmt: skip
-        if batch_id < 0:
-            return PipelineState(generation=generation)
-        entry = LedgerEntry(
-            pipeline=pipeline,
-            generation=batch_generation,
-            lineage=lineage,
-            batch_id=batch_id,
-            progress=progress_from_json(json.loads(progress)),
-            row_counts=json.loads(row_counts),
-            total_rows=json.loads(total_rows),
-            committed_at_ms=committed_at_ms,
-            format_version=format_version,
-        )
-        check_format(entry, store=self.label)
-        return PipelineState(generation=generation, commit_id=commit_id, entry=entry)
+        if not found:
+            return PipelineState()
+        row = dict(zip(_READ_COLUMNS, found[0], strict=True))
+        documents = {name: json.loads(row[name]) for name in ("progress", "row_counts", "total_rows")}
+        return state_from_row(row | documents, store=self.label)

@@ -41,13 +41,7 @@ from directkafka.errors import (
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
-from directkafka.sinks.ledger import (
-    PipelineState,
-    check_format,
-    mismatch,
-    progress_from_json,
-    progress_to_json,
-)
+from directkafka.sinks.ledger import PipelineState, mismatch, progress_to_json, state_from_row
 from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
 from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, SessionWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
@@ -317,21 +311,8 @@ class PostgresStore(LedgerStore[_Transaction]):
     def _state(self, row: DictRow | None) -> PipelineState:
         if row is None:
             return PipelineState()
-        if row["batch_id"] < 0:
-            return PipelineState(generation=row["generation"])
-        entry = LedgerEntry(
-            pipeline=row["pipeline"],
-            generation=row["batch_generation"],
-            lineage=row["lineage"],
-            batch_id=row["batch_id"],
-            progress=progress_from_json(row["progress"]),
-            row_counts=row["row_counts"],
-            total_rows=row["total_rows"],
-            committed_at_ms=row["committed_at_ms"],
-            format_version=row["format_version"],
-        )
-        check_format(entry, store=self.label)
-        return PipelineState(generation=row["generation"], entry=entry, commit_id=row["commit_id"].hex)
+        commit_id = row["commit_id"].hex if row["commit_id"] is not None else ""
+        return state_from_row({**row, "commit_id": commit_id}, store=self.label)
 
 
 def _identify(connection: psycopg.Connection[Any]) -> str:
