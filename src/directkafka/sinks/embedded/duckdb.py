@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import pyarrow as pa
 
@@ -31,13 +30,15 @@ _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _SUMS: Final = {"FLOAT": "DOUBLE", "REAL": "DOUBLE"}
 
 
-class DuckDBDialect:
-    """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`."""
+#: Names ignore case; without a schema it is the current one's.
+_IS_THE_TABLE: Final = (
+    "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
+    "AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())"
+)
 
-    table_suffix: Final = ""
-    insert_sql: Final = "INSERT"
-    is_typed: Final = True
-    goes_row_by_row: Final = False
+
+class DuckDBDialect(Dialect):
+    """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`; DuckDB keeps every type as it is."""
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """What DuckDB itself makes of the Arrow type."""
@@ -55,10 +56,6 @@ class DuckDBDialect:
         name = _name_of(kind)
         return name is not None and (name == column.type_sql or _widens(name, column.type_sql))
 
-    def compares(self, kind: pa.DataType) -> bool:
-        """DuckDB keeps every type as it is."""
-        return True
-
     def is_number(self, column: FileColumn) -> bool:
         """By the type's name."""
         name = column.type_sql
@@ -71,36 +68,26 @@ class DuckDBDialect:
     def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
         """From DuckDB's catalog functions."""
         schema, table = name if len(name) == 2 else (None, name[0])
-        place = (table, schema)
-        found = connection.rows(
-            "SELECT table_type FROM information_schema.tables WHERE lower(table_name) = lower($1) "
-            "AND table_catalog = current_database() AND table_schema = coalesce(CAST($2 AS VARCHAR), current_schema())",
-            place,
+
+        def ask(what: str, source: str, rest: str = "") -> list[tuple[Any, ...]]:
+            return connection.rows(f"SELECT {what} FROM {source} {_IS_THE_TABLE} {rest}", (table, schema))
+
+        found = ask(
+            "table_type",
+            "(SELECT *, table_schema AS schema_name, table_catalog AS database_name FROM information_schema.tables)",
         )
         if not found:
             return None
-        definition = connection.rows(
-            "SELECT sql FROM duckdb_tables() WHERE lower(table_name) = lower($1) "
-            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())",
-            place,
+        definition = ask("sql", "duckdb_tables()")
+        columns = ask(
+            "column_name, data_type, NOT is_nullable, column_default IS NOT NULL",
+            "duckdb_columns()",
+            "ORDER BY column_index",
         )
-        columns = connection.rows(
-            "SELECT column_name, data_type, NOT is_nullable, column_default IS NOT NULL FROM duckdb_columns() "
-            "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
-            "AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema()) ORDER BY column_index",
-            place,
+        constraints = ask(
+            "constraint_column_names", "duckdb_constraints()", "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')"
         )
-        constraints = connection.rows(
-            "SELECT constraint_column_names FROM duckdb_constraints() WHERE lower(table_name) = lower($1) "
-            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema()) "
-            "AND constraint_type IN ('PRIMARY KEY', 'UNIQUE')",
-            place,
-        )
-        indexes = connection.rows(
-            "SELECT expressions FROM duckdb_indexes() WHERE lower(table_name) = lower($1) AND is_unique "
-            "AND database_name = current_database() AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())",
-            place,
-        )
+        indexes = ask("expressions", "duckdb_indexes()", "AND is_unique")
         return FileTable(
             columns=tuple(
                 FileColumn(
@@ -116,18 +103,14 @@ class DuckDBDialect:
             is_table=found[0][0] == "BASE TABLE",
         )
 
-    def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Unchanged:
-        """Nothing to convert."""
-        return Unchanged()
+    def converter(self, schema: pa.Schema, *, store: str, sink: str) -> Callable[[pa.RecordBatch], pa.RecordBatch]:
+        """DuckDB takes Arrow's columns as they are."""
+        return unchanged
 
 
-@dataclass(frozen=True, slots=True)
-class Unchanged:
-    """DuckDB takes Arrow's columns as they are."""
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch."""
-        return batch
+def unchanged(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The batch as it is."""
+    return batch
 
 
 @functools.cache

@@ -77,13 +77,13 @@ def _affinities(kind: pa.DataType) -> Iterator[tuple[bool, tuple[str, ...]]]:
     yield pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS, ("NUMERIC",)
 
 
-class SQLiteDialect:
+class SQLiteDialect(Dialect):
     """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`."""
 
-    table_suffix: Final = " STRICT"
-    insert_sql: Final = "INSERT OR ABORT"
-    is_typed: Final = False
-    goes_row_by_row: Final = True
+    table_suffix = " STRICT"
+    insert_sql = "INSERT OR ABORT"
+    is_typed = False
+    goes_row_by_row = True
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """A storage class; there is none for nested types, nor for sums of decimals."""

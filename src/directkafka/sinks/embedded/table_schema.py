@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -46,7 +46,20 @@ class FileTable:
 
 
 class Dialect(Protocol):
-    """What differs between the embedded databases."""
+    """What differs between the embedded databases.
+
+    Attributes:
+        table_suffix: what follows the columns in CREATE TABLE.
+        insert_sql: INSERT, so that the sink's mode says what becomes of a row that violates a constraint, not the
+            table.
+        is_typed: whether a copy of a table's columns compares as the table does; else a batch's columns have no types.
+        goes_row_by_row: whether an INSERT takes rows one after the other, so that the first of two that collide stays.
+    """
+
+    table_suffix: ClassVar[str] = ""
+    insert_sql: ClassVar[str] = "INSERT"
+    is_typed: ClassVar[bool] = True
+    goes_row_by_row: ClassVar[bool] = False
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
         """The SQL type of a new table's column; None for what has none.
@@ -61,6 +74,7 @@ class Dialect(Protocol):
 
     def compares(self, kind: pa.DataType) -> bool:
         """Whether values of a type are compared and added up by their value, where they are kept as they are."""
+        return True
 
     def is_number(self, column: FileColumn) -> bool:
         """Whether a column can be added to."""
@@ -76,22 +90,6 @@ class Dialect(Protocol):
 
         Its calls raise RowRejectedError for a value that the database cannot hold.
         """
-
-    @property
-    def table_suffix(self) -> str:
-        """What follows the columns in CREATE TABLE."""
-
-    @property
-    def insert_sql(self) -> str:
-        """INSERT, so that the sink's mode says what becomes of a row that violates a constraint, not the table."""
-
-    @property
-    def is_typed(self) -> bool:
-        """Whether a copy of a table's columns compares as the table does; else a batch's columns have no types."""
-
-    @property
-    def goes_row_by_row(self) -> bool:
-        """Whether an INSERT takes rows one after the other, so that the first of two that collide stays."""
 
 
 def column_problems(schema: pa.Schema, table: FileTable, dialect: Dialect) -> list[str]:
