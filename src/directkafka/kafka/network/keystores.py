@@ -34,12 +34,15 @@ _SALT = b"Mighty Aphrodite"
 _DIGEST_BYTES = 20
 
 
-class JksFaultError(ValueError):
-    """The bytes are not a store; or, if ``password`` is true, the password is not this store's."""
+Part = Literal["content", "type", "password", "key.password"]
 
-    def __init__(self, reason: str, *, password: bool = False) -> None:
+
+class StoreFaultError(ValueError):
+    """Why a store cannot be read, as a sentence that goes on from the setting's name; ``part`` says which setting."""
+
+    def __init__(self, part: Part, reason: str) -> None:
         super().__init__(reason)
-        self.password = password
+        self.part: Part = part
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +54,25 @@ class JksKey:
     chain: tuple[bytes, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class JksContent:
-    """The entries of a store, each kind in the store's order; trusted certificates in DER."""
-
-    trusted: tuple[bytes, ...]
-    keys: tuple[JksKey, ...]
-
-
-def is_jks(content: bytes) -> bool:
-    """Whether the bytes begin as a JKS store does."""
-    return content.startswith(_MAGIC)
-
-
-def read_jks(content: bytes, password: str | None) -> JksContent:
-    """The entries of a store.
+def read_jks(content: bytes, password: str | None) -> tuple[tuple[bytes, ...], tuple[JksKey, ...]]:
+    """The entries of a store, each kind in the store's order: trusted certificates in DER, and keys.
 
     Args:
         content: the whole file.
         password: the store's; without one the store's digest is not checked, as Java does it.
 
     Raises:
-        JksFaultError: the bytes are not a store of version 2, or the password is not the store's.
+        StoreFaultError: the bytes are not a store of version 2, or the password is not the store's.
     """
     body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
     if password is not None and hashlib.sha1(_utf16(password) + _SALT + body).digest() != digest:
-        raise JksFaultError("is not the store's, or the store is damaged", password=True)
+        raise StoreFaultError("password", "is not the store's, or the store is damaged")
     fields = _Fields(body)
     trusted: list[bytes] = []
     keys: list[JksKey] = []
     try:
         if fields.take(4) != _MAGIC or fields.integer() != _VERSION:
-            raise JksFaultError(f"is not a JKS store of version {_VERSION}")
+            raise StoreFaultError("content", f"is not a JKS store of version {_VERSION}")
         for _ in range(fields.integer()):
             tag, alias, _made_at_ms = fields.integer(), fields.text(), fields.take(8)
             if tag == _KEY:
@@ -91,17 +81,17 @@ def read_jks(content: bytes, password: str | None) -> JksContent:
             elif tag == _CERTIFICATE:
                 trusted.append(fields.certificate())
             else:
-                raise JksFaultError(f"has an entry of unknown kind {tag}")
+                raise StoreFaultError("content", f"has an entry of unknown kind {tag}")
     except (struct.error, UnicodeDecodeError) as error:
-        raise JksFaultError("is a JKS store that is damaged") from error
-    return JksContent(tuple(trusted), tuple(keys))
+        raise StoreFaultError("content", "is a JKS store that is damaged") from error
+    return tuple(trusted), tuple(keys)
 
 
 def private_key(key: JksKey, password: str) -> bytes:
     """The private key, PKCS8 in DER.
 
     Raises:
-        JksFaultError: the password is not the key's.
+        StoreFaultError: the password is not the key's.
     """
     protected = _octet_string(key.protected)
     salt, hidden, check = protected[:_DIGEST_BYTES], protected[_DIGEST_BYTES:-_DIGEST_BYTES], protected[-_DIGEST_BYTES:]
@@ -113,7 +103,7 @@ def private_key(key: JksKey, password: str) -> bytes:
     size = len(hidden)
     plain = (int.from_bytes(hidden) ^ int.from_bytes(stream[:size])).to_bytes(size)
     if hashlib.sha1(secret + plain).digest() != check:
-        raise JksFaultError("is not the private key's", password=True)
+        raise StoreFaultError("key.password", "is not the private key's")
     return plain
 
 
@@ -161,7 +151,7 @@ def _der_value(content: bytes, position: int) -> tuple[int, int]:
         start += size & 0x7F
         size = int.from_bytes(content[position + 2 : start])
     if not header or start + size > len(content):
-        raise JksFaultError("has a private key that is damaged")
+        raise StoreFaultError("content", "has a private key that is damaged")
     return start, start + size
 
 
@@ -171,16 +161,6 @@ def _utf16(password: str) -> bytes:
 
 #: Kafka's parser takes PEM whose line ends were lost, as they are in many a secret's store; so does this.
 _PEM_BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.+?)-----END \1-----", re.DOTALL)
-
-Part = Literal["content", "type", "password", "key.password"]
-
-
-class StoreFaultError(ValueError):
-    """Why a store cannot be read, as a sentence that goes on from the setting's name; ``part`` says which setting."""
-
-    def __init__(self, part: Part, reason: str) -> None:
-        super().__init__(reason)
-        self.part: Part = part
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +187,10 @@ def read_trusted(content: bytes, store_type: str, password: str | None) -> tuple
     """
     if store_type == "PEM":
         found = _pem_certificates(content)
-    elif is_jks(content):
-        try:
-            jks = read_jks(content, password)
-        except JksFaultError as error:
-            raise _store_fault(error) from error
+    elif content.startswith(_MAGIC):
+        trusted, keys = read_jks(content, password)
         # Java trusts the certificate of a key entry too.
-        found = (*jks.trusted, *(key.chain[0] for key in jks.keys if key.chain))
+        found = (*trusted, *(key.chain[0] for key in keys if key.chain))
     else:
         store = _read_pkcs12(content, password)
         bags = (store.cert, *store.additional_certs)
@@ -237,7 +214,7 @@ def read_identity(content: bytes, store_type: str, password: str | None, key_pas
     """
     if store_type == "PEM":
         identity = Identity(_pem_key(content, key_password), _pem_certificates(content))
-    elif is_jks(content):
+    elif content.startswith(_MAGIC):
         identity = _jks_identity(content, password, key_password)
     else:
         store = _read_pkcs12(content, password)
@@ -251,23 +228,13 @@ def read_identity(content: bytes, store_type: str, password: str | None, key_pas
 
 
 def _jks_identity(content: bytes, password: str | None, key_password: str | None) -> Identity:
-    try:
-        keys = read_jks(content, password).keys
-    except JksFaultError as error:
-        raise _store_fault(error) from error
+    _, keys = read_jks(content, password)
     if not keys:
         raise StoreFaultError("content", "holds no private key")
     secret = key_password if key_password is not None else password
     if secret is None:
         raise StoreFaultError("password", "is needed to read a private key from a JKS store")
-    try:
-        return Identity(private_key(keys[0], secret), keys[0].chain)
-    except JksFaultError as error:
-        raise StoreFaultError("key.password" if error.password else "content", str(error)) from error
-
-
-def _store_fault(error: JksFaultError) -> StoreFaultError:
-    return StoreFaultError("password" if error.password else "content", str(error))
+    return Identity(private_key(keys[0], secret), keys[0].chain)
 
 
 def _read_pkcs12(content: bytes, password: str | None) -> PKCS12KeyAndCertificates:

@@ -141,10 +141,7 @@ def try_insert(connection: FileConnection, plan: FilePlan) -> None:
         Exception: the database's own, untranslated.
     """
     batch = _make_batch(connection, plan)
-    statement = SQL["try_insert"].format(
-        target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming, batch=batch
-    )
-    connection.rows(statement)
+    connection.rows(_sql("try_insert", plan, batch=batch))
     connection.rows(SQL["drop_batch"].format(batch=batch))
 
 
@@ -191,9 +188,7 @@ def _check_keys(connection: FileConnection, plan: FilePlan, batch: str) -> None:
     """The modes with a key leave rows out themselves, so their number says nothing; but each key must be there."""
     key = plan.mode.key
     is_same = " AND ".join(f"held.{quoted(name)} = coming.{plan.coming_column(name)}" for name in key)
-    statement = SQL["count_keys"].format(
-        target=plan.target_sql, is_same=is_same, keys=plan.coming(key), batch=_compared(plan, batch)
-    )
+    statement = _sql("count_keys", plan, is_same=is_same, keys=plan.coming(key), batch=_compared(plan, batch))
     ((sent, taken),) = connection.rows(statement)
     _check_taken(plan, sent=sent, taken=taken)
 
@@ -207,12 +202,9 @@ def _place(connection: FileConnection, plan: FilePlan, batch: str) -> int:
         case "upsert":
             winners = _winners(plan, batch)
             _refuse_double_keys(connection, plan, winners)
-            statement = SQL["upsert"].format(
-                insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql,
-                coming=plan.all_coming, winners=winners, keys=_names(plan.mode.key), action=_replacement(plan),
-            )  # fmt: skip
+            statement = _sql("upsert", plan, winners=winners, keys=_names(plan.mode.key), action=_replacement(plan))
         case _:
-            statement = _append(plan, batch)
+            statement = _sql("append", plan, rows=batch)
     return connection.insert(statement)
 
 
@@ -230,19 +222,21 @@ def _compared(plan: FilePlan, batch: str) -> str:
     if plan.dialect.is_typed:
         return batch
     held = ", ".join(f"held.{quoted(name)} AS {plan.coming_column(name)}" for name in plan.schema.names)
-    return SQL["as_in_target"].format(held=held, target=plan.target_sql, coming=plan.all_coming, batch=batch)
+    return _sql("as_in_target", plan, held=held, batch=batch)
 
 
-def _append(plan: FilePlan, rows: str) -> str:
-    return SQL["append"].format(
-        insert=plan.dialect.insert_sql, target=plan.target_sql, columns=plan.columns_sql, coming=plan.all_coming,
-        rows=rows,
-    )  # fmt: skip
+def _sql(block: str, plan: FilePlan, **names: str) -> str:
+    """A block with the names that most blocks have, and those that are given."""
+    known = {
+        "insert": plan.dialect.insert_sql, "target": plan.target_sql, "columns": plan.columns_sql,
+        "coming": plan.all_coming,
+    }  # fmt: skip
+    return SQL[block].format(**known | names)
 
 
 def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
     if not plan.unique:
-        return connection.insert(_append(plan, batch))
+        return connection.insert(_sql("append", plan, rows=batch))
     by_key = f" ({_names(plan.mode.key)})" if plan.mode.key else ""
     # Without a key there is one unique index where it matters: several are refused beforehand.
     keys = plan.mode.key or sorted(plan.unique[0])
@@ -252,16 +246,8 @@ def _ignore(connection: FileConnection, plan: FilePlan, batch: str) -> int:
         is_null = _is_null(plan, keys)
         firsts = SQL["first_rows"].format(batch=batch, is_null=is_null, keys=plan.coming(keys))
         others = SQL["rows_without_key"].format(batch=batch, is_null=is_null)
-    statement = SQL["ignore"].format(
-        insert=plan.dialect.insert_sql,
-        target=plan.target_sql,
-        columns=plan.columns_sql,
-        coming=plan.all_coming,
-        firsts=firsts,
-        conflict=f"ON CONFLICT{by_key} DO NOTHING",
-    )
-    taken = connection.insert(statement)
-    return taken + connection.insert(_append(plan, others)) if others else taken
+    taken = connection.insert(_sql("ignore", plan, firsts=firsts, conflict=f"ON CONFLICT{by_key} DO NOTHING"))
+    return taken + connection.insert(_sql("append", plan, rows=others)) if others else taken
 
 
 def _is_null(plan: FilePlan, names: Iterable[str]) -> str:
@@ -273,9 +259,9 @@ def _merge(plan: FilePlan, batch: str) -> str:
     additions = (
         f"{quoted(name)} = {plan.dialect.addition(quoted(name), plan.schema.field(name).type)}" for name in add
     )
-    return SQL["merge"].format(
-        insert=plan.dialect.insert_sql,
-        target=plan.target_sql,
+    return _sql(
+        "merge",
+        plan,
         columns=_names((*key, *add)),
         keys=_names(key),
         coming=plan.coming(key),
@@ -291,9 +277,7 @@ def _winners(plan: FilePlan, batch: str) -> str:
     if not plan.mode.order:
         return SQL["all_rows"].format(batch=batch)
     descending = ", ".join(f"{plan.coming_column(name)} DESC" for name in plan.mode.order)
-    return SQL["highest_rows"].format(
-        coming=plan.all_coming, keys=plan.coming(plan.mode.key), descending=descending, batch=batch
-    )
+    return _sql("highest_rows", plan, keys=plan.coming(plan.mode.key), descending=descending, batch=batch)
 
 
 def _replacement(plan: FilePlan) -> str:
