@@ -15,6 +15,8 @@ import hmac
 import json
 import re
 import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Self
 
@@ -54,6 +56,14 @@ class Notes:
         values = json.dumps({field.name: getattr(error, field.name) for field in fields(error)})
         error.add_note(f"[directkafka {name} {values} {self._signature(name, values)}]")
         return error
+
+    @contextmanager
+    def signing(self) -> Iterator[None]:
+        """What an executor does in here raises errors of ours with their notes."""
+        try:
+            yield
+        except DirectKafkaError as error:
+            raise self.on(error) from error.__cause__
 
     def read(self, text: str) -> DirectKafkaError | None:
         """The error whose note stands in a traceback's text; None when there is none with this signature.

@@ -14,6 +14,8 @@ What a store gives of its own is said beside each part:
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import uuid
 from abc import abstractmethod
 from collections import Counter
@@ -48,6 +50,8 @@ class LedgerStore(Store, Generic[Transaction]):
     def __init__(self) -> None:
         #: The generation that this driver holds, by pipeline.
         self._held: dict[str, int] = {}
+        #: Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
+        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     @abstractmethod
     def state(self, pipeline: str) -> PipelineState:

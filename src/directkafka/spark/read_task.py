@@ -11,7 +11,6 @@ from typing import Protocol
 import pyarrow as pa
 from pyspark import TaskContext
 
-from directkafka.errors import DirectKafkaError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
@@ -33,10 +32,8 @@ def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
     if context is not None and context.attemptNumber() > 0:
         # The attempt before may have failed by a connection that looks well and is not.
         close_idle()
-    try:
+    with notes.signing():
         yield from read_range(task)
-    except DirectKafkaError as error:
-        raise notes.on(error) from error.__cause__
 
 
 class ReadRanges:

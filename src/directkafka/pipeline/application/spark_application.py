@@ -89,10 +89,7 @@ def start_application(name: str, *, master: str, conf: Mapping[str, object]) -> 
     begun = time.monotonic()
     if SparkContext._gateway is None:
         _launch(settings)
-    builder = SparkSession.builder.appName(name)
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = SparkSession.builder.appName(name).config(map={**settings}).getOrCreate()
     if _output is not None:
         _quieten(session.sparkContext)
     version = session.version
@@ -182,7 +179,7 @@ def _launch(settings: Mapping[str, str]) -> None:
     if _output is not None:
         how |= {"stdout": _output.fileno(), "stderr": _output.fileno()}
     with _settings_file(settings) as is_told:
-        conf = None if is_told else _as_conf(settings)
+        conf = None if is_told else SparkConf(loadDefaults=False).setAll([*settings.items()])
         try:
             gateway: Any = launch_gateway(conf, popen_kwargs=how)  # type: ignore[no-untyped-call]
         except PySparkRuntimeError as error:
@@ -193,13 +190,6 @@ def _launch(settings: Mapping[str, str]) -> None:
                 "understands.",
             ) from error
     SparkContext._ensure_initialized(gateway=gateway)
-
-
-def _as_conf(settings: Mapping[str, str]) -> SparkConf:
-    conf = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
-        conf.set(key, value)
-    return conf
 
 
 @contextmanager

@@ -48,12 +48,10 @@ class RouteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Errors of ours keep their fields on the way to the driver."""
-        try:
+        with self._notes.signing():
             yield from self._router(batches)
             # Spark takes the task's output when this has returned.
             self._claim(_partition())
-        except DirectKafkaError as error:
-            raise self._notes.on(error) from error.__cause__
 
 
 def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...]:

@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
-from directkafka.errors import DirectKafkaError
 from directkafka.errors.transport import Notes
 from directkafka.sinks.api import TaskReport, TaskWriter
 
@@ -42,12 +41,10 @@ class WriteTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Consume the task's rows; errors of ours keep their fields on the way to the driver."""
-        try:
+        with self._notes.signing():
             reports = [(part, self._writer(map(itemgetter(1), rows))) for part, rows in _by_part(batches)]
             # A writer that is given nothing says so.
             reports = reports or [(0, self._writer(iter(())))]
-        except DirectKafkaError as error:
-            raise self._notes.on(error) from error.__cause__
         yield pa.record_batch({"report": pa.array([_packed(part, report) for part, report in reports], pa.binary())})
 
 

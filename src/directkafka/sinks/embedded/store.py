@@ -21,10 +21,7 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TypeVar
@@ -66,8 +63,6 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         self.label = file.label
         self._lock_timeout_s = lock_timeout_s
         self._is_durable = False
-        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
-        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.file.path)!r})"

@@ -18,8 +18,6 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
-import uuid
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -93,8 +91,6 @@ class FilesStore(LedgerStore[FilesTransaction]):
         self.label = f"directory {self.folder}"
         self._resolve_timeout_s = resolve_timeout_s
         self._log = FilesLog(self.folder, label=self.label, durable=durable)
-        # Tells this driver's fence from another's when it is asked for again.
-        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
     def __repr__(self) -> str:
         return f"FilesStore({str(self.folder)!r})"

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event
@@ -50,14 +47,14 @@ class LedgerSession:
         address: the database.
         durable: force ``synchronous_commit = on``.
         lock_timeout_s: bound on waiting for a row's lock, in seconds.
+        driver: an id of the driver.
     """
 
-    def __init__(self, address: PostgresAddress, *, durable: bool, lock_timeout_s: float) -> None:
+    def __init__(self, address: PostgresAddress, *, durable: bool, lock_timeout_s: float, driver: str) -> None:
         self._address = address
         self.durable = durable
         self._lock_timeout_s = lock_timeout_s
-        # Tells this driver's fence from another's when the answer to a fence was lost and it is sent again.
-        self._driver = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+        self._driver = driver
         self._connection: psycopg.Connection[Any] | None = None
         self._recorded: set[tuple[str, int]] = set()
         #: Ends what waits, once it is set.

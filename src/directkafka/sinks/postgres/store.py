@@ -104,7 +104,9 @@ class PostgresStore(LedgerStore[_Transaction]):
         self.address = PostgresAddress.parse(dsn)
         self.label = self.address.label
         self._resolve_timeout_s = resolve_timeout_s
-        self._session = LedgerSession(self.address, durable=durable, lock_timeout_s=fence_timeout_s)
+        self._session = LedgerSession(
+            self.address, durable=durable, lock_timeout_s=fence_timeout_s, driver=self._driver
+        )
         self._identity: str | None = None
 
     def __repr__(self) -> str:

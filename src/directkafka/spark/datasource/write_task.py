@@ -15,7 +15,6 @@ from typing import Final
 import pyarrow as pa
 import tenacity
 
-from directkafka.errors import DirectKafkaError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.network import connection_pool
@@ -46,12 +45,10 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: N
         DirectKafkaError: with its fields as a note, so that they reach the driver.
     """
     freeze_imports("write")
-    try:
+    with notes.signing():
         # Without rows there is nothing to connect for.
         first = next((batch for batch in batches if batch.num_rows), None)
         return 0 if first is None else _write(options, first, batches)
-    except DirectKafkaError as error:
-        raise notes.on(error) from error.__cause__
 
 
 def _write(options: SinkOptions, first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> int:
