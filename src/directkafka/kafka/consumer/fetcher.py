@@ -81,7 +81,8 @@ class RangeFetch:
 
     def __init__(self, task: RangeTask) -> None:
         self._task = task
-        self._position = task.range.from_offset
+        #: The next offset to ask for; past the range's end once all of it is received or known to be lost.
+        self.position = task.range.from_offset
         self._link = PartitionConnection(task)
         self._bytes_limit = min(task.client.max_partition_fetch_bytes, task.client.fetch_max_bytes)
         self._bytes_max = min(_BYTES_FIRST_MAX, self._bytes_limit)
@@ -100,11 +101,6 @@ class RangeFetch:
         self._thread = threading.Thread(target=self._run, name=f"fetch {task.range}", daemon=True)
         self._started = False
         self._complete = False
-
-    @property
-    def position(self) -> int:
-        """The next offset to ask for; past the range's end once all of it is received or known to be lost."""
-        return self._position
 
     def __iter__(self) -> Iterator[FetchedRecords]:
         for buffer in connection_pool.borrow_buffers(BUFFERS):
@@ -148,7 +144,7 @@ class RangeFetch:
 
     def _run(self) -> None:
         try:
-            while self._position < self._task.range.until_offset:
+            while self.position < self._task.range.until_offset:
                 buffer = self._free.get()
                 if buffer is None or self._stopping.is_set():
                     return
@@ -188,7 +184,7 @@ class RangeFetch:
         raise FetchTimeoutError(
             topic=self._task.range.topic,
             partition=self._task.range.partition,
-            offset=self._position,
+            offset=self.position,
             until_offset=self._task.range.until_offset,
             timeout_ms=self._task.poll_timeout_ms,
             cause=str(cause).rstrip("."),
@@ -223,7 +219,7 @@ class RangeFetch:
             response = ask(
                 channel,
                 self._task,
-                self._position,
+                self.position,
                 bytes_max=self._bytes_max,
                 buffer=buffer,
                 timeout_ms=self._left_ms(),
@@ -241,7 +237,7 @@ class RangeFetch:
             records.release()
             self._lose_rewritten()
             return None
-        if following is None or following <= self._position:
+        if following is None or following <= self.position:
             reason = header_corruption(records) or (
                 f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
             )
@@ -249,12 +245,12 @@ class RangeFetch:
             raise MalformedBatchError(
                 topic=self._task.range.topic,
                 partition=self._task.range.partition,
-                offset=self._position,
+                offset=self.position,
                 position=0,
                 reason=reason,
             )
-        self._learn_size(len(records), following - self._position)
-        asked, self._position = self._position, following
+        self._learn_size(len(records), following - self.position)
+        asked, self.position = self.position, following
         return FetchedRecords(
             records=records, aborted=response.aborted, from_offset=asked, next_offset=following, buffer=buffer
         )
@@ -291,7 +287,7 @@ class RangeFetch:
         was (Kafka then answers as at the end of the log); or the log was cut.
         """
         reason = (
-            f"the broker has no records at offset {self._position} (high watermark {response.high_watermark}, "
+            f"the broker has no records at offset {self.position} (high watermark {response.high_watermark}, "
             f"last stable offset {response.last_stable_offset})"
         )
         if response.partition < 0:
@@ -300,7 +296,7 @@ class RangeFetch:
         if answered_by != state.address:
             self._link.forget()
             raise TryAgain(reason)
-        if state.planned_end is not None and state.planned_end <= self._position:
+        if state.planned_end is not None and state.planned_end <= self.position:
             detail = (
                 f"the log was cut: what was written up to leader epoch {self._task.leader_epoch}, under which the "
                 f"range was planned, ends at offset {state.planned_end} now"
@@ -310,13 +306,13 @@ class RangeFetch:
         is_committed = self._task.client.isolation_level == "read_committed"
         visible_end = response.last_stable_offset if is_committed else response.high_watermark
         # While records come from remote storage, a broker answers with none, too.
-        if state.local_start is None or not state.local_start <= self._position < visible_end:
+        if state.local_start is None or not state.local_start <= self.position < visible_end:
             raise TryAgain(reason)
-        self._position = min(visible_end, self._task.range.until_offset)
+        self.position = min(visible_end, self._task.range.until_offset)
 
     def _learn_size(self, byte_count: int, offset_count: int) -> None:
         """Ask for as much as the rest of the range needs, by what the last response needed for each offset."""
-        rest = max(0, self._task.range.until_offset - self._position - offset_count)
+        rest = max(0, self._task.range.until_offset - self.position - offset_count)
         expected = int(rest * byte_count / offset_count * 1.1) + _BYTES_SPARE
         self._bytes_max = min(self._bytes_limit, expected)
 
@@ -338,15 +334,15 @@ class RangeFetch:
         state = self._link.leader_state(self._left_ms())
         earliest, latest = state.earliest, state.latest
         until_offset = self._task.range.until_offset
-        if self._position < earliest:
+        if self.position < earliest:
             detail = f"the log starts at offset {earliest} now: the records were deleted"
             self._raise_or_skip_loss(CouldNotReadOffsetRangeError, min(earliest, until_offset), detail)
-        elif self._position > latest:
+        elif self.position > latest:
             detail = f"the log ends at offset {latest} now: it was truncated or made again"
             self._raise_or_skip_loss(CouldNotReadOffsetRangeError, until_offset, detail)
         else:
             # A replica that is behind its leader, or a log that has just moved.
-            raise TryAgain(f"offset {self._position} is out of range, and the log is [{earliest}, {latest})")
+            raise TryAgain(f"offset {self.position} is out of range, and the log is [{earliest}, {latest})")
 
     def _raise_or_skip_loss(self, error_type: type[DataLossError], lost_until: int, detail: str) -> None:
         """Raise what is lost, or move over it.
@@ -357,14 +353,14 @@ class RangeFetch:
         loss = error_type(
             topic=self._task.range.topic,
             partition=self._task.range.partition,
-            lost_from=self._position,
+            lost_from=self.position,
             lost_until=lost_until,
             detail=detail,
         )
         if self._task.fail_on_data_loss:
             raise loss
         log.warning("going on without what is lost: %s", loss)
-        self._position = lost_until
+        self.position = lost_until
 
 
 def _backoff(client: ClientOptions) -> tenacity.wait.wait_base:

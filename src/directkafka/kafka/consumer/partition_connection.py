@@ -75,23 +75,15 @@ class PartitionConnection:
 
     def __init__(self, task: RangeTask) -> None:
         self._task = task
-        self._address = (task.host, task.port)
-        self._rack = task.client.client_rack
+        #: Host and port of who serves the partition.
+        self.address = (task.host, task.port)
+        #: What the leader is told of where we are.
+        self.rack = task.client.client_rack
         self._at_replica = False
         self._channel: Channel | None = None
         self._lock = threading.Lock()
         self._interrupted = False
         self._missing_since: float | None = None
-
-    @property
-    def address(self) -> tuple[str, int]:
-        """Host and port of who serves the partition."""
-        return self._address
-
-    @property
-    def rack(self) -> str:
-        """What the leader is told of where we are."""
-        return self._rack
 
     def open(self, timeout_ms: int) -> Channel:
         """The channel; connected now when there is none, or when its SASL session is about to end.
@@ -104,10 +96,10 @@ class PartitionConnection:
         if channel is not None and time.monotonic() < channel.expires_at:
             return channel
         self.drop()
-        if self._address == _UNKNOWN:
-            self._address = self._ask(timeout_ms, self._find_leader)
+        if self.address == _UNKNOWN:
+            self.address = self._ask(timeout_ms, self._find_leader)
         try:
-            channel = connection_pool.borrow(self._task.client, *self._address, timeout_ms=timeout_ms)
+            channel = connection_pool.borrow(self._task.client, *self.address, timeout_ms=timeout_ms)
         except BrokerUnreachableError as error:
             self.forget()
             raise TryAgain(str(error)) from error
@@ -120,9 +112,9 @@ class PartitionConnection:
     def forget(self) -> None:
         """Drop the channel and look the leader up before the next one is opened."""
         self.drop()
-        self._address = _UNKNOWN
+        self.address = _UNKNOWN
         if self._at_replica:
-            self._rack, self._at_replica = "", False
+            self.rack, self._at_replica = "", False
 
     def move_to(self, node_id: int, timeout_ms: int) -> None:
         """Go on at another replica (KIP-392); the leader has answered, so its channel is kept.
@@ -134,7 +126,7 @@ class PartitionConnection:
         self.keep()
         self._at_replica = True
         try:
-            self._address = self._ask(timeout_ms, lambda client: self._find_node(client, node_id))
+            self.address = self._ask(timeout_ms, lambda client: self._find_node(client, node_id))
         except TryAgain:
             self.forget()
             raise

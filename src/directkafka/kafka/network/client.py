@@ -92,15 +92,11 @@ class KafkaClient:
     """
 
     def __init__(self, options: ClientOptions) -> None:
-        self._options = options
+        #: The options it was made with.
+        self.options = options
         self._lock = threading.RLock()
         self._manager = Connections(options)
         self._bootstrapped = False
-
-    @property
-    def options(self) -> ClientOptions:
-        """The options it was made with."""
-        return self._options
 
     def call(self, api: str, node_id: int | None = None, *, version_min: int | None = None, **values: Any) -> Any:
         """Send one request and wait for its response.
@@ -129,13 +125,13 @@ class KafkaClient:
             try:
                 response = self._manager.run(self._send, api, node_id, version_min, values)
             except kafka.errors.IncompatibleBrokerVersion as error:
-                raise_for(api, ErrorCode.UNSUPPORTED_VERSION, str(error), self._options)
+                raise_for(api, ErrorCode.UNSUPPORTED_VERSION, str(error), self.options)
             except _FAILURES as error:
                 # All the brokers that were known may have moved; the bootstrap addresses lead to them again.
                 self._bootstrapped = False
                 host, port = self.address(node_id) if node_id is not None else ("", 0)
-                known = (address_text(host, port),) if host else self._options.bootstrap_servers
-                raise connection_failure(error, self._options, known, self._options.request_timeout_ms) from error
+                known = (address_text(host, port),) if host else self.options.bootstrap_servers
+                raise connection_failure(error, self.options, known, self.options.request_timeout_ms) from error
             if api == "Metadata":
                 self._manager.cluster.update_metadata(response)
             return response
@@ -151,9 +147,9 @@ class KafkaClient:
             self._manager.close_all()
 
     async def _send(self, api: str, node_id: int | None, version_min: int | None, values: Mapping[str, Any]) -> Any:
-        limit_ms = self._options.connect_timeout_ms
+        limit_ms = self.options.connect_timeout_ms
         tried: set[int | str | None] = set()
-        until = time.monotonic() + (limit_ms + self._options.request_timeout_ms) / 1000
+        until = time.monotonic() + (limit_ms + self.options.request_timeout_ms) / 1000
         chosen = self._untried(tried) if node_id is None else node_id
         while True:
             try:
@@ -190,9 +186,9 @@ class KafkaClient:
         """
         if self._bootstrapped:
             return
-        self._manager.config["ssl_context"] = tls_context(self._options)
+        self._manager.config["ssl_context"] = tls_context(self.options)
         self._manager._auth_failures.clear()
-        timeout_ms = self._options.connect_timeout_ms
+        timeout_ms = self.options.connect_timeout_ms
         deadline = time.monotonic() + timeout_ms / 1000
         cause: Exception = TimeoutError("no address given")
         while time.monotonic() < deadline:
@@ -204,14 +200,14 @@ class KafkaClient:
                 except _FAILURES as error:
                     cause = error
                     address = address_text(broker.host, broker.port)
-                    failure = connection_failure(error, self._options, (address,), timeout_ms)
+                    failure = connection_failure(error, self.options, (address,), timeout_ms)
                     if isinstance(failure, BrokerAccessError):
                         raise failure from error
                 else:
                     self._bootstrapped = True
                     return
             time.sleep(min(_BOOTSTRAP_PAUSE_S, max(0.0, deadline - time.monotonic())))
-        raise connection_failure(cause, self._options, self._options.bootstrap_servers, timeout_ms) from cause
+        raise connection_failure(cause, self.options, self.options.bootstrap_servers, timeout_ms) from cause
 
     async def _learn_from(self, node_id: str, timeout_ms: float) -> None:
         self._manager.reset_backoff(node_id)

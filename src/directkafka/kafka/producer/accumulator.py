@@ -37,12 +37,8 @@ class RecordAccumulator:
         #: Partitions need a leader: for whoever looks them up.
         self._to_find = threading.Condition(self._lock)
         self._error: BaseException | None = None
-        self._closed = False
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether nothing more is sent: because of an error, or because the producer is closed."""
-        return self._closed
+        #: Whether nothing more is sent: because of an error, or because the producer is closed.
+        self.is_closed = False
 
     def put(self, batches: Iterable[EncodedBatch]) -> None:
         """Add batches to the outbox."""
@@ -62,7 +58,7 @@ class RecordAccumulator:
             BaseException: the first error of any thread; the same at every call.
         """
         with self._lock:
-            while self._queues.bytes >= bytes_max and not self._closed:
+            while self._queues.bytes >= bytes_max and not self.is_closed:
                 self._refuse_overdue(time.monotonic())
                 self._answered.wait(_TICK_S)
             if self._error is not None:
@@ -81,7 +77,7 @@ class RecordAccumulator:
             waits: whether to wait until there is something.
         """
         with self._lock:
-            while not self._closed:
+            while not self.is_closed:
                 now = time.monotonic()
                 taken = self._queues.take(address, bytes_max, now)
                 if taken or not waits:
@@ -112,7 +108,7 @@ class RecordAccumulator:
     def leaderless(self) -> list[TopicPartition]:
         """Wait for partitions whose leader must be looked up; empty when the desk is closed."""
         with self._lock:
-            while not self._closed:
+            while not self.is_closed:
                 now = time.monotonic()
                 found = self._queues.leaderless(now)
                 if found:
@@ -150,12 +146,12 @@ class RecordAccumulator:
             self._close()
 
     def _fail(self, error: BaseException) -> None:
-        if not self._closed:
+        if not self.is_closed:
             self._error = error
         self._close()
 
     def _close(self) -> None:
-        self._closed = True
+        self.is_closed = True
         for condition in (self._to_send, self._answered, self._to_find):
             condition.notify_all()
 
