@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -99,13 +100,11 @@ def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
         DirectKafkaError: Kafka or a store cannot be read.
     """
     routes = pipeline.routes_to_look_at()
-    cluster = SourceCluster(pipeline.source_options)
-    try:
-        return tuple(_compare(pipeline, route, cluster) for route in routes)
-    finally:
-        cluster.close()
+    with ExitStack() as ending:
+        cluster = ending.enter_context(closing(SourceCluster(pipeline.source_options)))
         for route in routes:
-            route.sink.store.close()
+            ending.callback(route.sink.store.close)
+        return tuple(_compare(pipeline, route, cluster) for route in routes)
 
 
 def _compare(pipeline: Pipeline, route: Route, cluster: SourceCluster) -> Finding:

@@ -10,6 +10,7 @@ and in each batch the topics that rows name. No topic has to exist for that: the
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -88,11 +89,8 @@ class ReadTopics:
 
     @cached_property
     def _cluster_id(self) -> str:
-        cluster = SourceCluster(self._options)
-        try:
+        with closing(SourceCluster(self._options)) as cluster:
             return cluster.cluster_id()
-        finally:
-            cluster.close()
 
 
 def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, pipeline: str) -> None:

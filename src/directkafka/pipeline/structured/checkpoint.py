@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -219,11 +220,8 @@ class Checkpoint:
     def _text(self, path: Any) -> str | None:
         if not self._files.exists(path):
             return None
-        stream = self._files.open(path)
-        try:
+        with closing(self._files.open(path)) as stream:
             return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
 
     def _ask(self, work: Callable[[], T]) -> T:
         try:

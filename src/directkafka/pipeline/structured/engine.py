@@ -8,6 +8,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from pyspark.errors import StreamingQueryException
@@ -106,14 +107,11 @@ class StructuredEngine:
         stream, left = self._stream(self._source)
         empty = self._session.createDataFrame([], stream.schema)
         remarks = BatchWriter(empty, left, self._routes).check()
-        ledgers = Ledgers(self._name, self._routes)
-        try:
+        with closing(Ledgers(self._name, self._routes)) as ledgers:
             ledgers.connect()
             recovery = ledgers.peek()
             expected = _expected_batch(Checkpoint(self._session, self._checkpoint), recovery.ahead)
             decide(recovery, expected, pipeline=self._name, stores=ledgers.identities)
-        finally:
-            ledgers.close()
         return remarks
 
     def run(self) -> None:
@@ -186,12 +184,9 @@ class StructuredEngine:
 
     def _continued_offsets(self) -> dict[str, str]:
         """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
-        ledgers = Ledgers(self._name, self._routes, stop=self._stop)
-        try:
+        with closing(Ledgers(self._name, self._routes, stop=self._stop)) as ledgers:
             ledgers.connect()
             entry = ledgers.peek().ahead
-        finally:
-            ledgers.close()
         is_new = Checkpoint(self._session, self._checkpoint).last_planned() is None
         if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
             return {}
@@ -200,11 +195,8 @@ class StructuredEngine:
         return {"startingOffsets": json.dumps(to_nested(offsets))}
 
     def _partitions(self) -> list[TopicPartition]:
-        cluster = SourceCluster(SourceOptions.parse(self._source, streaming=True))
-        try:
+        with closing(SourceCluster(SourceOptions.parse(self._source, streaming=True))) as cluster:
             return sorted(cluster.snapshot(must_exist=True).partitions)
-        finally:
-            cluster.close()
 
 
 def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> CheckpointBatch:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -301,8 +302,7 @@ def _describe(position: Position) -> str:
 def _change(
     name: str, routes: Sequence[Route], target_of: Callable[[LedgerEntry | None, str], _Target], *, confirm: bool
 ) -> tuple[LedgerChange, ...]:
-    ledgers = Ledgers(name, routes)
-    try:
+    with closing(Ledgers(name, routes)) as ledgers:
         ledgers.connect()
         if confirm:
             ledgers.fence()
@@ -317,8 +317,6 @@ def _change(
             _describe_change(store, entry, target, is_done=confirm)
             for store, entry, target in zip(ledgers.identities, entries, targets, strict=True)
         )
-    finally:
-        ledgers.close()
 
 
 def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 from directkafka.errors import OptionError
 from directkafka.offsets import TopicPartition
 from directkafka.pipeline.pipeline import Pipeline
@@ -63,10 +65,7 @@ def _sinks_of(pipeline: Pipeline) -> list[Sink]:
 def _starts(pipeline: Pipeline) -> dict[TopicPartition, int]:
     """Where the source would start now."""
     options = pipeline.source_options
-    cluster = SourceCluster(options)
-    try:
+    with closing(SourceCluster(options)) as cluster:
         snapshot = cluster.snapshot(must_exist=True)
         policy = PlanPolicy(fail_on_data_loss=options.fail_on_data_loss)
         return plan_origin(options.starting, snapshot, cluster.lookups(options.starting, snapshot), policy).ends()
-    finally:
-        cluster.close()

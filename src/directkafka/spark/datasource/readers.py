@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -79,16 +80,13 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One for each range, planned now: reading it later again reads the same records."""
         freeze_imports("plan")
-        cluster = SourceCluster(self._options)
-        try:
+        with closing(SourceCluster(self._options)) as cluster:
             snapshot, batch = confirm_loss(
                 lambda snapshot: self._plan(cluster, snapshot),
                 cluster.snapshot(must_exist=True),
                 look_again=lambda: cluster.snapshot(must_exist=True, fresh=True),
             )
             return _partitions(batch, cluster, snapshot)
-        finally:
-            cluster.close()
 
     def _plan(self, cluster: SourceCluster, snapshot: ClusterSnapshot) -> BatchPlan:
         options = self._options
