@@ -106,7 +106,7 @@ IGNORED_SINK_CLIENT_NAMES: Final[dict[str, str]] = {
     "partitioner.availability.timeout.ms": "rows without key go to all partitions in turn",
     "retries": "a write is tried again until delivery.timeout.ms",
     "transaction.timeout.ms": "there is no transaction",
-    "transaction.two.phase.commit.enable": "there is no transaction",
+    "transaction.two.phase.commit.enable": "a transaction, where there is one, is never left prepared",
 }
 
 #: What cannot be left out of a write without changing which records are there, or where; the first two are what

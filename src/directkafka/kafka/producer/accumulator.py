@@ -17,12 +17,12 @@ _TICK_S: Final = 0.25
 
 
 class RecordAccumulator:
-    """An outbox for several threads: one that writes, one per broker that sends, one that looks leaders up.
+    """What is on its way, for several threads: one that writes, one per broker that sends, one that looks leaders up.
 
     Whatever fails, fails all: the first error is raised by whoever writes, and the others end.
 
     Args:
-        outbox: what is on its way; used by nobody else.
+        queues: by partition; used by nobody else.
         delivery_timeout_ms: for the message when a batch is overdue.
     """
 
@@ -41,14 +41,14 @@ class RecordAccumulator:
         self.is_closed = False
 
     def put(self, batches: Iterable[EncodedBatch]) -> None:
-        """Add batches to the outbox."""
+        """Add batches to the queues."""
         with self._lock:
             self._queues.add(batches, time.monotonic())
             self._to_send.notify_all()
             self._to_find.notify_all()
 
     def wait_below(self, bytes_max: int) -> Mapping[TopicPartition, int]:
-        """Wait until less than so many bytes are in the outbox; 1 for until it is empty.
+        """Wait until less than so many bytes are on their way; 1 for until it is empty.
 
         Returns:
             Records acknowledged so far, by partition.
@@ -70,7 +70,7 @@ class RecordAccumulator:
             return dict(self._queues.acknowledged)
 
     def take(self, address: Address, bytes_max: int, *, waits: bool) -> list[ProducerBatch]:
-        """What the next request to a broker carries; empty when there is nothing, or when the desk is closed.
+        """What the next request to a broker carries; empty when there is nothing, or when the producer is closed.
 
         Args:
             address, bytes_max: as for :meth:`directkafka.kafka.producer.partition_queues.PartitionQueues.take`.
@@ -90,6 +90,9 @@ class RecordAccumulator:
         with self._lock:
             self._queues.acknowledge(sending, time.monotonic())
             self._answered.notify_all()
+            # What came back before waits no longer for this one: it may be sent, or needs a leader.
+            self._to_send.notify_all()
+            self._to_find.notify_all()
 
     def requeue(self, sendings: Iterable[ProducerBatch], reason: str, *, leader_is_stale: bool = True) -> None:
         """Batches are to be sent again, after a while."""
@@ -106,7 +109,7 @@ class RecordAccumulator:
             return self._queues.has_earlier(sending)
 
     def leaderless(self) -> list[TopicPartition]:
-        """Wait for partitions whose leader must be looked up; empty when the desk is closed."""
+        """Wait for partitions whose leader must be looked up; empty when the producer is closed."""
         with self._lock:
             while not self.is_closed:
                 now = time.monotonic()

@@ -181,11 +181,11 @@ class _Request:
 
 
 class Sender:
-    """Sends what the desk has for one broker, until the desk closes.
+    """Sends what the accumulator has for one broker, until it is closed.
 
     Args:
         address: the broker.
-        desk: where batches come from, and answers go to.
+        accumulator: where batches come from, and answers go to.
         client: security, timeouts.
         options: how much goes into a request, and how many may be on their way.
         identity: who writes.
@@ -211,7 +211,7 @@ class Sender:
         self._thread.start()
 
     def interrupt(self) -> None:
-        """Wake the thread if it waits for the broker. The desk must be closed."""
+        """Wake the thread if it waits for the broker. The accumulator must be closed."""
         channel = self._channel
         if channel is not None and self._requests:
             channel.interrupt()
@@ -258,7 +258,7 @@ class Sender:
         except BrokerUnreachableError as error:
             self._accumulator.requeue(sendings, str(error))
         except OSError as error:
-            self._raise_or_skip_loss(error)
+            self._drop_and_requeue(error)
 
     def _open(self) -> Channel:
         """The channel; a new one when there is none, or when its SASL session is about to end."""
@@ -280,7 +280,7 @@ class Sender:
         return time.monotonic() + self._client.request_timeout_ms / 1000
 
     def _receive(self) -> None:
-        """The oldest answer, to the desk."""
+        """The oldest answer, to the accumulator."""
         channel, request = self._channel, self._requests[0]
         if channel is None:
             raise RuntimeError(f"request {request.correlation_id} is on its way on no channel")
@@ -292,7 +292,7 @@ class Sender:
                 raise ResponseError(f"asked with correlation id {request.correlation_id}, got {found}")
             _check_named(answer, request)
         except (OSError, ResponseError) as error:
-            self._raise_or_skip_loss(error)
+            self._drop_and_requeue(error)
             return
         self._requests.popleft()
         for topic in answer.responses:
@@ -314,7 +314,7 @@ class Sender:
             case ProduceOutcome.REFUSED:
                 raise refusal(code, words, sending.batch, self._identity)
 
-    def _raise_or_skip_loss(self, error: Exception) -> None:
+    def _drop_and_requeue(self, error: Exception) -> None:
         """The connection is of no more use: nobody knows whether what is on its way was written, so it is sent again.
 
         The leader will know batches again that it has: they have the sequence numbers that they had.
