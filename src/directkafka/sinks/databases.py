@@ -33,6 +33,7 @@ from directkafka.errors import (
     StoreRequestError,
     StoreUnavailableError,
 )
+from directkafka.sinks.columns import is_text
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -166,7 +167,7 @@ def with_json(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
     )
 
 
-def key_problems(schema: pa.Schema, names: Collection[str]) -> list[str]:
+def json_problems(schema: pa.Schema, names: Collection[str]) -> list[str]:
     """Maps inside the named columns whose keys have no form as texts, one sentence each."""
     return [
         f"column {name!r} is to be JSON, and the map at {path} has keys of type {kind}, which are no names of an "
@@ -192,7 +193,6 @@ def _odd_keys(kind: pa.DataType, path: str) -> Iterator[tuple[str, pa.DataType]]
 
 def _is_name(kind: pa.DataType) -> bool:
     tests = (
-        pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_boolean,
-        pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
+        is_text, pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
     )  # fmt: skip
     return any(test(kind) for test in tests)

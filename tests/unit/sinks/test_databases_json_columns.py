@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from directkafka.sinks.databases import key_problems
+from directkafka.sinks.databases import json_problems
 
 Nest = Callable[[pa.DataType], pa.DataType]
 
@@ -29,7 +29,7 @@ ODD = [
 
 
 def told(kind: pa.DataType) -> list[str]:
-    return key_problems(pa.schema({"id": pa.map_(pa.date32(), pa.string()), "legs": kind}), ["legs"])
+    return json_problems(pa.schema({"id": pa.map_(pa.date32(), pa.string()), "legs": kind}), ["legs"])
 
 
 @pytest.mark.parametrize("place", PLACES)

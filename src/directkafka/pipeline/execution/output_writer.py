@@ -27,7 +27,7 @@ from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
-from directkafka.sinks.databases import is_json, key_problems, with_json
+from directkafka.sinks.databases import is_json, json_problems, with_json
 from directkafka.spark.dataframe import map_in_arrow
 
 #: Spark would leave null fields out, and cut timestamps off at milliseconds.
@@ -53,7 +53,7 @@ def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
     """
     schema = arrow_schema(frame)
     names = sink.json_columns(schema)
-    if problems := key_problems(schema, names):
+    if problems := json_problems(schema, names):
         raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
     return with_json(schema, names)
 

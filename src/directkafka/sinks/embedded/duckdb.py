@@ -16,11 +16,12 @@ from typing import Any, ClassVar, Final
 import pyarrow as pa
 
 from directkafka.options.texts import check_installed
+from directkafka.sinks.columns import Column
 from directkafka.sinks.embedded.file.connection import FileConnection, quoted
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink
 from directkafka.sinks.embedded.store import EmbeddedStore
-from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
+from directkafka.sinks.embedded.table_schema import Dialect, FileTable
 
 _SIGNED: Final = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "BIGINT": 64, "HUGEINT": 128}
 _UNSIGNED: Final = {"UTINYINT": 8, "USMALLINT": 16, "UINTEGER": 32, "UBIGINT": 64, "UHUGEINT": 128}
@@ -51,12 +52,12 @@ class DuckDBDialect(Dialect):
             return f"DECIMAL(38,{found[2]})"
         return _SUMS.get(name, name)
 
-    def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
+    def takes(self, kind: pa.DataType, column: Column) -> bool:
         """The same type, or one that holds all of its values."""
         name = _name_of(kind)
         return name is not None and (name == column.type_sql or _widens(name, column.type_sql))
 
-    def is_number(self, column: FileColumn) -> bool:
+    def is_number(self, column: Column) -> bool:
         """By the type's name."""
         name = column.type_sql
         return name in _SIGNED or name in _UNSIGNED or name in _FLOATING or _DECIMAL.fullmatch(name) is not None
@@ -90,7 +91,7 @@ class DuckDBDialect(Dialect):
         indexes = ask("expressions", "duckdb_indexes()", "AND is_unique")
         return FileTable(
             columns=tuple(
-                FileColumn(
+                Column(
                     name=name,
                     type_sql=kind,
                     not_null=not_null,

@@ -18,7 +18,7 @@ from directkafka.sinks.embedded.file.connection import FileConnection, FileTrans
 from directkafka.sinks.embedded.staging_files import Access, FileTaskWriter, StagedRows, StagingFolder
 from directkafka.sinks.embedded.statements import BATCH, SQL, FilePlan, batch_column, move_rows, try_insert
 from directkafka.sinks.embedded.store import EmbeddedStore
-from directkafka.sinks.embedded.table_schema import Dialect, FileTable, column_problems, key_problems, value_problems
+from directkafka.sinks.embedded.table_schema import Dialect, FileTable, table_problems
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.staging import staging_name
 from directkafka.sinks.wrapped_sink import Clonable
@@ -206,9 +206,7 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
             # DuckDB takes the file's own name in front of a table for the file, and makes the table in schema main.
             self._refuse(["it was made, and is not there under this name: write schema.table, with one of its schemas"])
         assert found is not None, "else it is refused"
-        problems = column_problems(schema, found, self.dialect) + self._mode.column_problems(schema)
-        problems += value_problems(schema, (*self._mode.add, *self._mode.order), self.dialect)
-        problems += key_problems(self.name, self._mode.key, self._mode.add, found, self.dialect)
+        problems = table_problems(schema, self._mode, found, self.dialect, name=self.name)
         problems += self._ignore_problems(schema, found)
         self._refuse(problems if found.is_table else [*problems, "it is no table"])
         convert = self.dialect.converter(schema, store=self._store.file.label, sink=self.name)

@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.columns import Column, is_bytes, is_text
 from directkafka.sinks.embedded.file.connection import FileConnection
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink
 from directkafka.sinks.embedded.store import EmbeddedStore
-from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable
+from directkafka.sinks.embedded.table_schema import Dialect, FileTable
 
 #: Digits of a decimal that a double holds.
 _EXACT_DIGITS: Final = 15
@@ -33,19 +34,6 @@ _EXACT_BITS: Final = 32
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_boolean(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )
 
 
 def _is_time(kind: pa.DataType) -> bool:
@@ -71,7 +59,7 @@ def _affinities(kind: pa.DataType) -> Iterator[tuple[bool, tuple[str, ...]]]:
     yield _is_number(kind), ("INTEGER", "NUMERIC")
     yield _is_number(kind) and kind.bit_width <= _EXACT_BITS, ("REAL",)
     yield pa.types.is_floating(kind), ("REAL", "NUMERIC")
-    yield _is_text(kind), ("TEXT",)
+    yield is_text(kind), ("TEXT",)
     yield _is_time(kind), ("TEXT", "NUMERIC")
     yield pa.types.is_decimal(kind), ("TEXT",)
     yield pa.types.is_decimal(kind) and kind.precision <= _EXACT_DIGITS, ("NUMERIC",)
@@ -92,25 +80,25 @@ class SQLiteDialect(Dialect):
         classes = (
             (_is_number(kind), "INTEGER"),
             (pa.types.is_floating(kind), "REAL"),
-            (_is_bytes(kind), "BLOB"),
-            (not is_sum and (_is_text(kind) or _is_time(kind) or pa.types.is_decimal(kind)), "TEXT"),
+            (is_bytes(kind), "BLOB"),
+            (not is_sum and (is_text(kind) or _is_time(kind) or pa.types.is_decimal(kind)), "TEXT"),
         )
         return next((name for fits, name in classes if fits), None)
 
-    def takes(self, kind: pa.DataType, column: FileColumn) -> bool:
+    def takes(self, kind: pa.DataType, column: Column) -> bool:
         """By the column's affinity: what it would convert with loss, or keep in another class, does not fit."""
         if pa.types.is_dictionary(kind):
             return self.takes(kind.value_type, column)
         affinity = _affinity(column.type_sql)
         if affinity == "BLOB":
-            return self.creation_type(kind) is not None and (column.type_sql.upper() != "BLOB" or _is_bytes(kind))
+            return self.creation_type(kind) is not None and (column.type_sql.upper() != "BLOB" or is_bytes(kind))
         return any(fits and affinity in affinities for fits, affinities in _affinities(kind))
 
     def compares(self, kind: pa.DataType) -> bool:
         """Decimals are texts; dates and timestamps too, but in an order that is theirs."""
         return not pa.types.is_decimal(kind)
 
-    def is_number(self, column: FileColumn) -> bool:
+    def is_number(self, column: Column) -> bool:
         """A text or a blob would be added to as zero."""
         return _affinity(column.type_sql) in ("INTEGER", "REAL", "NUMERIC")
 
@@ -153,7 +141,7 @@ class SQLiteDialect(Dialect):
         )
         return FileTable(
             columns=tuple(
-                FileColumn(
+                Column(
                     name=row[0],
                     # Outside of STRICT tables ANY is a name like any other, and means a number.
                     type_sql="NUMERIC" if row[1].upper() == "ANY" and not found[0][1] else row[1],

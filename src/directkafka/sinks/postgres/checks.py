@@ -10,7 +10,8 @@ from typing import Final
 
 import pyarrow as pa
 
-from directkafka.sinks.postgres.table_schema import Table, column_problems
+from directkafka.sinks.columns import column_problems, target_problems
+from directkafka.sinks.postgres.table_schema import Table, creation_type, wire_column
 from directkafka.sinks.write_modes import Mode, WriteMode
 
 #: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
@@ -44,7 +45,18 @@ def table_problems(schema: pa.Schema, table: Table, mode: WriteMode, *, sink: st
         sink: the table's name for remedies.
         held: the columns of the schema that the table should have already.
     """
-    problems = column_problems(held, table) + mode.column_problems(schema) + _key_problems(table, mode, sink)
+    problems = column_problems(
+        held,
+        table.columns,
+        takes=lambda field, column: wire_column(field, column) is not None,
+        can_be_made=lambda kind: creation_type(kind) is not None,
+    )
+    problems += mode.column_problems(schema)
+    problems += target_problems(
+        mode.key, mode.add, table.columns,
+        has_index=table.unique_index(mode.key) is not None, index_sql=f"ON {sink}",
+        is_number=lambda column: column.base_type in _NUMBERS,
+    )  # fmt: skip
     if table.kind not in ("r", "p"):
         problems.append("it is no ordinary or partitioned table")
     elif table.fleeting:
@@ -96,19 +108,3 @@ def _rule_problems(table: Table, mode: WriteMode) -> list[str]:
     if not met:
         return []
     return [f"it has rules ({', '.join(met)}), and not every way into the table obeys them: make triggers of them"]
-
-
-def _key_problems(table: Table, mode: WriteMode, sink: str) -> list[str]:
-    problems = []
-    if mode.key and table.unique_index(mode.key) is None:
-        columns = ", ".join(mode.key)
-        problems.append(
-            f"the key ({columns}) has no unique index without a condition: "
-            f"run CREATE UNIQUE INDEX ON {sink} ({columns})"
-        )
-    problems += [
-        f"column {column.name!r} of type {column.type_sql} is to be added to, and is no number"
-        for column in table.columns
-        if column.name in mode.add and column.base_type not in _NUMBERS
-    ]
-    return problems

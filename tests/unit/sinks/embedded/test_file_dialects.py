@@ -6,15 +6,17 @@ import pyarrow as pa
 import pytest
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.columns import Column
 from directkafka.sinks.embedded.duckdb import DuckDBDialect
 from directkafka.sinks.embedded.sqlite import SQLiteDialect
-from directkafka.sinks.embedded.table_schema import Dialect, FileColumn, FileTable, column_problems, key_problems
+from directkafka.sinks.embedded.table_schema import Dialect, FileTable, table_problems
+from directkafka.sinks.write_modes import WriteMode
 
 SQLITE, DUCKDB = SQLiteDialect(), DuckDBDialect()
 
 
-def column(type_sql: str, name: str = "c") -> FileColumn:
-    return FileColumn(name=name, type_sql=type_sql)
+def column(type_sql: str, name: str = "c") -> Column:
+    return Column(name=name, type_sql=type_sql)
 
 
 @pytest.mark.parametrize(
@@ -95,15 +97,16 @@ def test_a_sum_gets_room_to_grow(dialect: Dialect, kind: pa.DataType, expected: 
 @pytest.mark.parametrize("dialect", [SQLITE, DUCKDB], ids=["sqlite", "duckdb"])
 def test_names_of_columns_ignore_case_as_in_the_database(dialect: Dialect) -> None:
     table = FileTable(columns=(column("INTEGER", "Id"),), unique=(frozenset({"ID"}),))
-    assert column_problems(pa.schema({"iD": pa.int32()}), table, dialect) == []
-    assert key_problems("flights", ["id"], [], table, dialect) == []
+    mode = WriteMode(name="upsert", key=("iD",))
+    assert table_problems(pa.schema({"iD": pa.int32()}), mode, table, dialect, name="flights") == []
 
 
 def test_a_text_cannot_be_added_to() -> None:
     table = FileTable(columns=(column("TEXT", "n"),))
     for dialect in (SQLITE, DUCKDB):
-        (problem,) = key_problems("flights", [], ["n"], table, dialect)
-        assert "is to be added to, and is no number" in problem
+        mode = WriteMode(name="upsert", add=("n",))
+        problems = table_problems(pa.schema({"n": pa.string()}), mode, table, dialect, name="flights")
+        assert "column 'n' of type TEXT is to be added to, and is no number" in problems
 
 
 def test_what_sqlite_has_no_class_for_becomes_text_and_all_else_stays() -> None:
