@@ -36,7 +36,7 @@ from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
-from directkafka.spark.dataframe import records_frame
+from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.

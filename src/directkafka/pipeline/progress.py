@@ -65,7 +65,7 @@ def log_report(report: BatchReport) -> None:
 
 
 class Stopwatch:
-    """Begins when it is made.
+    """What the steps of a batch take. Begins when it is made.
 
     Args:
         clock: seconds on a monotonic clock.
@@ -74,8 +74,10 @@ class Stopwatch:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._last_s = clock()
+        #: Milliseconds of each step that has ended, by its name.
+        self.laps_ms: dict[str, int] = {}
 
-    def lap_ms(self) -> int:
-        """Milliseconds since the last call, or since it was made."""
+    def lap(self, step: str) -> None:
+        """The step has ended that began with the last call, or when this was made."""
         before_s, self._last_s = self._last_s, self._clock()
-        return round((self._last_s - before_s) * 1000)
+        self.laps_ms[step] = round((self._last_s - before_s) * 1000)

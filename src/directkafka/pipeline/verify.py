@@ -34,7 +34,7 @@ from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN, TableCount
 from directkafka.snapshot import PartitionSnapshot
-from directkafka.spark.dataframe import records_frame
+from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
 

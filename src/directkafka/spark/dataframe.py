@@ -1,8 +1,4 @@
-"""Planned ranges as a DataFrame: one task for each range, read with an Arrow function that needs no pandas.
-
-This way into Spark costs 80 to 130 ms a batch, the data source's 110 to 170 (it plans in a process of its own).
-
-``DataFrame.mapInArrow`` for an installation without pandas: the one place that gives Spark an Arrow function.
+"""DataFrames of given ranges; and ``DataFrame.mapInArrow`` without pandas, in the one place that gives it to Spark.
 
 PySpark 4.2 and 4.3 make every such function with ``pandas_udf``, which asks for pandas 2.2 or newer before it looks at
 what kind of function it gets. Functions over Arrow batches never see a pandas object, neither here nor in Spark's
@@ -20,12 +16,10 @@ from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
 
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 from directkafka.planning.starts import checked_ranges
-from directkafka.spark.read_task import Proof, ReadRanges
-from directkafka.spark.schema import record_schema
+from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import tasks_of_ranges
 
 #: What is run in each task: from the task's Arrow batches to others.
@@ -81,23 +75,3 @@ def create_dataframe(
     columns = (*RECORD_COLUMNS, *([HEADERS] if include_headers else []))
     tasks, _ = tasks_of_ranges(kafka_params, ranges, columns=columns)
     return records_frame(spark, tasks, columns)
-
-
-def records_frame(
-    session: SparkSession,
-    tasks: Sequence[RangeTask],
-    columns: Sequence[str],
-    *,
-    attempt: str = "",
-    proof: Proof | None = None,
-) -> DataFrame:
-    """The records of the ranges; partition ``i`` of the DataFrame is ``tasks[i]``. Nothing is read yet.
-
-    Args:
-        session: where the DataFrame lives.
-        tasks: the ranges.
-        columns: names of the columns, the same as the tasks'.
-        attempt, proof: see :class:`~directkafka.spark.read_task.ReadRanges`.
-    """
-    numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns))

@@ -27,7 +27,7 @@ from typing import Final
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, check_answered
 from directkafka.kafka.network.client import KafkaClient, raise_for
-from directkafka.kafka.protocol.error_codes import ErrorCode, error_name
+from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.snapshot import EndedEpoch, PartitionSnapshot
 
@@ -64,15 +64,11 @@ def commit_offsets(client: KafkaClient, node_id: int, group: str, offsets: Mappi
         for partition in topic.partitions:
             subject = f"group {group}, topic {topic.name}"
             if partition.error_code == ErrorCode.UNKNOWN_MEMBER_ID:
-                raise BrokerResponseError(
-                    api="OffsetCommit",
-                    code=partition.error_code,
-                    name=error_name(partition.error_code),
-                    retriable=False,
-                    subject=subject,
-                    remedy="The group has members, which commit for themselves: stop them first, or choose another "
-                    "group. One that has just died counts until its session.timeout.ms is over.",
+                remedy = (
+                    "The group has members, which commit for themselves: stop them first, or choose another group. One "
+                    "that has just died counts until its session.timeout.ms is over."
                 )
+                raise broker_error("OffsetCommit", partition.error_code, subject, remedy=remedy)
             raise_for("OffsetCommit", partition.error_code, subject, client.options)
             answered.append(TopicPartition(topic.name, partition.partition_index))
     check_answered("OffsetCommit", offsets, answered)

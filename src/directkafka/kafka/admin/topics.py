@@ -21,7 +21,7 @@ from typing import Any
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.protocol.api_versions import TOPIC_ID_ONLY_VERSION
-from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
+from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.offsets import TopicPartition
 
 
@@ -54,9 +54,7 @@ def leader_of(partition: TopicPartition, topics: Mapping[str, TopicDescription])
     leader = topic.leaders.get(partition.partition) if topic is not None else None
     if leader is None or leader.node_id is None:
         code = ErrorCode.LEADER_NOT_AVAILABLE if leader is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        raise BrokerResponseError(
-            api="Metadata", code=code, name=error_name(code), retriable=is_retriable(code), subject=str(partition)
-        )
+        raise broker_error("Metadata", code, str(partition))
     return leader.node_id
 
 

@@ -27,14 +27,14 @@ import kafka.errors
 from kafka.protocol.metadata import CoordinatorType
 from kafka.protocol.producer import ProduceResponse
 
-from directkafka.errors import BrokerAccessError, BrokerResponseError
+from directkafka.errors import BrokerAccessError
 from directkafka.kafka.network.auth_errors import address_text, connection_failure, rights_needed
 from directkafka.kafka.network.connections import Connections
 from directkafka.kafka.network.logins import prepare_logins
 from directkafka.kafka.network.receive import BrokerSocket
 from directkafka.kafka.network.tls import tls_context
 from directkafka.kafka.protocol.api_versions import API_VERSIONS
-from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
+from directkafka.kafka.protocol.error_codes import ErrorCode, broker_error
 from directkafka.options.client import ClientOptions
 
 #: What a connection can fail with.
@@ -72,14 +72,7 @@ def raise_for(api: str, code: int, subject: str, options: ClientOptions, *, topi
         BrokerResponseError: the code is not 0.
     """
     if code != ErrorCode.NONE:
-        raise BrokerResponseError(
-            api=api,
-            code=code,
-            name=error_name(code),
-            retriable=is_retriable(code),
-            subject=subject,
-            remedy=rights_needed(code, options, topic_right=topic_right) or BrokerResponseError.remedy,
-        )
+        raise broker_error(api, code, subject, remedy=rights_needed(code, options, topic_right=topic_right))
 
 
 class KafkaClient:

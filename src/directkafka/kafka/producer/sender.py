@@ -26,7 +26,7 @@ from directkafka.kafka.network.client import Channel, raise_for
 from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.producer.accumulator import RecordAccumulator
 from directkafka.kafka.producer.partition_queues import Address, ProducerBatch
-from directkafka.kafka.protocol.error_codes import STALE_METADATA, ErrorCode, error_name, is_retriable
+from directkafka.kafka.protocol.error_codes import STALE_METADATA, ErrorCode, broker_error, error_name, is_retriable
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity
 from directkafka.offsets import TopicPartition
 from directkafka.options.client import ClientOptions
@@ -154,15 +154,11 @@ def _remedy(code: int, records: int, size_bytes: int) -> str:
 
 def unknown_topic(subject: str) -> BrokerResponseError:
     """The error for a topic, or a partition of it, that has not been there for as long as it was waited for."""
-    return BrokerResponseError(
-        api="Metadata",
-        code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        name=error_name(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        retriable=is_retriable(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        subject=subject,
-        remedy="Create the topic, or correct its name or the partition's number: topics are not created by writing to "
-        "them, and one that this user has no DESCRIBE right on looks the same",
+    remedy = (
+        "Create the topic, or correct its name or the partition's number: topics are not created by writing to them, "
+        "and one that this user has no DESCRIBE right on looks the same"
     )
+    return broker_error("Metadata", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, subject, remedy=remedy)
 
 
 log = logging.getLogger(__name__)

@@ -13,6 +13,8 @@ from __future__ import annotations
 from enum import Enum, IntEnum
 from typing import Final, Self
 
+from directkafka.errors import BrokerResponseError
+
 _RETRIABLE, _FINAL = True, False
 
 
@@ -202,6 +204,21 @@ def error_name(code: int) -> str:
 def is_retriable(code: int) -> bool:
     """Whether Kafka calls this error code retriable; a newer broker's is not."""
     return code in _BY_NUMBER and _BY_NUMBER[code].is_retriable
+
+
+def broker_error(api: str, code: int, subject: str, *, remedy: str | None = None) -> BrokerResponseError:
+    """The error for a code that a broker answered with, to be raised by the caller.
+
+    Args:
+        api: the request's name.
+        code: the error code.
+        subject: what was asked about.
+        remedy: what to do; the error's own by default.
+    """
+    return BrokerResponseError(
+        api=api, code=code, name=error_name(code), retriable=is_retriable(code), subject=subject,
+        remedy=remedy or BrokerResponseError.remedy,
+    )  # fmt: skip
 
 
 class ErrorClass(Enum):

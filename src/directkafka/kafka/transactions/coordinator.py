@@ -33,7 +33,7 @@ from directkafka.errors.kafka import TransactionFencedError, TransactionStateErr
 from directkafka.kafka.admin.topics import check_answered
 from directkafka.kafka.network.auth_errors import rights_needed
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.kafka.protocol.error_codes import ErrorClass, ErrorCode, error_class_of, error_name
+from directkafka.kafka.protocol.error_codes import ErrorClass, ErrorCode, broker_error, error_class_of, error_name
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.offsets import TopicPartition
 
@@ -285,15 +285,9 @@ class Coordinator:
                 code=code,
                 name=error_name(code),
             )
-        return BrokerResponseError(
-            api=api,
-            code=code,
-            name=error_name(code),
-            retriable=error_class is not ErrorClass.REFUSED,
-            subject=subject,
-            remedy=rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
-            or BrokerResponseError.remedy,
-        )
+        remedy = rights_needed(code, self._client.options, topic_right=_RIGHTS.get(api, "WRITE"))
+        found = broker_error(api, code, subject, remedy=remedy)
+        return replace(found, retriable=error_class is not ErrorClass.REFUSED)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Step 3's first half: the next batch's ranges, from the ledger's ends and a snapshot of the cluster.
+"""The planner of batches: ranges from the ledger's ends and a snapshot of the cluster. Step 3's first half.
 
 :mod:`directkafka.planning` decides, from values; here is what has to be asked and remembered for it: the snapshot, a
 second look before a loss is believed, where an available-now run ends, how long the pipeline has waited for enough
@@ -11,16 +11,17 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from threading import Event
-from typing import Final
+from typing import Final, NamedTuple
 
 from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.errors.kafka import TransactionTooSlowError
-from directkafka.offsets import TopicPartition
+from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.offsets import Positions, TopicPartition
 from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.retry import StopAsked
 from directkafka.planning.adaptive_limit import NO_LIMIT
 from directkafka.planning.loss import STANDING_STILL
-from directkafka.planning.plan import BatchPlan, PlanPolicy, plan
+from directkafka.planning.plan import BatchPlan, PlanPolicy, plan, plan_origin, plan_pinned
 from directkafka.planning.trigger import AvailableNow, Trigger
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.snapshot import ClusterSnapshot
@@ -36,8 +37,13 @@ RAISE_TIMEOUT: Final = (
     "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms: this batch "
 )
 
-#: A batch's ranges, and the snapshot that they were planned from.
-Planned = tuple[BatchPlan, ClusterSnapshot]
+
+class Planned(NamedTuple):
+    """A batch's ranges, the snapshot that they were planned from, and what executors need to read them."""
+
+    batch: BatchPlan
+    snapshot: ClusterSnapshot
+    tasks: tuple[RangeTask, ...]
 
 
 class Planner:
@@ -111,6 +117,37 @@ class Planner:
         batch = plan(previous.by_place(), self._up_to_target(snapshot), self._policy_now())
         return self._noted(batch, snapshot) if batch is not None and batch.offset_count >= offsets_min else None
 
+    def origin(self, starting: Positions) -> BatchPlan:
+        """Batch 0, which has no ranges: where the pipeline begins, so that "latest" means the same after a crash.
+
+        Raises:
+            DataLossError: as for :meth:`next`.
+            TopicNotFoundError: a topic that is not there.
+        """
+        _, origin = confirm_loss(
+            lambda snapshot: plan_origin(starting, snapshot, self._cluster.lookups(starting, snapshot), self._policy),
+            self._cluster.snapshot(must_exist=True),
+            look_again=lambda: self._cluster.snapshot(must_exist=True, fresh=True),
+            wait=self._stop.wait,
+        )
+        return origin
+
+    def pinned(self, ahead: LedgerEntry) -> Planned:
+        """The batch of an entry that some stores have, from the ranges that they committed.
+
+        Raises:
+            DataLossError: as for :meth:`next`.
+        """
+        known = ahead.by_place()
+        snapshot, pinned = confirm_loss(
+            lambda snapshot: plan_pinned(ahead.progress, snapshot, self._policy),
+            self._cluster.snapshot(known=known),
+            look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
+            wait=self._stop.wait,
+        )
+        snapshot = snapshot.planned_under(ahead.progress)
+        return Planned(pinned, snapshot, self._cluster.tasks(pinned.ranges, snapshot))
+
     def plan_smaller(self, error: TransactionTooSlowError) -> None:
         """Hold the next plan to half of the one that was too large for a transaction.
 
@@ -140,7 +177,7 @@ class Planner:
         if batch is None:
             return None
         self._planned_ms, self._planned = self._now_ms(), batch
-        return batch, snapshot
+        return Planned(batch, snapshot, self._cluster.tasks(batch.ranges, snapshot))
 
     def _policy_now(self) -> PlanPolicy:
         policy = self._adaptive_limit.over(self._policy)

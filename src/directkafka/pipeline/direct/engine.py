@@ -40,12 +40,12 @@ from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
+from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
-from directkafka.planning.plan import BatchPlan, PlanPolicy, plan_origin, plan_pinned
+from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.source_cluster import SourceCluster, confirm_loss
+from directkafka.spark.source_cluster import SourceCluster
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -97,7 +97,6 @@ class DirectEngine:
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
         self._starting = starting
-        self._policy = policy
         self._planner = Planner(
             name, cluster, policy=policy, min_offsets=min_offsets, trigger=trigger, stop=stop, clock=clock
         )
@@ -178,14 +177,7 @@ class DirectEngine:
 
     def _commit_origin(self) -> None:
         """Batch 0: where the pipeline begins, so that "latest" means the same after a crash."""
-        _, origin = confirm_loss(
-            lambda snapshot: plan_origin(
-                self._starting, snapshot, self._cluster.lookups(self._starting, snapshot), self._policy
-            ),
-            self._cluster.snapshot(must_exist=True),
-            look_again=lambda: self._cluster.snapshot(must_exist=True, fresh=True),
-            wait=self._stop.wait,
-        )
+        origin = self._planner.origin(self._starting)
         log_losses(origin, self._ledgers.sinks)
         fault_point("origin.planned")
         entry = self._session.entry(0, uuid.uuid4().hex, origin.progress)
@@ -206,16 +198,9 @@ class DirectEngine:
             raise replace(error, remedy=RAISE_TIMEOUT + fixed) from error
 
     def _write_pinned(self, ahead: LedgerEntry, stores: Collection[str]) -> WrittenBatch:
-        known = ahead.by_place()
-        snapshot, pinned = confirm_loss(
-            lambda snapshot: plan_pinned(ahead.progress, snapshot, self._policy),
-            self._cluster.snapshot(known=known),
-            look_again=lambda: self._cluster.snapshot(fresh=True, known=known),
-            wait=self._stop.wait,
-        )
-        log_losses(pinned, self._ledgers.sinks)
-        tasks = self._cluster.tasks(pinned.ranges, snapshot.planned_under(ahead.progress))
-        return self._writer.write(self._session.attempt(ahead.batch_id), tasks, stores=stores)
+        pinned = self._planner.pinned(ahead)
+        log_losses(pinned.batch, self._ledgers.sinks)
+        return self._writer.write(self._session.attempt(ahead.batch_id), pinned.tasks, stores=stores)
 
     # 3 to 5 -------------------------------------------------------------------------------------------------
 
@@ -241,18 +226,22 @@ class DirectEngine:
         if begun is None:
             return False
         fault_point("batch.planned")
-        plan_ms = watch.lap_ms()
+        watch.lap("plan")
         with ahead.written() if ahead is not None else self._write(begun) as written:
             # Not before: whatever ends the wait, it is still there to be given up.
             self._ahead = None
             fault_point("batch.written")
-            write_ms = watch.lap_ms()
+            watch.lap("write")
             entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
             self._begin_ahead(begun, entry)
             self._session.commit(entry, written)
-        commit_ms = watch.lap_ms()
-        self._planner.learn(begun.batch, took_ms=write_ms + commit_ms)
-        self._report_progress(begun.batch, written, plan_ms=plan_ms, write_ms=write_ms, commit_ms=commit_ms)
+        watch.lap("commit")
+        self._planner.learn(begun.batch, took_ms=watch.laps_ms["write"] + watch.laps_ms["commit"])
+        self._cluster.report_progress(begun.batch.ends())
+        self._session.report_batch(
+            self._report, watch,
+            offsets=begun.batch.offset_count, records=written.record_count, backlog=begun.batch.backlog,
+        )  # fmt: skip
         return True
 
     def _begin(self) -> PlannedBatch | None:
@@ -296,30 +285,8 @@ class DirectEngine:
     def _begun(self, planned: Planned | None, previous: LedgerEntry) -> PlannedBatch | None:
         if planned is None:
             return None
-        batch, snapshot = planned
-        log_losses(batch, self._ledgers.sinks)
-        tasks = self._cluster.tasks(batch.ranges, snapshot)
-        return PlannedBatch(
-            name=self._session.attempt(previous.batch_id + 1), batch=batch, snapshot=snapshot, tasks=tasks
-        )
-
-    def _report_progress(
-        self, batch: BatchPlan, written: WrittenBatch, *, plan_ms: int, write_ms: int, commit_ms: int
-    ) -> None:
-        report = BatchReport(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            batch_id=self._ledgers.entry.batch_id,
-            offsets=batch.offset_count,
-            records=written.record_count,
-            rows=self._ledgers.row_counts(),
-            backlog=batch.backlog,
-            plan_ms=plan_ms,
-            write_ms=write_ms,
-            commit_ms=commit_ms,
-        )
-        self._cluster.report_progress(batch.ends())
-        self._session.report_progress(self._report, report)
+        log_losses(planned.batch, self._ledgers.sinks)
+        return PlannedBatch(name=self._session.attempt(previous.batch_id + 1), **planned._asdict())
 
     # helpers ------------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from directkafka.pipeline.execution.two_phase import check_speculation, write_sh
 from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
 from directkafka.sinks.ledger import check_count
-from directkafka.spark.dataframe import records_frame
+from directkafka.spark.read_task import records_frame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

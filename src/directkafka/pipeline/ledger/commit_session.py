@@ -10,6 +10,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from directkafka.errors import RowCountError
@@ -18,6 +19,7 @@ from directkafka.offsets import PartitionProgress, to_nested
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.ledger.reconcile import progress_of_new_store
 from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 
 log = logging.getLogger("directkafka.pipeline")
@@ -79,22 +81,37 @@ class CommitSession:
         return written if written.is_kept_for(stores) else None
 
     def commit(
-        self, entry: LedgerEntry, written: WrittenBatch | None = None, *, only: Iterable[int] | None = None
+        self,
+        entry: LedgerEntry,
+        written: WrittenBatch | None = None,
+        *,
+        only: Iterable[int] | None = None,
+        is_kept: bool = True,
     ) -> None:
-        """Step 4, store by store; see :meth:`Ledgers.commit`. The next batch waits for all of them.
+        """Step 4. Commit store by store, in the order listed; the next batch waits for all of them.
 
-        An entry without rows leaves what is kept as it is: it may be one by which a store joins.
+        Args:
+            entry: the new entry.
+            written: the batch's rows. An entry without rows leaves what is kept as it is: by it a store may join.
+            only: indexes of the stores that lack the entry; all by default.
+            is_kept: whether the rows are there for another try, once a store has failed.
+
+        Raises:
+            StoreError: the first one that failed; later stores were not touched.
         """
-        if written is None:
-            self._ledgers.commit(entry, only=only)
-            return
-        self._pending = (entry, written)
+        keeps = is_kept and written is not None
+        if is_kept and written is not None:
+            self._pending = (entry, written)
         try:
-            self._ledgers.commit(entry, written, only=only)
+            for ledger in self._ledgers.lacking(only):
+                writes = () if written is None else written.for_store(ledger.store)
+                own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
+                ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
         except RowCountError:  # what is staged is gone: the rows must be written again
-            self._pending = None
+            self._pending = None if keeps else self._pending
             raise
-        self._pending = None
+        if keeps:
+            self._pending = None
 
     def join(self, ahead: LedgerEntry, stores: Sequence[int]) -> None:
         """Let stores that have no entry begin where the others stand; they have nothing of what lies before."""
@@ -108,6 +125,34 @@ class CommitSession:
                 self._pipeline, len(stores), ahead.batch_id, to_nested(ahead.ends()),
             )  # fmt: skip
 
+    def report_batch(
+        self,
+        report: Reporter,
+        watch: Stopwatch,
+        *,
+        offsets: int,
+        records: int | None = None,
+        backlog: int | None = None,
+    ) -> None:
+        """Step 5 of the batch that the ledgers stand at; the numbers are those of :class:`BatchReport`.
+
+        Args:
+            report: told of the batch.
+            watch: has the laps ``plan``, ``write`` and ``commit``.
+            offsets, records, backlog: the batch's.
+        """
+        batch = BatchReport(
+            pipeline=self._pipeline,
+            generation=self._ledgers.generation,
+            batch_id=self._ledgers.entry.batch_id,
+            offsets=offsets,
+            records=records,
+            rows=self._ledgers.row_counts(),
+            backlog=backlog,
+            **{f"{step}_ms": lap_ms for step, lap_ms in watch.laps_ms.items()},
+        )
+        self.report_progress(report, batch)
+
     def report_progress(self, report: Callable[[Report], None], told: Report) -> None:
         """Step 5. The batch is committed; who listens is not what the pipeline depends on."""
         try:
@@ -120,3 +165,14 @@ class CommitSession:
 
 def _identity(entry: LedgerEntry) -> tuple[object, ...]:
     return entry.lineage, entry.batch_id, entry.ends()
+
+
+def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
+    """A batch's progress as one store writes it: stores of one pipeline may have begun at different offsets."""
+    known = own.by_place() if own is not None else {}
+    return tuple(
+        replace(partition, origin=before.origin)
+        if (before := known.get(partition.topic_partition)) is not None and before.topic_id == partition.topic_id
+        else partition
+        for partition in progress
+    )

@@ -69,17 +69,6 @@ def progress_of_new_store(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:
     return tuple(replace(partition, start=partition.end, origin=partition.end) for partition in ahead.progress)
 
 
-def with_own_origins(progress: tuple[PartitionProgress, ...], own: LedgerEntry | None) -> tuple[PartitionProgress, ...]:
-    """A batch's progress as one store writes it: stores of one pipeline may have begun at different offsets."""
-    known = {partition.topic_partition: partition for partition in own.progress} if own is not None else {}
-    return tuple(
-        replace(partition, origin=before.origin)
-        if (before := known.get(partition.topic_partition)) is not None and before.topic_id == partition.topic_id
-        else partition
-        for partition in progress
-    )
-
-
 def _as_predecessor(entry: LedgerEntry, ahead: LedgerEntry) -> LedgerEntry:
     """An entry that waited for a checkpoint whose batch 0 another store has by now is the one before it.
 

@@ -14,15 +14,15 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
-from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
+from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.ledger.reconcile import Recovery, reconcile, with_own_origins
+from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.sinks.api import LedgerEntry, Sink, Store
 
 _given_back: Final = threading.Condition()
@@ -93,7 +93,7 @@ log = logging.getLogger("directkafka.pipeline")
 
 
 @dataclass(slots=True)
-class _Ledger:
+class Ledger:
     """One store, what this driver holds of it, and the entry it stands at."""
 
     store: Store
@@ -103,7 +103,7 @@ class _Ledger:
 
 
 class Ledgers:
-    """Fences, reads and commits all stores of one pipeline.
+    """Fences and reads all stores of one pipeline.
 
     Args:
         pipeline: the pipeline's name.
@@ -115,7 +115,7 @@ class Ledgers:
         self._pipeline = pipeline
         self._routes = routes
         self._stop = stop
-        self._ledgers: list[_Ledger] = []
+        self._ledgers: list[Ledger] = []
         #: All store objects that were asked for anything. Of those for one place only the first one commits.
         self._opened: dict[int, Store] = {}
         self._claim = Claim(pipeline)
@@ -201,14 +201,14 @@ class Ledgers:
         """
         if self._ledgers:
             return
-        found: dict[str, _Ledger] = {}
+        found: dict[str, Ledger] = {}
         targets: dict[str, str] = {}
         for route in self._routes:
             store, sink = route.sink.store, route.sink.name
             self._opened[id(store)] = store
             if self._stop is not None:
                 store.heed(self._stop)
-            ledger = found.setdefault(store.identity, _Ledger(store))
+            ledger = found.setdefault(store.identity, Ledger(store))
             # Counts of rows are kept by name; and two names may stand for one table, here or in two stores.
             target = route.sink.target
             if sink in ledger.sinks or target in targets:
@@ -288,24 +288,9 @@ class Ledgers:
         for ledger in self._ledgers:
             ledger.entry = ledger.store.read(self._pipeline)
 
-    def commit(
-        self, entry: LedgerEntry, written: WrittenBatch | None = None, *, only: Iterable[int] | None = None
-    ) -> None:
-        """Step 4. Commit store by store, in the order listed.
-
-        Args:
-            entry: the new entry.
-            written: the batch's rows; None when it has none.
-            only: indexes of the stores that lack the entry; all by default.
-
-        Raises:
-            StoreError: the first one that failed; later stores were not touched.
-        """
-        for index in range(len(self._ledgers)) if only is None else sorted(only):
-            ledger = self._ledgers[index]
-            writes = () if written is None else written.for_store(ledger.store)
-            own = replace(entry, progress=with_own_origins(entry.progress, ledger.entry))
-            ledger.entry = ledger.store.commit(own, previous=ledger.entry, writes=writes)
+    def lacking(self, only: Iterable[int] | None) -> list[Ledger]:
+        """The stores with these indexes, in the order in which they commit; all of them for None."""
+        return [self._ledgers[index] for index in (range(len(self._ledgers)) if only is None else sorted(only))]
 
     def close(self) -> None:
         """Give every connection back. A store that cannot even do that must not hide what ended the run."""

@@ -177,8 +177,8 @@ class ReplayEngine:
         written = WrittenBatch(
             name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), record_count=0
         )
-        self._ledgers.commit(entry, written, only=[self._last])
-        self._ledgers.commit(entry, only=range(self._last))
+        self._session.commit(entry, written, only=[self._last], is_kept=False)
+        self._session.commit(entry, only=range(self._last))
         planned = self._dead_letters.planned()
         log.info("%s: %d dead letters in %d batches", self._name, sum(planned.values()), len(planned))
         return True

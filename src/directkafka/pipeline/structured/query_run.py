@@ -36,7 +36,7 @@ from directkafka.pipeline.execution.transform import PythonTransform
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
+from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
@@ -60,12 +60,6 @@ _FIXED: Final = (
     "query again: this batch is planned in the checkpoint, and cannot be made smaller. A lower maxOffsetsPerTrigger "
     "counts for the batches after it."
 )
-
-
-class _Watch(Stopwatch):
-    """What the steps of a batch took, in milliseconds."""
-
-    plan_ms = write_ms = commit_ms = 0
 
 
 class QueryRun:
@@ -141,7 +135,7 @@ class QueryRun:
         return remarks
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
-        watch = _Watch()
+        watch = Stopwatch()
         batch = self._checkpoint.planned(batch_id)
         recovery = self._recovery or self._ledgers.read()
         # Until the batch is through, what is remembered of the ledgers may be wrong.
@@ -150,7 +144,7 @@ class QueryRun:
         if recovery.ahead is not None and decision.join:
             self._session.join(recovery.ahead, decision.join)
         fault_point("batch.planned")
-        watch.plan_ms = watch.lap_ms()
+        watch.lap("plan")
         if decision.write:
             try:
                 self._write_and_commit(frame, batch, recovery.ahead, decision.write, watch)
@@ -162,7 +156,12 @@ class QueryRun:
         self._recovery = Recovery(ahead=self._ledgers.entry)
 
     def _write_and_commit(
-        self, frame: DataFrame, batch: CheckpointBatch, ahead: LedgerEntry | None, stores: Sequence[int], watch: _Watch
+        self,
+        frame: DataFrame,
+        batch: CheckpointBatch,
+        ahead: LedgerEntry | None,
+        stores: Sequence[int],
+        watch: Stopwatch,
     ) -> None:
         is_ahead = ahead is not None and (ahead.lineage, ahead.batch_id) == (batch.lineage, batch.batch_id)
         if is_ahead:
@@ -175,22 +174,8 @@ class QueryRun:
         name = self._session.attempt(batch.batch_id)
         with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
             fault_point("batch.written")
-            watch.write_ms = watch.lap_ms()
+            watch.lap("write")
             self._session.commit(entry, written, only=stores)
-        watch.commit_ms = watch.lap_ms()
-        self._report_progress(entry, watch)
-
-    def _report_progress(self, entry: LedgerEntry, watch: _Watch) -> None:
-        report = BatchReport(
-            pipeline=self._name,
-            generation=self._ledgers.generation,
-            batch_id=entry.batch_id,
-            offsets=sum(max(0, partition.end - partition.start) for partition in entry.progress),
-            records=None,
-            rows=self._ledgers.row_counts(),
-            backlog=None,
-            plan_ms=watch.plan_ms,
-            write_ms=watch.write_ms,
-            commit_ms=watch.commit_ms,
-        )
-        self._session.report_progress(self._report, report)
+        watch.lap("commit")
+        offsets = sum(max(0, partition.end - partition.start) for partition in entry.progress)
+        self._session.report_batch(self._report, watch, offsets=offsets)

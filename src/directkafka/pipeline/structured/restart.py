@@ -26,6 +26,7 @@ from pyspark.sql import SparkSession
 from directkafka.errors import LineageError, OptionError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
+from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
@@ -337,7 +338,7 @@ def _set(ledgers: Ledgers, index: int, target: _Target, name: str) -> None:
         progress=tuple(_standing(target.ends, entry)),
         committed_at_ms=max(int(time.time() * 1000), target.not_before_ms),
     )
-    ledgers.commit(after, only=[index])
+    CommitSession(name, ledgers).commit(after, only=[index])
 
 
 def _standing(ends: Offsets, before: LedgerEntry | None) -> Iterable[PartitionProgress]:

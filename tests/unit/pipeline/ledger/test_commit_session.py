@@ -19,23 +19,29 @@ DOWN = StoreUnavailableError(store="b", cause="down")
 
 
 class FakeLedgers:
-    """Commits, or fails as it is told to."""
+    """One store, which commits, or fails as it is told to."""
 
     generation = 4
 
     def __init__(self) -> None:
         self.fails: list[Exception] = []
-        self.commits: list[tuple[LedgerEntry, Any, Any]] = []
+        self.commits: list[tuple[LedgerEntry, Any]] = []
+        self.lacked: list[Iterable[int] | None] = []
         self.entry = SimpleNamespace(batch_id=9)
 
-    def commit(self, entry: LedgerEntry, written: Any = None, *, only: Iterable[int] | None = None) -> None:
+    def lacking(self, only: Iterable[int] | None) -> list[Any]:
+        self.lacked.append(only)
+        return [SimpleNamespace(store=self, entry=None)]
+
+    def commit(self, entry: LedgerEntry, *, previous: LedgerEntry | None, writes: Any) -> LedgerEntry:
         if self.fails:
             raise self.fails.pop()
-        self.commits.append((entry, written, only))
+        self.commits.append((entry, writes))
+        return entry
 
 
 def written(*, is_kept: bool = True) -> Any:
-    return SimpleNamespace(is_kept_for=lambda stores: is_kept)
+    return SimpleNamespace(is_kept_for=lambda stores: is_kept, for_store=lambda store: ("rows",))
 
 
 @pytest.fixture
@@ -94,6 +100,16 @@ def test_rows_whose_number_was_wrong_are_not_kept(session: CommitSession, ledger
     assert session.kept(session.entry(5, "l"), {"b"}) is None
 
 
+def test_rows_that_are_not_for_another_try_leave_what_is_kept(session: CommitSession, ledgers: FakeLedgers) -> None:
+    entry, rows = session.entry(5, "l", PROGRESS), written()
+    ledgers.fails = [DOWN]
+    with pytest.raises(StoreUnavailableError):
+        session.commit(entry, rows)
+    session.commit(session.entry(6, "l"), written(), only=[0], is_kept=False)
+    assert session.kept(entry, {"b"}) is rows
+    assert [writes for _, writes in ledgers.commits] == [("rows",)]
+
+
 def test_a_store_that_joins_begins_where_the_others_stand_and_leaves_what_is_kept(
     session: CommitSession, ledgers: FakeLedgers, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -103,8 +119,8 @@ def test_a_store_that_joins_begins_where_the_others_stand_and_leaves_what_is_kep
         session.commit(ahead, rows)
     with caplog.at_level(logging.WARNING):
         session.join(ahead, [2])
-    ((entry, nothing, only),) = ledgers.commits
-    assert (entry.batch_id, entry.lineage, nothing, only) == (5, "l", None, [2])
+    ((entry, nothing),) = ledgers.commits
+    assert (entry.batch_id, entry.lineage, nothing, ledgers.lacked[-1]) == (5, "l", (), [2])
     assert [(one.origin, one.start, one.end) for one in entry.progress] == [(7, 7, 7)]
     assert "join at batch 5; nothing before {'t': {'0': 7}}" in caplog.text
     assert session.kept(ahead, {"b"}) is rows

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress
-from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store, reconcile, with_own_origins
+from directkafka.pipeline.ledger.commit_session import with_own_origins
+from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store, reconcile
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
