@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import importlib.util
 import inspect
 import re
@@ -265,6 +266,21 @@ def test_the_ten_questions_are_answered_by_at_most_two_files_each_which_have_the
         for file, name in places:
             text = (ROOT / "src" / "directkafka" / file).read_text()
             assert re.search(rf"^(?:def |class )?{name}\b", text, re.MULTILINE), f"{question}: {file} has no {name}"
+
+
+#: How many files each way may have.
+WAYS = {"An offset range, from plan to ledger": 9, "An option, from file to effect": 6}
+
+
+def test_the_ways_are_short_and_pass_functions_that_are_there() -> None:
+    ways = dict(re.findall(r"^- (\w[^:(]+?)(?: \([^)]*\))?:((?:.|\n  )+)", section("Ways and questions"), re.MULTILINE))
+    assert ways.keys() == WAYS.keys()
+    for way, path in ways.items():
+        places = re.findall(r"`([\w/]+\.py):([\w.]+)`", path)
+        assert len({file for file, _ in places}) == len(places) <= WAYS[way]
+        for file, name in places:
+            module = importlib.import_module("directkafka." + file.removesuffix(".py").replace("/", "."))
+            assert callable(functools.reduce(getattr, name.split("."), module)), f"{way}: {file} has no {name}"
 
 
 @each_page
