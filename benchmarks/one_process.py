@@ -11,8 +11,8 @@ from figures import Figure, alternately, console, ratio, told
 from publish import RECORD_BYTES, publish
 
 from directkafka import Cluster
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.records.arrow import schema
 from directkafka.spark.source_cluster import task_of
 

@@ -22,7 +22,7 @@ from tests.chaos.kafka_driver import _SPAWN, FENCED, KafkaDriver
 from tests.contract.kafka_harness import KafkaHarness
 
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options.limits import OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine

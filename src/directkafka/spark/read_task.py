@@ -13,8 +13,8 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.python_worker import freeze_imports
 

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar, assert_never
 from directkafka.errors import DataLossError, DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.admin.topics import deleted_topics
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options.client import ClientOptions

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
 from tests.topics import make_topic
 
 from directkafka.kafka.admin.admin_client import AdminClient
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, TopicPartition

@@ -36,10 +36,10 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError
-from directkafka.kafka.consumer import fetch_request, fetcher
-from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer import fetch, fetcher
+from directkafka.kafka.consumer.fetch import FetchResponse
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 from directkafka.testing import KafkaBroker
@@ -183,7 +183,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
 
     def counted(channel: Channel, *arguments: Any, **named: Any) -> FetchResponse:
         seen.requests[channel.port] += 1
-        response = fetch_request.ask(channel, *arguments, **named)
+        response = fetch.ask(channel, *arguments, **named)
         seen.record_bytes[channel.port] += response.records_end - response.records_start
         return response
 

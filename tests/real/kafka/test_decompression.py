@@ -14,7 +14,7 @@ import pytest
 from tests.real.kafka.logs import options, task_for
 from tests.record_encoder import CODECS, seal, sized, varint
 
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.receive import receive
 from directkafka.options.client import ClientOptions

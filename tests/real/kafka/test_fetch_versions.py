@@ -21,7 +21,8 @@ from tests.real.kafka.logs import (
 )
 from tests.unit.kafka.consumer.test_fetch_response import VERSIONS, assert_read_as_they_do, parsed
 
-from directkafka.kafka.consumer.fetch_request import RangeTask, ask
+from directkafka.kafka.consumer.fetch import ask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, open_channel
 from directkafka.testing import KafkaBroker

@@ -23,9 +23,9 @@ from tests.real.kafka.logs import (
 from tests.real.kafka.proxy import KafkaProxy, SilentProxy, advertise
 
 from directkafka.errors import BrokerResponseError, FetchTimeoutError, MalformedBatchError
-from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.kafka.consumer.fetch_response import parse_fetch_response
+from directkafka.kafka.consumer.fetch import parse_fetch_response
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

@@ -30,9 +30,9 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError, FetchTimeoutError
-from directkafka.kafka.consumer import fetch_request, fetcher, partition_connection
-from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer import fetch, fetcher, partition_connection
+from directkafka.kafka.consumer.fetch import FetchResponse
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.offsets import OffsetRange
 from directkafka.testing import KafkaBroker
@@ -105,7 +105,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     def counted(channel: Channel, task: RangeTask, position: int, **named: Any) -> FetchResponse:
         positions.append(position)
-        return fetch_request.ask(channel, task, position, **named)
+        return fetch.ask(channel, task, position, **named)
 
     monkeypatch.setattr(fetcher, "ask", counted)
     return positions

@@ -12,7 +12,7 @@ from tests.real.pipeline.conftest import COUNT, QUERY, World
 
 from directkafka import PostgresSink, SQLiteSink
 from directkafka.errors import StoreUnavailableError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.direct import batch_planner
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.transform import reads_alone

@@ -16,7 +16,7 @@ import pytest
 
 import directkafka
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern

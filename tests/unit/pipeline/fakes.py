@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options.limits import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine

@@ -17,7 +17,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from directkafka.errors import FencedError
 from directkafka.errors.streams import NonConsecutiveOffsetsError
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 from directkafka.pipeline.execution.two_phase import RouteTask

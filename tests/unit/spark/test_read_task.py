@@ -8,7 +8,7 @@ import pytest
 from pyspark import TaskContext
 
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 from directkafka.spark import read_task

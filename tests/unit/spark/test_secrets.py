@@ -18,7 +18,7 @@ from pyspark.sql.types import (
 )
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.source import SourceOptions
 from directkafka.spark.datasource.source import DirectKafkaDataSource

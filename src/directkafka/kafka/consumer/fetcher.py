@@ -28,9 +28,9 @@ import tenacity
 
 from directkafka.errors import DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
-from directkafka.kafka.consumer.fetch_request import RangeTask, ask
-from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer.fetch import FetchResponse, ask
 from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError

@@ -11,7 +11,7 @@ from typing import NoReturn, TypeVar
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError, DataLossError
 from directkafka.errors.data_loss import CouldNotReadOffsetRangeError, TopicRecreatedError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import Channel, KafkaClient
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 from directkafka.errors import RangeNotReadError
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.fetcher import RangeFetch
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.records.decoder import RecordDecoder
 
 

@@ -42,8 +42,8 @@ import pyarrow.compute as pc
 
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.kafka.producer.producer import Producer, new_identity
 from directkafka.offsets import OffsetRange, TopicPartition

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.errors.kafka import TransactionTooSlowError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import Positions, TopicPartition
 from directkafka.options.limits import MinOffsets
 from directkafka.pipeline.retry import StopAsked

@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from directkafka.errors import WorkerLostError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.planning.plan import BatchPlan

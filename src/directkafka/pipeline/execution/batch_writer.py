@@ -26,7 +26,7 @@ from typing import Any, Self
 from pyspark.sql import DataFrame
 
 from directkafka.errors import RangeNotReadError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work

@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from directkafka.errors import SchemaMismatchError, StoreUnavailableError
 from directkafka.kafka.admin.admin_client import AdminClient, Leader
 from directkafka.kafka.admin.configs import look_at_brokers
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.kafka.transactions.attempt_fencing import CLAIM

@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from directkafka.errors import OptionError, RowRejectedError, SchemaMismatchError
 from directkafka.kafka.admin.admin_client import AdminClient
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.sinks.api import BatchAttempt, SecondPhase, SinkCapabilities, TaskReport

@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import (
 from directkafka.errors import DataLossError
 from directkafka.errors.data_loss import loss_of_available_now
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import LONG_MAX

@@ -17,7 +17,7 @@ from pyspark import RDD, SparkContext
 from pyspark.core.rdd import PipelinedRDD
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from directkafka.errors.streams import NonConsecutiveOffsetsError
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.spark.rdd.consumer_record import ConsumerRecord, consumer_records
 from directkafka.spark.read_task import read_for_spark
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from tests.unit.kafka.consumer.test_fetch_response import encode
 
-from directkafka.kafka.consumer.fetch_request import RangeTask, ask
-from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer.fetch import FetchResponse, ask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError
 from directkafka.offsets import OffsetRange

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.consumer.fetch import FetchResponse as Theirs
 
-from directkafka.kafka.consumer.fetch_response import FetchResponse, parse_fetch_response
+from directkafka.kafka.consumer.fetch import FetchResponse, parse_fetch_response
 from directkafka.kafka.network.receive import ResponseError
 
 VERSIONS = range(4, 18)

@@ -15,9 +15,9 @@ from tests.record_encoder import Record, encode_batch
 from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.errors.data_loss import TopicRecreatedError
 from directkafka.kafka.consumer import fetcher
-from directkafka.kafka.consumer.fetch_request import RangeTask
-from directkafka.kafka.consumer.fetch_response import FetchResponse
+from directkafka.kafka.consumer.fetch import FetchResponse
 from directkafka.kafka.consumer.partition_connection import LeaderState, TopicGone, TryAgain
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 

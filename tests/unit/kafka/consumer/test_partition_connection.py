@@ -10,8 +10,8 @@ import pytest
 from directkafka.errors import BrokerUnreachableError
 from directkafka.kafka.admin.admin_client import Leader, TopicDescription
 from directkafka.kafka.consumer import partition_connection
-from directkafka.kafka.consumer.fetch_request import RangeTask
 from directkafka.kafka.consumer.partition_connection import LeaderState, PartitionConnection, TopicGone, TryAgain
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network import connection_pool
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions

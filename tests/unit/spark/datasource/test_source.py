@@ -17,7 +17,7 @@ from directkafka.errors.data_loss import (
     LostTopicPartitionsInEndOffsetWithTriggerAvailablenowError,
     MismatchedTopicPartitionsBetweenEndOffsetAndPrefetchedError,
 )
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.options.spec import LONG_MAX

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from directkafka.errors import OptionError
-from directkafka.kafka.consumer.fetch_request import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
 from directkafka.spark.rdd.rdd import _led

@@ -1,6 +1,10 @@
-"""The Fetch response's header, read in place: everything before the record bytes, which stay where they are.
+"""A fetch request and its response, whose header is read in place: the record bytes behind it stay where they are.
 
-API key 1, versions 4 to 17, for a request of one partition without a fetch session. Layout (KIP-98, KIP-227,
+Fetch without fetch sessions, one partition a request, into a reused buffer. In newer versions a request names its topic
+by id alone (KIP-516), so a topic that was deleted and made again is never taken for the old one; without a known topic
+id, an older version is spoken.
+
+API key 1, versions 4 to 17. The response's layout (KIP-98, KIP-227,
 KIP-392, KIP-482 for the compact forms from version 12 on, KIP-516 for topic ids from 13 on)::
 
     frame      int32 length · int32 correlation id · [12+: tagged fields]
@@ -19,9 +23,13 @@ own decoding.
 from __future__ import annotations
 
 import struct
+import time
+import uuid
 from dataclasses import dataclass
 
-from directkafka.kafka.network.receive import ResponseError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.network.client import Channel
+from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.protocol.api_versions import FetchVersion
 from directkafka.kafka.protocol.error_codes import ErrorCode
 
@@ -177,3 +185,57 @@ def _parse_aborted(cursor: _Cursor) -> tuple[tuple[int, int], ...]:
         aborted.append(_PAIR.unpack_from(cursor.buffer, cursor.skip(_PAIR.size)))
         cursor.skip_tagged_fields()
     return tuple(aborted)
+
+
+_NO_TOPIC_ID = str(uuid.UUID(int=0))
+
+
+def ask(
+    channel: Channel, task: RangeTask, position: int, *, bytes_max: int, buffer: bytearray, timeout_ms: int, rack: str
+) -> FetchResponse:
+    """Fetch from a position on.
+
+    Args:
+        channel: the partition's leader, or a replica that it refers to.
+        task: which partition, and how to ask.
+        position: the first offset wanted.
+        bytes_max: about how many bytes of records to send; a first batch that is larger comes whole (KIP-74).
+        buffer: receives the response, and grows if it must; nobody else may hold a view of it.
+        timeout_ms: longest time until the whole response is there.
+        rack: where we are, for the leader to refer to a replica that is near (KIP-392); empty for no such referral.
+
+    Returns:
+        Where the response's parts lie in ``buffer``.
+
+    Raises:
+        OSError: the connection is lost, or the response is not there in time.
+        ResponseError: the answer is not one to this request; the channel is of no more use.
+    """
+    one, client = task.range, task.client
+    version = channel.fetch_version if task.topic_id else min(channel.fetch_version, FetchVersion.TOPIC_ID - 1)
+    partition = {"partition": one.partition, "fetch_offset": position, "partition_max_bytes": bytes_max}
+    correlation_id, request = channel.encode_fetch(
+        version,
+        replica_id=-1,
+        # An answer without records shall come before the time is over: it says more than silence.
+        max_wait_ms=min(client.fetch_max_wait_ms, timeout_ms // 2),
+        min_bytes=client.fetch_min_bytes,
+        max_bytes=bytes_max,
+        isolation_level=int(client.isolation_level == "read_committed"),
+        topics=[{"topic": one.topic, "topic_id": task.topic_id or _NO_TOPIC_ID, "partitions": [partition]}],
+        forgotten_topics_data=[],
+        rack_id=rack,
+    )
+    deadline = time.monotonic() + timeout_ms / 1000
+    channel.socket.settimeout(timeout_ms / 1000)
+    channel.socket.sendall(request)
+    length = receive(channel, buffer, client.fetch_max_bytes, deadline)
+    # Released whatever happens: a view that an error's traceback holds would forbid the buffer to grow.
+    with memoryview(buffer) as whole, whole[:length] as frame:
+        response = parse_fetch_response(frame, version)
+    if response.correlation_id != correlation_id or response.partition not in (-1, one.partition):
+        raise ResponseError(
+            f"asked with correlation id {correlation_id} for partition {one.partition}, got "
+            f"{response.correlation_id} and {response.partition}"
+        )
+    return response

@@ -1,0 +1,41 @@
+"""The task of reading one range, as executors get it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from directkafka.offsets import OffsetRange
+from directkafka.options.client import ClientOptions
+from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeTask:
+    """Everything an executor needs to read one range; small and picklable.
+
+    Attributes:
+        range: the offsets to read.
+        topic_id: the topic's UUID as text when the range was planned, or empty.
+        host, port: the partition's leader when the range was planned.
+        client: addresses, security, timeouts, sizes.
+        columns: names of the output's columns, in order.
+        fail_on_data_loss: whether a lost range is an error.
+        poll_timeout_ms: longest time without progress, in milliseconds.
+        leader_epoch: the partition's leader epoch when the range was planned, or -1. All its records were written
+            under this epoch or an earlier one; what bears a later one was written after the log had been cut.
+    """
+
+    range: OffsetRange
+    topic_id: str
+    host: str
+    port: int
+    client: ClientOptions
+    columns: tuple[str, ...] = RECORD_COLUMNS
+    fail_on_data_loss: bool = True
+    poll_timeout_ms: int = 120_000
+    leader_epoch: int = -1
+
+    @property
+    def include_headers(self) -> bool:
+        """Whether there is a column ``headers``."""
+        return HEADERS in self.columns
