@@ -29,9 +29,7 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tests.record_encoder import CODECS, Record, decoder, encode_batch
-
-from directkafka.kafka.records.batch_header import read_headers
+from tests.record_encoder import CODECS, Record, decode, decoder, encode_batch, index_of
 
 #: A fetch response; `max.partition.fetch.bytes` is 1 MiB unless set.
 RESPONSE_BYTES = 4 * 1024 * 1024
@@ -98,12 +96,12 @@ def response(case: Case) -> tuple[bytearray, int]:
 def measured(case: Case, repeat: int) -> Result:
     """The best of several runs; batches are let go as soon as they are there, as Spark's writer does."""
     data, count = response(case)
-    assert read_headers(memoryview(data)).next_offset == count
+    assert index_of(data).next_offset == count
     best = float("inf")
     for _ in range(repeat):
         using = decoder(include_headers=case.with_headers, read_committed=False)
         started = time.thread_time()
-        decoded = sum(batch.num_rows for batch in using.decode(memoryview(data), ()))
+        decoded = sum(batch.num_rows for batch in decode(using, data))
         best = min(best, time.thread_time() - started)
         assert decoded == count
     return Result(count, best, len(data))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import cramjam
 import google_crc32c
+import pyarrow as pa
 
+from directkafka.kafka.records.batch_header import BatchIndex, index_batches, readonly_bytes
 from directkafka.kafka.records.decoder import RecordDecoder
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -166,12 +168,23 @@ def decoder(from_offset: int = 0, until_offset: int = 2**62, **options: Any) -> 
     return RecordDecoder("flights", 3, from_offset, until_offset, **(settings | options))
 
 
+def index_of(records: Any) -> BatchIndex:
+    """The batch headers of a response, as who receives it reads them."""
+    return index_batches(readonly_bytes(records))
+
+
+def decode(using: RecordDecoder, records: Any, aborted: Sequence[tuple[int, int]] = ()) -> Iterator[pa.RecordBatch]:
+    """A response's records."""
+    view = memoryview(records)
+    return using.decode(view, index_of(view), aborted)
+
+
 def decode_rows(
     data: bytes, aborted: Sequence[tuple[int, int]] = (), using: RecordDecoder | None = None, **options: Any
 ) -> list[dict[str, Any]]:
     """Rows of a response, as Python objects; the buffer is overwritten before they are looked at."""
     buffer = bytearray(data)
-    batches = list((using or decoder(**options)).decode(memoryview(buffer), aborted))
+    batches = list(decode(using or decoder(**options), buffer, aborted))
     buffer[:] = b"\xee" * len(buffer)
     for batch in batches:
         batch.validate(full=True)

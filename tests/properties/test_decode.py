@@ -26,11 +26,13 @@ from tests.record_encoder import (
     TRANSACTIONAL,
     Record,
     compress,
+    decode,
     decode_rows,
     decoder,
     encode_batch,
     encode_record,
     expected_row,
+    index_of,
     lz4_frame,
     marker,
     seal,
@@ -40,7 +42,6 @@ from tests.record_encoder import (
 
 from directkafka.errors import MalformedBatchError
 from directkafka.errors.streams import DecompressionLimitError
-from directkafka.kafka.records.batch_header import read_headers
 
 UNTIL = 2**62
 #: How long an example takes says more about the machine than about the decoder.
@@ -77,7 +78,7 @@ def logs(draw: st.DrawFn) -> list[list[Record]]:
 
 def rows_and_times(data: bytes, **options: object) -> list[tuple[dict[str, object], int]]:
     buffer = bytearray(data)
-    batches = list(decoder(**options).decode(memoryview(buffer), ()))
+    batches = list(decode(decoder(**options), buffer))
     buffer[:] = bytes(len(buffer))
     found = []
     for batch in batches:
@@ -95,7 +96,7 @@ def test_what_is_encoded_is_decoded_whatever_the_limits(
     data = b"".join(encode_batch(batch, codec=codec) for batch, codec in zip(log, with_codecs, strict=False))
     expected = [(expected_row(one), one.timestamp_ms * 1000) for batch in log for one in batch]
     assert rows_and_times(data, batch_rows_max=rows_max, batch_bytes_max=bytes_max) == expected
-    assert read_headers(memoryview(data)).next_offset == log[-1][-1].offset + 1
+    assert index_of(data).next_offset == log[-1][-1].offset + 1
 
 
 @calm
@@ -119,7 +120,7 @@ def test_a_response_cut_anywhere_and_fetched_again_loses_and_doubles_nothing(
     cut = data.draw(st.integers(0, len(response)))
     using = decoder()
     rows = decode_rows(response[:cut], using=using)
-    assert using.position == (read_headers(memoryview(response[:cut])).next_offset or 0)
+    assert using.position == index_of(response[:cut]).next_offset
     rows += decode_rows(response, using=using)
     assert [row["offset"] for row in rows] == [one.offset for batch in log for one in batch]
 
@@ -138,7 +139,7 @@ def test_a_log_cut_at_any_byte_gives_its_complete_batches(log: list[list[Record]
     using = decoder(batch_bytes_max=400)
     for cut in random.Random(len(whole)).sample(range(len(whole) + 1), min(40, len(whole))):
         using.position = 0
-        found = [one for batch in using.decode(memoryview(whole[:cut]), ()) for one in batch["offset"].to_pylist()]
+        found = [one for batch in decode(using, whole[:cut]) for one in batch["offset"].to_pylist()]
         complete = [batch for batch, end in zip(log, ends, strict=True) if end <= cut]
         assert found == [one.offset for batch in complete for one in batch]
 
@@ -346,7 +347,7 @@ def refusal_of(
     found: list[int] | None = None,
 ) -> MalformedBatchError | DecompressionLimitError | None:
     """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
-    following = read_headers(memoryview(data)).next_offset
+    following = index_of(data).next_offset
     assert following is None or following > 0
     using = decoder(
         from_offset,
@@ -358,7 +359,7 @@ def refusal_of(
         decompressed_bytes_max=BOMB_LIMIT,
     )
     try:
-        for batch in using.decode(memoryview(data), ABORTED_FROM):
+        for batch in decode(using, data, ABORTED_FROM):
             batch.validate(full=True)
             if found is not None:
                 found += batch.column("offset").to_pylist()

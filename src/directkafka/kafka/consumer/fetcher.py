@@ -35,7 +35,8 @@ from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
 from directkafka.kafka.protocol.error_codes import ErrorCode, error_name, is_retriable
-from directkafka.kafka.records.batch_header import header_corruption, read_headers
+from directkafka.kafka.records.batch_header import BatchIndex, index_batches, readonly_bytes
+from directkafka.kafka.records.record import describe
 from directkafka.options.client import ClientOptions
 
 log = logging.getLogger(__name__)
@@ -57,16 +58,16 @@ class FetchedRecords:
 
     Attributes:
         records: the bytes, from the first batch on; may end in the middle of a batch.
+        index: their batch headers.
         aborted: ``(producer id, first offset)`` of aborted transactions.
         from_offset: the offset that was asked for; the first batch may begin before it.
-        next_offset: one past the last offset of the last complete batch.
         buffer: what the bytes lie in.
     """
 
     records: memoryview
+    index: BatchIndex
     aborted: tuple[tuple[int, int], ...]
     from_offset: int
-    next_offset: int
     buffer: bytearray
 
 
@@ -232,15 +233,24 @@ class RangeFetch:
         return response
 
     def _accept(self, response: FetchResponse, buffer: bytearray) -> FetchedRecords | None:
-        records, following = self._as_planned(response, buffer)
+        with memoryview(buffer) as whole:
+            records = whole[response.records_start : response.records_end]
+            # A later epoch is there when the log was cut after the range was planned, by a leader that had less, or an
+            # empty disk; and written again.
+            index, rewritten_at = index_batches(readonly_bytes(records)).before_epoch(
+                self._task.leader_epoch, self._task.range.until_offset
+            )
+            if rewritten_at is not None:
+                records.release()
+                records = whole[response.records_start : response.records_start + rewritten_at]
         if not records:
             records.release()
             self._lose_rewritten()
             return None
-        if following is None or following <= self.position:
-            reason = header_corruption(records) or (
-                f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
-            )
+        if index.next_offset <= self.position:
+            reason = f"{len(records)} bytes of records hold no complete batch that goes on from this offset"
+            if index.corruption[0]:
+                reason = describe(index.corruption)
             records.release()
             raise MalformedBatchError(
                 topic=self._task.range.topic,
@@ -249,28 +259,9 @@ class RangeFetch:
                 position=0,
                 reason=reason,
             )
-        self._learn_size(len(records), following - self.position)
-        asked, self.position = self.position, following
-        return FetchedRecords(
-            records=records, aborted=response.aborted, from_offset=asked, next_offset=following, buffer=buffer
-        )
-
-    def _as_planned(self, response: FetchResponse, buffer: bytearray) -> tuple[memoryview, int | None]:
-        """The records up to the first batch that has taken the place of what was planned, and what follows them.
-
-        Such a batch is there when the log was cut after the range was planned, by a leader that had less, or an
-        empty disk; and written again.
-        """
-        with memoryview(buffer) as whole:
-            records = whole[response.records_start : response.records_end]
-            headers = read_headers(records, self._task.leader_epoch)
-            later = headers.written_later
-            # Behind the range's end a later epoch is nothing special.
-            if later is not None and later.base_offset < self._task.range.until_offset:
-                records.release()
-                records = whole[response.records_start : response.records_start + later.start]
-                headers = read_headers(records)
-        return records, headers.next_offset
+        self._learn_size(len(records), index.next_offset - self.position)
+        asked, self.position = self.position, index.next_offset
+        return FetchedRecords(records=records, index=index, aborted=response.aborted, from_offset=asked, buffer=buffer)
 
     def _lose_rewritten(self) -> None:
         detail = (

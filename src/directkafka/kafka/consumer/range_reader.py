@@ -48,11 +48,11 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         for fetched in fetch:
             # Past offsets that are lost: the batch that is cut by the log's new start may still hold some of them.
             decoder.position = max(decoder.position, fetched.from_offset)
-            for batch in decoder.decode(fetched.records, fetched.aborted):
+            for batch in decoder.decode(fetched.records, fetched.index, fetched.aborted):
                 # Columns are shared, not copied; and what is not selected is not sent to Spark.
                 yield batch.select(columns)
             # The thread has gone on from its own reading of the batch headers: the decoder must agree with it.
-            if decoder.position < min(fetched.next_offset, task.range.until_offset):
+            if decoder.position < min(fetched.index.next_offset, task.range.until_offset):
                 raise RangeNotReadError(ranges=(str(task.range),))
             fetch.recycle(fetched)
     finally:

@@ -31,7 +31,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from directkafka.kafka.kernels.compile import BYTES_IN, INT64, INT64S, TABLE, helper, kernel, unwrapped, wide
-from directkafka.kafka.records.record import Corruption, describe, new_corruption, report
+from directkafka.kafka.records.record import Corruption, new_corruption, report
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int64s = np.ndarray[Any, np.dtype[np.int64]]
@@ -61,6 +61,7 @@ class Batch(NamedTuple):
     max_timestamp: int
     producer_id: int
     record_count: int
+    leader_epoch: int
 
 
 @helper
@@ -68,7 +69,7 @@ def batch_at(batches: Any, row: int) -> Batch:
     """A row of the index as a named tuple, inside kernels."""
     return Batch(
         batches[row, 0], batches[row, 1], batches[row, 2], batches[row, 3], batches[row, 4],
-        batches[row, 5], batches[row, 6], batches[row, 7], batches[row, 8], batches[row, 9],
+        batches[row, 5], batches[row, 6], batches[row, 7], batches[row, 8], batches[row, 9], batches[row, 10],
     )  # fmt: skip
 
 
@@ -111,27 +112,18 @@ def _batch_end(data: Any, start: int, data_end: int, last_offset: int, corruptio
     return end
 
 
-@kernel(INT64(BYTES_IN, TABLE, INT64, INT64S, INT64S))
-def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, corruption: Any) -> int:
-    """Read the batch headers, into the index as far as that has rows; see :func:`index_batches`.
-
-    Returns:
-        One past the last offset of the last complete batch, 0 when there is none; ``counted[0]`` is their number,
-        ``counted[1]`` where the first one of a later leader epoch begins, -1 when there is none.
-    """
+@kernel(INT64(BYTES_IN, TABLE, INT64S))
+def _walk(records: Any, index: Any, corruption: Any) -> int:
+    """Read the batch headers, into the index as far as that has rows; the number of complete batches."""
     data = unwrapped(records)
     count = start = 0
-    counted[1] = -1
     last_offset = -1
     while True:
         end = _batch_end(data, start, records.shape[0], last_offset, corruption)
         if end <= 0:
-            counted[0] = count
-            return last_offset + 1
+            return count
         base = _int64(data, start)
         last_offset = base + _int32(data, start + 23)
-        if leader_epoch >= 0 and counted[1] < 0 and _int32(data, start + 12) > leader_epoch:
-            counted[1] = start
         if count < index.shape[0]:
             index[count, 0] = start
             index[count, 1] = end
@@ -143,6 +135,7 @@ def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, corruption:
             index[count, 7] = _int64(data, start + 35)
             index[count, 8] = _int64(data, start + 43)
             index[count, 9] = _int32(data, start + 57)
+            index[count, 10] = _int32(data, start + 12)
         count += 1
         start = end
 
@@ -150,22 +143,52 @@ def _walk(records: Any, index: Any, leader_epoch: int, counted: Any, corruption:
 _NO_INDEX = np.empty((0, len(Batch._fields)), np.int64)
 
 
-def index_batches(data: Bytes, corruption: Int64s) -> Table:
-    """The headers of all complete batches up to the first corrupt one; a batch that is cut off ends the run.
+_FIELDS = {name: column for column, name in enumerate(Batch._fields)}
 
-    Args:
-        data: the response's bytes, read-only.
-        corruption: out, see :class:`Corruption`; zeros on entry, still zeros when no header is corrupt.
 
-    Returns:
-        One row per batch, columns as in :class:`Batch`. Offsets rise from row to row.
+class BatchIndex(NamedTuple):
+    """The batch headers of a response, read once by who receives it.
+
+    Attributes:
+        batches: one row per complete batch up to the first corrupt one, columns as in :class:`Batch`. Offsets rise
+            from row to row.
+        corruption: what is wrong with the header behind those, see :class:`Corruption`; zeros where nothing is, and a
+            batch is cut off or the bytes end.
     """
+
+    batches: Table
+    corruption: Int64s
+
+    @property
+    def next_offset(self) -> int:
+        """One past the last offset of the last complete batch, the offset to fetch next; 0 without one."""
+        return int(self.batches[-1, _FIELDS["last_offset"]]) + 1 if len(self.batches) else 0
+
+    def before_epoch(self, leader_epoch: int, until_offset: int) -> tuple[BatchIndex, int | None]:
+        """The batches before the first one of a later leader epoch than this, and where that one begins.
+
+        Args:
+            leader_epoch: the last one that is expected; -1 for any.
+            until_offset: from here on a later epoch is nothing special.
+
+        Returns:
+            All of it and None where there is no such batch.
+        """
+        epochs, bases = (self.batches[:, _FIELDS[name]] for name in ("leader_epoch", "base_offset"))
+        is_later = (epochs > leader_epoch) & (bases < until_offset)
+        if leader_epoch < 0 or not is_later.any():
+            return self, None
+        row = int(is_later.argmax())
+        return BatchIndex(self.batches[:row], new_corruption()), int(self.batches[row, _FIELDS["start"]])
+
+
+def index_batches(data: Bytes) -> BatchIndex:
+    """Read the batch headers of a response's bytes, which are read-only."""
     # Counting first costs less than a table that grows: a kernel that allocates takes seconds longer to compile.
-    counted = np.zeros(2, np.int64)
-    _walk(data, _NO_INDEX, -1, counted, corruption)
-    index = np.empty((int(counted[0]), len(Batch._fields)), np.int64)
-    _walk(data, index, -1, counted, corruption)
-    return index
+    corruption = new_corruption()
+    index = np.empty((int(_walk(data, _NO_INDEX, corruption)), len(Batch._fields)), np.int64)
+    _walk(data, index, corruption)
+    return BatchIndex(index, corruption)
 
 
 def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
@@ -173,50 +196,3 @@ def readonly_bytes(buffer: Any) -> np.ndarray[Any, Any]:
     view = np.frombuffer(buffer, np.uint8)
     view.setflags(write=False)
     return view
-
-
-class WrittenLater(NamedTuple):
-    """A batch of a later leader epoch than expected: position of its first byte, and its base offset."""
-
-    start: int
-    base_offset: int
-
-
-class Headers(NamedTuple):
-    """What the batch headers of a response say.
-
-    Attributes:
-        next_offset: one past the last offset of the last complete batch, the offset to fetch next; None when no
-            complete batch is there.
-        written_later: the first complete batch of a later leader epoch than expected, or None.
-    """
-
-    next_offset: int | None
-    written_later: WrittenLater | None
-
-
-def read_headers(records: memoryview, leader_epoch: int = -1) -> Headers:
-    """Read the batch headers alone.
-
-    Meant for the thread that receives: it can ask for what follows before these bytes are decoded. Bytes that are
-    no batch end the run, as a batch that is cut off does; the decoder reports them.
-
-    Args:
-        records: the ``records`` field of a fetch response.
-        leader_epoch: the last epoch that is expected; -1 for any.
-    """
-    counted = np.zeros(2, np.int64)
-    following = int(_walk(readonly_bytes(records), _NO_INDEX, leader_epoch, counted, new_corruption()))
-    start = int(counted[1])
-    later = WrittenLater(start, int.from_bytes(records[start : start + 8], "big")) if start >= 0 else None
-    return Headers(following or None, later)
-
-
-def header_corruption(records: memoryview) -> str | None:
-    """What is wrong with the first batch header that is none; None when all are well up to where the bytes end.
-
-    Meant for the message when :func:`read_headers` finds nothing to go on from.
-    """
-    corruption = new_corruption()
-    index_batches(readonly_bytes(records), corruption)
-    return describe(corruption) if corruption[0] else None

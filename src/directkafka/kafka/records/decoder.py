@@ -13,7 +13,7 @@ several slices. Of a malformed Kafka batch no row is emitted, and everything bef
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +26,7 @@ from directkafka.kafka.compression.lz4 import SNAPPY
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
 from directkafka.kafka.records.batch_filter import FilterSpec, aborted_transactions, filter_batches
-from directkafka.kafka.records.batch_header import Batch, index_batches, readonly_bytes
+from directkafka.kafka.records.batch_header import Batch, BatchIndex, readonly_bytes
 from directkafka.kafka.records.decode_kernel import decode_run
 from directkafka.kafka.records.record import Corruption, describe, new_corruption
 from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Source, WriteCursor
@@ -120,18 +120,14 @@ class _Response:
 
     Args:
         data: its bytes.
-        wanted: what of it goes into the columns.
-
-    Attributes:
         index: its batch headers.
-        header_corruption: what is wrong with the header after those.
+        wanted: what of it goes into the columns.
     """
 
-    def __init__(self, data: Bytes, wanted: OffsetWindow) -> None:
+    def __init__(self, data: Bytes, index: Table, wanted: OffsetWindow) -> None:
         self.data = data
+        self.index = index
         self.wanted = wanted
-        self.header_corruption = new_corruption()
-        self.index: Table = index_batches(data, self.header_corruption)
 
     def batch(self, row: int) -> Batch:
         """A row of the index."""
@@ -207,12 +203,15 @@ class RecordDecoder:
         self._decompressed_bytes_max = decompressed_bytes_max
         self._scratch = decompress.Scratch(_SCRATCH_BYTES, decompressed_bytes_max)
 
-    def decode(self, records: memoryview, aborted: Sequence[tuple[int, int]]) -> Iterator[pa.RecordBatch]:
+    def decode(
+        self, records: memoryview, index: BatchIndex, aborted: Sequence[tuple[int, int]]
+    ) -> Iterator[pa.RecordBatch]:
         """The wanted records of one response, as Arrow batches that own their bytes.
 
         Args:
             records: the response's record bytes; left alone until the iterator is exhausted or closed. A batch
                 that is cut off at the end is ignored, it will be fetched again.
+            index: their batch headers.
             aborted: ``(producer id, first offset)`` of the transactions that the response lists as aborted.
 
         Yields:
@@ -224,7 +223,7 @@ class RecordDecoder:
             DecompressionLimitError: a batch decompresses to more than the limit; likewise.
         """
         wanted = OffsetWindow(self.position, self._until_offset, self._include_headers)
-        response = _Response(readonly_bytes(records), wanted)
+        response = _Response(readonly_bytes(records), index.batches, wanted)
         columns: _Columns | None = None
         walk = np.zeros(2, np.int64)
         for run, refusal in self._runs(response, aborted, walk):
@@ -235,8 +234,8 @@ class RecordDecoder:
         self._scratch.clear()
         has_ended = int(walk[0]) < len(response.index)
         yield from self._emit(columns, self._until_offset if has_ended else response.position_before(int(walk[0])))
-        if response.header_corruption[0] and self.position < self._until_offset:
-            self._refuse_header(response.header_corruption)
+        if index.corruption[0] and self.position < self._until_offset:
+            raise self._malformed(self.position, int(index.corruption[1]), describe(index.corruption))
 
     def _runs(
         self, response: _Response, aborted: Sequence[tuple[int, int]], walk: Table
@@ -307,7 +306,8 @@ class RecordDecoder:
                 kind = (
                     KafkaMalformedRecordTimestampError if corruption[0] == Corruption.TIMESTAMP else MalformedBatchError
                 )
-                raise self._malformed(response.batch(row), describe(corruption), kind)
+                batch = response.batch(row)
+                raise self._malformed(batch.base_offset, batch.start, describe(corruption), kind)
             columns = self._new_columns(response.room(run[first:], self._rows_max, self._bytes_max))
         return columns
 
@@ -333,18 +333,9 @@ class RecordDecoder:
         partition = arrow.constant_column(self._partition, pa.int32(), self._rows_max).slice(0, rows)
         return pa.RecordBatch.from_arrays([*columns[:2], topic, partition, *columns[2:]], schema=self._schema)
 
-    def _refuse_header(self, corruption: Table) -> NoReturn:
-        raise MalformedBatchError(
-            topic=self._topic,
-            partition=self._partition,
-            offset=self.position,
-            position=int(corruption[1]),
-            reason=describe(corruption),
-        )
-
     def _refused(self, batch: Batch, reason: str | _TooLarge) -> MalformedBatchError | DecompressionLimitError:
         if isinstance(reason, str):
-            return self._malformed(batch, reason)
+            return self._malformed(batch.base_offset, batch.start, reason)
         # Whoever holds on to the error must not hold on to the memory.
         self._scratch.clear()
         declared = reason.declared_bytes
@@ -360,12 +351,6 @@ class RecordDecoder:
         )
 
     def _malformed(
-        self, batch: Batch, reason: str, kind: type[MalformedBatchError] = MalformedBatchError
+        self, offset: int, position: int, reason: str, kind: type[MalformedBatchError] = MalformedBatchError
     ) -> MalformedBatchError:
-        return kind(
-            topic=self._topic,
-            partition=self._partition,
-            offset=batch.base_offset,
-            position=batch.start,
-            reason=reason,
-        )
+        return kind(topic=self._topic, partition=self._partition, offset=offset, position=position, reason=reason)

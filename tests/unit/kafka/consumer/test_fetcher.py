@@ -112,7 +112,7 @@ def run(a_task: RangeTask) -> list[tuple[int, int]]:
     found = []
     try:
         for fetched in fetching:
-            found.append((fetched.from_offset, fetched.next_offset))
+            found.append((fetched.from_offset, fetched.index.next_offset))
             fetching.recycle(fetched)
     finally:
         fetching.close()
@@ -341,7 +341,7 @@ def iter_of(a_task: RangeTask) -> Iterator[tuple[int, int]]:
     fetching = fetcher.RangeFetch(a_task)
     try:
         for fetched in fetching:
-            yield fetched.from_offset, fetched.next_offset
+            yield fetched.from_offset, fetched.index.next_offset
             fetching.recycle(fetched)
     finally:
         fetching.close()

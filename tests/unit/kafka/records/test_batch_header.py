@@ -2,23 +2,17 @@ import struct
 
 import numpy as np
 import pytest
-from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, seal
+from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, index_of, seal
 
-from directkafka.kafka.records.batch_header import (
-    Batch,
-    header_corruption,
-    index_batches,
-    read_headers,
-    readonly_bytes,
-)
-from directkafka.kafka.records.record import Corruption, describe, new_corruption
+from directkafka.kafka.records.batch_header import Batch
+from directkafka.kafka.records.record import Corruption, describe
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
 
 
 def index(data: bytes) -> tuple[list[Batch], np.ndarray]:
-    corruption = new_corruption()
-    return [Batch._make(row) for row in index_batches(readonly_bytes(data), corruption).tolist()], corruption
+    found = index_of(data)
+    return [Batch._make(row) for row in found.batches.tolist()], found.corruption
 
 
 def test_every_field_of_a_batch_header_is_read() -> None:
@@ -45,6 +39,7 @@ def test_every_field_of_a_batch_header_is_read() -> None:
         max_timestamp=17,
         producer_id=2**50,
         record_count=0,
+        leader_epoch=struct.unpack_from(">i", data, 12)[0],
     )
 
 
@@ -62,14 +57,14 @@ def test_a_batch_that_is_cut_off_anywhere_ends_the_run_without_a_corruption(leng
     first_end = struct.unpack_from(">i", TWO, 8)[0] + 12
     assert len(batches) == int(length >= first_end)
     assert not corruption.any()
-    assert read_headers(memoryview(TWO[:length])).next_offset == (7 if length >= first_end else None)
+    assert index_of(TWO[:length]).next_offset == (7 if length >= first_end else 0)
 
 
 def test_the_next_offset_is_one_past_the_last_complete_batch() -> None:
-    assert read_headers(memoryview(TWO)).next_offset == 10
-    assert read_headers(memoryview(bytearray(TWO))).next_offset == 10
-    assert read_headers(memoryview(b"")).next_offset is None
-    assert header_corruption(memoryview(TWO[:-1])) is None
+    assert index_of(TWO).next_offset == 10
+    assert index_of(bytearray(TWO)).next_offset == 10
+    assert index_of(b"").next_offset == 0
+    assert not index_of(TWO[:-1]).corruption.any()
 
 
 def of_epochs(*epochs: int) -> bytes:
@@ -83,12 +78,17 @@ def of_epochs(*epochs: int) -> bytes:
 def test_the_first_batch_of_a_later_leader_epoch_is_found() -> None:
     data = of_epochs(3, 4, 5, 6, 7)
     size = len(data) // 5
-    assert read_headers(memoryview(data), 5).written_later == (3 * size, 30)
-    assert read_headers(memoryview(data), 2).written_later == (0, 0)
-    assert read_headers(memoryview(data), 7).written_later is None
-    assert read_headers(memoryview(data[:-1]), 6).written_later is None
-    assert read_headers(memoryview(of_epochs(-1, -1)), 0).written_later is None
-    assert read_headers(memoryview(b""), 0).written_later is None
+    before, start = index_of(data).before_epoch(5, until_offset=2**62)
+    assert (len(before.batches), before.next_offset, start) == (3, 21, 3 * size)
+    assert index_of(data).before_epoch(2, until_offset=2**62)[1] == 0
+    for bytes_of, epoch, until in (
+        (data, 7, 2**62), (data, -1, 2**62), (data, 5, 30), (data[:-1], 6, 2**62), (of_epochs(-1, -1), 0, 2**62),
+        (b"", 0, 2**62),
+    ):  # fmt: skip
+        found = index_of(bytes_of)
+        whole, start = found.before_epoch(epoch, until)
+        assert whole is found
+        assert start is None
 
 
 def patched(position: int, layout: str, value: int) -> bytes:
@@ -115,8 +115,7 @@ def test_a_header_that_is_none_is_refused_with_its_numbers(data: bytes, corrupti
     assert batches == []
     assert found[0] == corruption
     assert words in describe(found)
-    assert read_headers(memoryview(data)).next_offset is None
-    assert header_corruption(memoryview(data)) == describe(found)
+    assert index_of(data).next_offset == 0
 
 
 def test_offsets_that_do_not_rise_from_batch_to_batch_are_refused() -> None:
@@ -124,4 +123,4 @@ def test_offsets_that_do_not_rise_from_batch_to_batch_are_refused() -> None:
     batches, corruption = index(data)
     assert len(batches) == 1
     assert describe(corruption) == "base offset 5 is not above the last offset 5 of the batch before it"
-    assert read_headers(memoryview(data)).next_offset == 6
+    assert index_of(data).next_offset == 6

@@ -4,6 +4,7 @@ import pytest
 from tests.record_encoder import (
     LOG_APPEND_TIME,
     Record,
+    decode,
     decode_rows,
     encode_batch,
     encode_record,
@@ -102,7 +103,7 @@ def test_timestamps_to_the_very_limits_become_microseconds(timestamp_ms: int) ->
     from tests.record_encoder import decoder
 
     data = encode_batch([Record(offset=0, timestamp_ms=timestamp_ms)])
-    (batch,) = decoder().decode(memoryview(data), ())
+    (batch,) = decode(decoder(), data)
     assert batch.column("timestamp").cast("int64").to_pylist() == [timestamp_ms * 1000]
 
 

@@ -15,10 +15,12 @@ from tests.record_encoder import (
     TRANSACTIONAL,
     Record,
     compress,
+    decode,
     decode_rows,
     decoder,
     encode_batch,
     expected_row,
+    index_of,
     marker,
     seal,
     with_crc,
@@ -27,7 +29,6 @@ from tests.record_encoder import (
 from directkafka.errors import MalformedBatchError
 from directkafka.errors.streams import DecompressionLimitError
 from directkafka.kafka.records.arrow import schema
-from directkafka.kafka.records.batch_header import read_headers
 
 VECTORS = Path(__file__).parents[3] / "vectors"
 NAMES = sorted(path.stem for path in VECTORS.glob("*.records"))
@@ -54,7 +55,7 @@ def test_there_are_vectors_of_every_codec() -> None:
 def test_bytes_of_a_real_broker_give_what_another_client_read(name: str, isolation: str) -> None:
     records = (VECTORS / f"{name}.records").read_bytes()
     document = json.loads((VECTORS / f"{name}.json").read_text())
-    until = read_headers(memoryview(records)).next_offset
+    until = index_of(records).next_offset
     assert until is not None
     using = decoder(read_committed=isolation == "read_committed")
     aborted = [(producer_id, first) for producer_id, first in document["aborted"]]
@@ -100,7 +101,7 @@ def test_records_of_every_codec_come_out_with_the_sources_schema(codec: str, inc
         *numbered(12, 40),
     ]
     data = encode_batch(records, codec=codec)
-    (batch,) = decoder(include_headers=include_headers).decode(memoryview(data), ())
+    (batch,) = decode(decoder(include_headers=include_headers), data)
     assert batch.schema.equals(schema(include_headers=include_headers), check_metadata=True)
     batch.validate(full=True)
     rows = batch.drop_columns(["timestamp"]).to_pylist()
@@ -108,7 +109,7 @@ def test_records_of_every_codec_come_out_with_the_sources_schema(codec: str, inc
 
 
 def test_columns_without_nulls_carry_no_bitmap() -> None:
-    (batch,) = decoder().decode(memoryview(encode_batch(numbered(1, 3))), ())
+    (batch,) = decode(decoder(), encode_batch(numbered(1, 3)))
     assert batch.column("key").buffers()[0] is None
     assert batch.column("value").null_count == 0
 
@@ -165,7 +166,7 @@ def test_nothing_is_read_once_the_end_is_reached() -> None:
 def test_limits_hold_for_every_emitted_batch(codec: str) -> None:
     data = b"".join(encode_batch(numbered(first, first + 30), codec=codec) for first in range(0, 300, 30))
     using = decoder(batch_rows_max=70, batch_bytes_max=1500)
-    batches = list(using.decode(memoryview(bytearray(data)), ()))
+    batches = list(decode(using, bytearray(data)))
     assert [offset for batch in batches for offset in batch.column("offset").to_pylist()] == list(range(300))
     assert all(batch.num_rows <= 70 for batch in batches)
     assert all(size_of(batch) <= 1500 for batch in batches)
@@ -178,7 +179,7 @@ def size_of(batch: Any) -> int:
 
 def test_a_record_larger_than_the_limit_goes_through_alone() -> None:
     records = [Record(offset=0), Record(offset=1, value=b"x" * 5000), Record(offset=2)]
-    batches = list(decoder(batch_bytes_max=1000).decode(memoryview(encode_batch(records, codec="zstd")), ()))
+    batches = list(decode(decoder(batch_bytes_max=1000), encode_batch(records, codec="zstd")))
     assert [batch.column("offset").to_pylist() for batch in batches] == [[0], [1], [2]]
 
 
@@ -187,7 +188,7 @@ def test_a_response_of_several_megabytes_comes_out_whole(codec: str) -> None:
     chance = random.Random(2)
     records = [Record(offset=at, value=chance.randbytes(150) + b"0" * 250) for at in range(8000)]
     data = b"".join(encode_batch(records[at : at + 300], codec=codec) for at in range(0, 8000, 300))
-    batches = list(decoder(batch_bytes_max=10**6).decode(memoryview(data), ()))
+    batches = list(decode(decoder(batch_bytes_max=10**6), data))
     assert [value for batch in batches for value in batch["value"].to_pylist()] == [one.value for one in records]
     assert all(700_000 < size_of(batch) <= 1_000_000 for batch in batches[:-1])
 
@@ -206,7 +207,7 @@ def test_more_headers_than_rows_usually_have_make_smaller_batches_and_lose_nothi
 
 def test_what_is_not_filled_is_given_back() -> None:
     data = b"".join(encode_batch([Record(offset=at, value=bytes(1000))], codec="zstd") for at in range(100))
-    (batch,) = decoder(10, 20).decode(memoryview(data), ())
+    (batch,) = decode(decoder(10, 20), data)
     assert batch.num_rows == 10
     assert sum(buffer.size for column in batch for buffer in column.buffers() if buffer) < 4_000_000
     assert batch["value"].buffers()[2].size == 10_000
@@ -227,7 +228,7 @@ def test_codecs_may_change_from_batch_to_batch(first: int) -> None:
 def test_the_position_follows_what_was_handed_out() -> None:
     data = b"".join(encode_batch(numbered(first, first + 10)) for first in range(0, 30, 10))
     using = decoder(batch_rows_max=4)
-    positions = [(batch.column("offset")[-1].as_py(), using.position) for batch in using.decode(memoryview(data), ())]
+    positions = [(batch.column("offset")[-1].as_py(), using.position) for batch in decode(using, data)]
     assert positions == [(at, {9: 10, 19: 20, 29: 30}.get(at, at // 10 * 10)) for at, _ in positions]
     assert using.position == 30
 
@@ -329,7 +330,7 @@ def test_formats_before_kafka_0_11_are_refused_by_name(magic: int) -> None:
 
 def test_what_comes_before_a_faulty_header_is_read_first() -> None:
     using = decoder()
-    stream = using.decode(memoryview(encode_batch(numbered(0, 3)) + b"\x07" * 40), ())
+    stream = decode(using, encode_batch(numbered(0, 3)) + b"\x07" * 40)
     assert next(stream).num_rows == 3
     with pytest.raises(MalformedBatchError, match="magic byte is 7"):
         next(stream)
@@ -350,7 +351,7 @@ def test_every_record_before_a_malformed_batch_is_delivered_before_the_error(nam
     before = [encode_batch(numbered(first, first + 3), codec=codec) for first in (0, 3, 6)]
     data = b"".join(before) + MALFORMED[name](encode_batch(numbered(9, 12))) + encode_batch(numbered(12, 15))
     using = decoder()
-    stream = using.decode(memoryview(data), ())
+    stream = decode(using, data)
     assert next(stream).column("offset").to_pylist() == list(range(9))
     with pytest.raises(MalformedBatchError) as caught:
         next(stream)
@@ -372,7 +373,7 @@ def test_a_batch_that_decompresses_to_more_than_the_limit_is_refused_behind_thos
     data = before + encode_batch([Record(offset=5, value=bytes(10**6))], codec=codec)
     assert len(decode_rows(data)) == 6
     using = decoder(decompressed_bytes_max=100_000)
-    stream = using.decode(memoryview(data), ())
+    stream = decode(using, data)
     assert next(stream).num_rows == 5
     with pytest.raises(DecompressionLimitError) as caught:
         next(stream)
@@ -389,7 +390,7 @@ def test_a_decompression_bomb_needs_no_more_memory_than_its_limit(codec: str) ->
     using = decoder(decompressed_bytes_max=8_000_000)
     before = resident_bytes()
     with Sampler() as sampler, pytest.raises(DecompressionLimitError, match="8000000 are allowed"):
-        list(using.decode(memoryview(data), ()))
+        list(decode(using, data))
     assert sampler.peak - before < 40_000_000
 
 
@@ -397,10 +398,10 @@ def test_memory_of_one_large_batch_is_not_kept_for_the_others() -> None:
     large = encode_batch([Record(offset=0, value=bytes(100_000_000))], codec="zstd")
     using = decoder()
     before = resident_bytes()
-    assert sum(batch.num_rows for batch in using.decode(memoryview(large), ())) == 1
+    assert sum(batch.num_rows for batch in decode(using, large)) == 1
     assert resident_bytes() - before < 60_000_000, "the next response may be long in coming"
     small = encode_batch(numbered(1, 51), codec="zstd")
-    assert sum(batch.num_rows for batch in using.decode(memoryview(small), ())) == 50
+    assert sum(batch.num_rows for batch in decode(using, small)) == 50
     assert resident_bytes() - before < 60_000_000
 
 
@@ -409,7 +410,7 @@ def test_an_error_that_somebody_keeps_keeps_no_memory() -> None:
     using = decoder(decompressed_bytes_max=100_000_000)
     before = resident_bytes()
     with pytest.raises(DecompressionLimitError) as caught:
-        list(using.decode(memoryview(large), ()))
+        list(decode(using, large))
     assert resident_bytes() - before < 60_000_000
     assert caught.value.limit_bytes == 100_000_000
 
@@ -443,7 +444,7 @@ class Sampler(threading.Thread):
 def test_the_buffer_is_free_for_reuse_once_the_iterator_is_exhausted() -> None:
     buffer = bytearray(encode_batch(numbered(0, 3)))
     view = memoryview(buffer)
-    batches = list(decoder().decode(view, ()))
+    batches = list(decode(decoder(), view))
     view.release()
     buffer.clear()
     assert batches[0].num_rows == 3
