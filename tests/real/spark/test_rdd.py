@@ -312,7 +312,7 @@ def test_ranges_that_seem_to_be_outside_the_log_are_looked_for_again(
             looks.append(super().snapshot(partitions))
             return looks[-1] if len(looks) > 1 else looks[-1].until(dict.fromkeys(looks[-1].partitions, 10))
 
-    monkeypatch.setattr("directkafka.spark.rdd.rdd.Cluster", Lagging)
+    monkeypatch.setattr("directkafka.spark.source_cluster.Cluster", Lagging)
     assert dk.create_rdd(sc, params, whole(hundred)).count() == 100
     assert len(looks) == 2
 
