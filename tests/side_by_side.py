@@ -9,6 +9,7 @@ left alone with a long file.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from xdist.scheduler import LoadFileScheduling
@@ -52,7 +53,9 @@ class FromBothEnds(LoadFileScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         if len(self.nodes) > 1 and node is self.nodes[-1]:
             self.workqueue.move_to_end(next(reversed(self.workqueue)), last=False)
-        super()._assign_work_unit(node)
+        # The worker may have ended, and its end not be heard of yet: then what it was given is queued again.
+        with suppress(OSError):
+            super()._assign_work_unit(node)
 
     def schedule(self) -> None:
         """Give a worker that joins later two files: a worker runs a test only when it has the next one, or the end."""

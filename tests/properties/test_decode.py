@@ -348,7 +348,7 @@ def refusal_of(
 ) -> MalformedBatchError | DecompressionLimitError | None:
     """Decode, and note the offsets found; None when all was read. Any other error is raised to the caller."""
     following = index_of(data).next_offset
-    assert following is None or following > 0
+    assert following >= 0
     using = decoder(
         from_offset,
         UNTIL,
@@ -365,7 +365,7 @@ def refusal_of(
                 found += batch.column("offset").to_pylist()
     except (MalformedBatchError, DecompressionLimitError) as refusal:
         return refusal
-    assert using.position >= min(following or 0, UNTIL)
+    assert using.position >= min(following, UNTIL)
     return None
 
 

@@ -17,6 +17,21 @@ def pytest_xdist_make_scheduler(config, log):
     return FromBothEnds(config, log)
 """
 
+#: The second time that the first worker is given tests, it has ended, and nobody has heard of it yet.
+GONE = """
+from xdist.workermanage import WorkerController
+
+send, sent = WorkerController.send_runtest_some, []
+
+def to_who_is_gone(node, indices):
+    sent.append(node.gateway.id)
+    if node.gateway.id == "gw0" and sent.count("gw0") == 2:
+        raise OSError("cannot send (already closed?)")
+    send(node, indices)
+
+WorkerController.send_runtest_some = to_who_is_gone
+"""
+
 OPTIONS = (
     *("-c", os.devnull, "-p", "no:randomly", "-p", "no:cacheprovider"),
     *("--dist", "loadfile", "--no-loadscope-reorder"),
@@ -41,7 +56,17 @@ def test_what_a_worker_leaves_is_done_by_the_next_one(
     tmp_path: Path, workers: int, files: dict[str, str], outcome: str
 ) -> None:
     """The next one was given a file that was done, or one test: it waited for more, and the run stood still."""
-    (tmp_path / "conftest.py").write_text(CONFTEST)
+    assert_runs(tmp_path, workers, files, outcome)
+
+
+def test_tests_for_a_worker_that_has_just_ended_are_done_by_the_next_one(tmp_path: Path) -> None:
+    """Sequence of events: a test ends its worker, the one before it is reported, more are sent into a closed pipe."""
+    files = {"test_1.py": DIES, "test_2.py": ONE, "test_3.py": FOUR}
+    assert_runs(tmp_path, 1, files, "1 failed, 4 passed", conftest=CONFTEST + GONE)
+
+
+def assert_runs(tmp_path: Path, workers: int, files: dict[str, str], outcome: str, *, conftest: str = CONFTEST) -> None:
+    (tmp_path / "conftest.py").write_text(conftest)
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     done = subprocess.run(
