@@ -12,8 +12,8 @@ import cramjam
 import google_crc32c
 import pyarrow as pa
 
-from directkafka.kafka.records.batch_header import BatchIndex, index_batches, readonly_bytes
 from directkafka.kafka.records.decoder import RecordDecoder
+from directkafka.kafka.records.record_batch import BatchIndex, index_batches, readonly_bytes
 
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 8, 16, 32

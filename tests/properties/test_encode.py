@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.record_encoder import CODECS, Record, decode_rows, encode_record, expected_row
 
-from directkafka.kafka.records.batch_header import HEADER_SIZE
 from directkafka.kafka.records.encoder import ProducerIdentity, RecordEncoder
+from directkafka.kafka.records.record_batch import HEADER_SIZE
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 

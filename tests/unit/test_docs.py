@@ -16,7 +16,7 @@ import pytest
 import directkafka
 from directkafka.errors import DirectKafkaError
 from directkafka.fault_points import FAULT_POINTS, STREAM_FAULT_POINTS
-from directkafka.kafka.consumer import fetcher
+from directkafka.kafka.consumer import range_reader
 from directkafka.kafka.records import decoder
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX
 from directkafka.pipeline.application import spark_application
@@ -245,7 +245,7 @@ def test_the_memory_bounds_are_those_of_the_code() -> None:
     bounds = section("Memory bounds")
     inline = inspect.signature(directkafka.PostgresSink).parameters["inline_bytes_max"].default
     assert bounds.count(f"{inline >> 20} MiB of Arrow") == 1
-    assert f"holds at most |\n|---|---|\n| a task's fetch | {fetcher.BUFFERS} responses" in bounds
+    assert f"holds at most |\n|---|---|\n| a task's fetch | {range_reader.BUFFERS} responses" in bounds
     assert f"{decoder.BATCH_ROWS_MAX:,} rows or {decoder.BATCH_BYTES_MAX >> 20} MiB" in bounds
     assert f"decompressed | {DECOMPRESSED_BYTES_MAX >> 20} MiB" in bounds
     assert f"COPY chunks of {copy_encoder.CHUNK_BYTES >> 10} KiB" in bounds

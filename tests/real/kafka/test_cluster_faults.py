@@ -36,7 +36,7 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError
-from directkafka.kafka.consumer import fetch, fetcher
+from directkafka.kafka.consumer import fetch, range_reader
 from directkafka.kafka.consumer.fetch import FetchResponse
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
@@ -187,7 +187,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch) -> Traffic:
         seen.record_bytes[channel.port] += response.records_end - response.records_start
         return response
 
-    monkeypatch.setattr(fetcher, "ask", counted)
+    monkeypatch.setattr(range_reader, "ask", counted)
     return seen
 
 

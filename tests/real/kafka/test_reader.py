@@ -26,7 +26,7 @@ from tests.real.kafka.logs import (
 )
 from tests.real.kafka.proxy import KafkaProxy
 
-from directkafka.kafka.consumer import fetcher
+from directkafka.kafka.consumer import range_reader
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.network import connection_pool
 
@@ -137,20 +137,20 @@ def test_a_long_range_takes_no_more_than_its_buffers(
     produce(servers, topic, [os.urandom(10_000) for _ in range(2_000)], batch_every=20)
     lent: set[int] = set()
     sizes: list[int] = []
-    accept = fetcher.RangeFetch._accept
+    accept = range_reader.RangeFetch._accept
 
-    def accepted(self: fetcher.RangeFetch, response: Any, buffer: bytearray) -> Any:
+    def accepted(self: range_reader.RangeFetch, response: Any, buffer: bytearray) -> Any:
         lent.add(id(buffer))
         sizes.append(len(buffer))
         return accept(self, response, buffer)
 
-    monkeypatch.setattr(fetcher.RangeFetch, "_accept", accepted)
+    monkeypatch.setattr(range_reader.RangeFetch, "_accept", accepted)
     monkeypatch.setattr(connection_pool, "_buffers", [])
     received = 0
     for batch in read_range(task_for(options(servers, max_partition_fetch_bytes=250_000), topic, 0, 2_000)):
         received += batch.num_rows
     assert received == 2_000
-    assert len(lent) <= fetcher.BUFFERS
+    assert len(lent) <= range_reader.BUFFERS
     assert max(sizes[1:]) <= 1_300_000
     assert len(sizes) > 40
 

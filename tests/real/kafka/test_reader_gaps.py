@@ -30,7 +30,7 @@ from tests.real.kafka.logs import (
 )
 
 from directkafka.errors import DataLossError, FetchTimeoutError
-from directkafka.kafka.consumer import fetch, fetcher, partition_connection
+from directkafka.kafka.consumer import fetch, partition_connection, range_reader
 from directkafka.kafka.consumer.fetch import FetchResponse
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import Channel
@@ -107,7 +107,7 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         positions.append(position)
         return fetch.ask(channel, task, position, **named)
 
-    monkeypatch.setattr(fetcher, "ask", counted)
+    monkeypatch.setattr(range_reader, "ask", counted)
     return positions
 
 

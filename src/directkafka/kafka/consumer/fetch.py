@@ -32,6 +32,7 @@ from directkafka.kafka.network.client import Channel
 from directkafka.kafka.network.receive import ResponseError, receive
 from directkafka.kafka.protocol.api_versions import FetchVersion
 from directkafka.kafka.protocol.error_codes import ErrorCode
+from directkafka.kafka.records.record_batch import BatchIndex
 
 #: A response of one partition has few aborted transactions; more than this is not a response.
 _ABORTED_MAX = 1_000_000
@@ -68,6 +69,25 @@ class FetchResponse:
     def is_empty(self) -> bool:
         """Whether there is not a byte of records."""
         return self.records_start == self.records_end
+
+
+@dataclass(slots=True, kw_only=True)
+class FetchedRecords:
+    """One response's record bytes, lent until ``RangeFetch.recycle``.
+
+    Attributes:
+        records: the bytes, from the first batch on; may end in the middle of a batch.
+        index: their batch headers.
+        aborted: ``(producer id, first offset)`` of aborted transactions.
+        from_offset: the offset that was asked for; the first batch may begin before it.
+        buffer: what the bytes lie in.
+    """
+
+    records: memoryview
+    index: BatchIndex
+    aborted: tuple[tuple[int, int], ...]
+    from_offset: int
+    buffer: bytearray
 
 
 class _Cursor:

@@ -96,7 +96,7 @@ COMPILED = (
     "compression.lz4",
     "kernels.c_functions",
     "kernels.compile",
-    "records.batch_header",
+    "records.record_batch",
     "records.encode_kernel",
     "records.record",
     "records.record_columns",

@@ -15,7 +15,6 @@ import numpy as np
 from numba import types
 
 from directkafka.kafka.kernels.compile import INT64, INT64S, copy, helper, kernel, unwrapped
-from directkafka.kafka.records.batch_header import Batch, batch_at
 from directkafka.kafka.records.record import (
     RECORD_SIZE_MIN,
     Corruption,
@@ -25,6 +24,7 @@ from directkafka.kafka.records.record import (
     report,
     span,
 )
+from directkafka.kafka.records.record_batch import Batch, batch_at
 from directkafka.kafka.records.record_columns import (
     HEADER_COLUMNS_TYPE,
     RECORD_COLUMNS_TYPE,

@@ -25,10 +25,16 @@ from directkafka.kafka.compression import decompress
 from directkafka.kafka.compression.lz4 import SNAPPY
 from directkafka.kafka.kernels.c_functions import crc32c_address
 from directkafka.kafka.records import arrow
-from directkafka.kafka.records.batch_filter import FilterSpec, aborted_transactions, filter_batches
-from directkafka.kafka.records.batch_header import Batch, BatchIndex, readonly_bytes
 from directkafka.kafka.records.decode_kernel import decode_run
 from directkafka.kafka.records.record import Corruption, describe, new_corruption
+from directkafka.kafka.records.record_batch import (
+    Batch,
+    BatchIndex,
+    FilterSpec,
+    aborted_transactions,
+    filter_batches,
+    readonly_bytes,
+)
 from directkafka.kafka.records.record_columns import Capacity, OffsetWindow, Source, WriteCursor
 from directkafka.options.client import DECOMPRESSED_BYTES_MAX, ClientOptions
 from directkafka.options.spec import specs_of
@@ -242,7 +248,7 @@ class RecordDecoder:
     ) -> Iterator[tuple[Table, _Refusal | None]]:
         """Runs of batches, checked and decompressed, and why the batch behind the last one is none.
 
-        ``walk`` is where the filter stands; see :func:`directkafka.kafka.records.batch_filter.filter_batches`.
+        ``walk`` is where the filter stands; see :func:`directkafka.kafka.records.record_batch.filter_batches`.
         """
         asked = FilterSpec(self.position, self._until_offset, self._read_committed, self._crc32c, _RUN_BYTES)
         transactions = aborted_transactions(aborted)

@@ -1,7 +1,7 @@
 """Kernels that encode rows as the records of batches, and write the batches' headers.
 
 :func:`encode_records` writes records behind space for a batch header, :func:`write_headers` writes the headers;
-compression, where it is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.records.batch_header`
+compression, where it is wanted, lies in between. The bytes are those of :mod:`directkafka.kafka.records.record_batch`
 and :mod:`directkafka.kafka.records.record`, which read them. A batch's first record gives its base timestamp.
 
 No bound is checked here: the caller has made room (:func:`directkafka.kafka.records.record_columns.room_needed`), and
@@ -31,7 +31,7 @@ from directkafka.kafka.kernels.compile import (
     kernel,
     unwrapped,
 )
-from directkafka.kafka.records.batch_header import HEADER_SIZE
+from directkafka.kafka.records.record_batch import HEADER_SIZE
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]

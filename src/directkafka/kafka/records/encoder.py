@@ -10,7 +10,7 @@ Four steps per call, of which compiled kernels do the first, the second and the 
 A batch is made once. Whoever sends it again sends the same bytes: its sequence number tells the broker that it is
 the same (KIP-98).
 
-Sources: see :mod:`directkafka.kafka.records.batch_header` and :mod:`directkafka.kafka.records.record`.
+Sources: see :mod:`directkafka.kafka.records.record_batch` and :mod:`directkafka.kafka.records.record`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ import pyarrow as pa
 from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
 from directkafka.kafka.compression.compress import Compress, compressor
 from directkafka.kafka.kernels.c_functions import crc32c_address
-from directkafka.kafka.records.batch_header import HEADER_SIZE
 from directkafka.kafka.records.encode_kernel import (
     TRANSACTIONAL,
     EncodedSpan,
@@ -36,6 +35,7 @@ from directkafka.kafka.records.encode_kernel import (
     order_by_target,
     write_headers,
 )
+from directkafka.kafka.records.record_batch import HEADER_SIZE
 from directkafka.kafka.records.record_columns import read_rows, room_needed
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions

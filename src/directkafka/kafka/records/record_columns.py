@@ -16,8 +16,8 @@ from numba import types
 
 from directkafka.errors import OptionError
 from directkafka.kafka.kernels.compile import BYTES_IN, BYTES_OUT, INT32S, INT64, INT64S, TABLE
-from directkafka.kafka.records.batch_header import HEADER_SIZE, readonly_bytes
 from directkafka.kafka.records.encode_kernel import HEADER_OVERHEAD_MAX, RECORD_OVERHEAD_MAX, BinaryColumn, Rows
+from directkafka.kafka.records.record_batch import HEADER_SIZE, readonly_bytes
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
@@ -79,7 +79,7 @@ class Source(NamedTuple):
     Attributes:
         records: the response's bytes, read-only.
         scratch: decompressed bytes, read-only.
-        batches: what :func:`directkafka.kafka.records.batch_header.index_batches` returned.
+        batches: what :func:`directkafka.kafka.records.record_batch.index_batches` returned.
         run: the batches to decode, columns as in :class:`BatchSlice`.
         wanted: what of it goes into the columns.
     """

@@ -11,8 +11,8 @@ from tests.record_encoder import CODECS, Record, decode_rows, encode_record
 
 from directkafka.errors import OptionError
 from directkafka.errors.kafka import RecordRejectedError, RecordTooLargeError
-from directkafka.kafka.records.batch_header import HEADER_SIZE
 from directkafka.kafka.records.encoder import EncodedBatch, ProducerIdentity, RecordEncoder
+from directkafka.kafka.records.record_batch import HEADER_SIZE
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 

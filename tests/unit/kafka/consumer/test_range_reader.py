@@ -14,7 +14,7 @@ from tests.record_encoder import Record, encode_batch
 
 from directkafka.errors import BrokerResponseError, DataLossError, FetchTimeoutError, MalformedBatchError
 from directkafka.errors.data_loss import TopicRecreatedError
-from directkafka.kafka.consumer import fetcher
+from directkafka.kafka.consumer import range_reader
 from directkafka.kafka.consumer.fetch import FetchResponse
 from directkafka.kafka.consumer.partition_connection import LeaderState, TopicGone, TryAgain
 from directkafka.kafka.consumer.range_task import RangeTask
@@ -100,15 +100,15 @@ class Leader:
 @pytest.fixture
 def leader(monkeypatch: pytest.MonkeyPatch) -> Iterator[Leader]:
     made = Leader()
-    monkeypatch.setattr(fetcher, "PartitionConnection", lambda _: made)
-    monkeypatch.setattr(fetcher, "ask", made.answer)
+    monkeypatch.setattr(range_reader, "PartitionConnection", lambda _: made)
+    monkeypatch.setattr(range_reader, "ask", made.answer)
     yield made
     assert not [one for one in threading.enumerate() if one.name.startswith("fetch ")]
 
 
 def run(a_task: RangeTask) -> list[tuple[int, int]]:
     """``(asked offset, next offset)`` of every response."""
-    fetching = fetcher.RangeFetch(a_task)
+    fetching = range_reader.RangeFetch(a_task)
     found = []
     try:
         for fetched in fetching:
@@ -321,7 +321,7 @@ def test_progress_starts_the_poll_timeout_anew(leader: Leader) -> None:
         return leader_answer(*arguments, **named)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fetcher, "ask", slow)
+        patch.setattr(range_reader, "ask", slow)
         assert run(task(poll_timeout_ms=800))[-1] == (19, 20)
 
 
@@ -338,7 +338,7 @@ def test_a_throttled_client_waits_before_its_next_request_and_not_with_its_recor
 
 
 def iter_of(a_task: RangeTask) -> Iterator[tuple[int, int]]:
-    fetching = fetcher.RangeFetch(a_task)
+    fetching = range_reader.RangeFetch(a_task)
     try:
         for fetched in fetching:
             yield fetched.from_offset, fetched.index.next_offset
@@ -349,20 +349,20 @@ def iter_of(a_task: RangeTask) -> Iterator[tuple[int, int]]:
 
 def test_no_more_responses_wait_than_there_are_buffers(leader: Leader) -> None:
     leader.script += [answer(offset, offset) for offset in range(10, 40)]
-    fetching = fetcher.RangeFetch(task(until_offset=40))
+    fetching = range_reader.RangeFetch(task(until_offset=40))
     lent = []
     responses = iter(fetching)
-    for _ in range(fetcher.BUFFERS):
+    for _ in range(range_reader.BUFFERS):
         lent.append(next(responses))
     # All buffers are out: the thread has nothing to receive into.
-    assert len(leader.asked) == fetcher.BUFFERS
+    assert len(leader.asked) == range_reader.BUFFERS
     fetching.recycle(lent[0])
     next(responses)
-    assert len(leader.asked) == fetcher.BUFFERS + 1
+    assert len(leader.asked) == range_reader.BUFFERS + 1
     fetching.close()
 
 
 def test_closing_before_the_first_response_is_harmless(leader: Leader) -> None:
-    fetching = fetcher.RangeFetch(task())
+    fetching = range_reader.RangeFetch(task())
     fetching.close()
     assert leader.asked == []

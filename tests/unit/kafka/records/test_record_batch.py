@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tests.record_encoder import LOG_APPEND_TIME, Record, encode_batch, index_of, seal
 
-from directkafka.kafka.records.batch_header import Batch
 from directkafka.kafka.records.record import Corruption, describe
+from directkafka.kafka.records.record_batch import Batch
 
 TWO = encode_batch([Record(offset=5), Record(offset=6)]) + encode_batch([Record(offset=9)], producer_id=7)
 
