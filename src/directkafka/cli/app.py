@@ -1,4 +1,4 @@
-"""The commands, their exit codes, and their output: data to stdout as text or JSON, messages to stderr.
+"""The application: its exit codes; signals that end a command well, and a file for what Spark prints.
 
 0 success · 1 failure · 2 wrong usage (an option, the pipeline file) · 3 fenced by a newer driver, which a
 supervisor must not answer with a restart.
@@ -6,133 +6,34 @@ supervisor must not answer with a restart.
 
 from __future__ import annotations
 
-import json
 import logging
-import os
+import signal
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
-from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, TextIO
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from directkafka.errors import DirectKafkaError, FencedError, OptionError
-from directkafka.plain_text import PlainFormatter, message, one_line
+from directkafka.cli.output import say
+from directkafka.errors import (
+    DirectKafkaError,
+    EnvironmentFaultError,
+    FencedError,
+    OptionError,
+    TransformError,
+    WorkerLostError,
+)
+from directkafka.plain_text import one_line
 from directkafka.version import __version__
 
+if TYPE_CHECKING:
+    from directkafka.pipeline.pipeline import Pipeline
 
-class Format(StrEnum):
-    """What stdout carries."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class _Messages(Console):
-    """A console that nobody has to read: rich's own ends the program when its pipe is closed, a signal handler too."""
-
-    def on_broken_pipe(self) -> None:
-        """Say nothing more."""
-        self.quiet = True
-
-
-#: Where messages, progress and errors go; :func:`say` for what may hold words of others.
-messages = _Messages(stderr=True, highlight=False, markup=False, emoji=False)
-
-
-_PIPE_COLUMNS = 250
-
-#: Where data goes once :func:`claim_stdout` was called.
-_claimed: TextIO | None = None
-
-
-def claim_stdout() -> None:
-    """Keep stdout for data: whatever else this process and its JVM print there goes to stderr from now on.
-
-    A transform that prints, or a Spark that logs to its console, must not stand between two lines of JSON.
-    """
-    global _claimed  # noqa: PLW0603 - there is one stdout in a process
-    if _claimed is None:
-        sys.stdout.flush()
-        _claimed = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
-        os.dup2(2, 1)
-
-
-def say(text: str, *, label: str = "", style: str = "") -> None:
-    """A message to stderr, for people.
-
-    Args:
-        text: may hold what a record, a broker or a database says: it is shown, and does nothing.
-        label: a word before it, in ``style``.
-        style: of the label; of the text when there is no label.
-    """
-    shown = Text.assemble((label, style), " ", message(text)) if label else Text(message(text), style)
-    messages.print(shown, soft_wrap=True)
-
-
-def print_record(record: Mapping[str, Any], form: Format, *, text: str) -> None:
-    """One result: a JSON object on a line, or the text."""
-    print(_json(record) if form is Format.JSON else message(text), file=_data(), flush=True)
-
-
-def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: str) -> None:
-    """Several results of one shape: JSON lines, or a table."""
-    if form is Format.JSON:
-        for record in records:
-            print(_json(record), file=_data(), flush=True)
-        return
-    table = Table(title=title, title_justify="left")
-    for column in records[0] if records else ():
-        is_number = isinstance(records[0][column], int)
-        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
-    for record in records:
-        table.add_row(*(_shown(value) for value in record.values()))
-    # A pipe has no width: a table there is as wide as it needs, and not cut to a terminal's 80 columns.
-    Console(file=_data(), width=None if _data().isatty() else _PIPE_COLUMNS).print(table)
-
-
-def _json(record: Mapping[str, Any]) -> str:
-    # The encoder escapes what is not ASCII, and all controls of ASCII. (Nothing is cut: it is data.)
-    return json.dumps(record)
-
-
-def _data() -> TextIO:
-    return _claimed or sys.stdout
-
-
-def set_up_logging(*, verbose: bool) -> None:
-    """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_log_handler()])
-    logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
-    # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
-    for name in ("kafka", "py4j"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def _log_handler() -> logging.Handler:
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainFormatter())
-    handler.addFilter(lambda record: not _is_of_py4j(record))
-    return handler
-
-
-def _is_of_py4j(record: logging.LogRecord) -> bool:
-    """Whether Py4J speaks by the root logger, as it does with a traceback when the JVM is gone."""
-    return record.name == "root" and Path(record.pathname).parent.name == "py4j"
-
-
-def _shown(value: Any) -> Text:
-    if value is None:
-        return Text("-")
-    if isinstance(value, bool):
-        return Text("yes" if value else "NO")
-    return Text(f"{value:,}" if isinstance(value, int) else one_line(str(value)))
-
+log = logging.getLogger("directkafka.cli")
 
 EXIT_FAILURE = 1
 EXIT_USAGE = 2
@@ -181,3 +82,127 @@ def _exit_code(error: DirectKafkaError) -> int:
     if isinstance(error, FencedError):
         return EXIT_FENCED
     return EXIT_USAGE if isinstance(error, OptionError) else EXIT_FAILURE
+
+
+@contextmanager
+def spark_in_file(name: str, *, verbose: bool) -> Iterator[None]:
+    """Keep what Spark prints off the terminal: it goes to a file, which an error names.
+
+    What this library's own code logs in Spark's processes is shown all the same.
+
+    An application that is there already, such as ``spark-submit``'s, prints where it did.
+
+    Args:
+        name: the pipeline's.
+        verbose: whether the file is named at the start, and stays when all went well.
+    """
+    from directkafka.pipeline.application.spark_application import send_output_to
+    from directkafka.pipeline.application.spark_log import SparkLog
+
+    # PySpark 4.3 imports pandas wherever it is installed, and complains of its version; nothing here needs it.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas", category=FutureWarning)
+    output = SparkLog(name, on_line=say)
+    send_output_to(output)
+    if verbose:
+        say(f"what Spark prints: {output.path}")
+    is_kept = verbose
+    try:
+        yield
+    except (OptionError, FencedError):
+        raise
+    except Exception as error:
+        is_kept = True
+        if isinstance(error, DirectKafkaError) and output.first_words():
+            error.add_note(f"What Spark printed: {output.path}")
+        raise
+    finally:
+        send_output_to(None)
+        output.close(is_kept=is_kept)
+
+
+@contextmanager
+def stopped_by_signals(pipeline: Pipeline) -> Iterator[None]:
+    """Let SIGTERM and SIGINT ask the pipeline to stop after the batch in flight.
+
+    A signal that comes while Spark starts counts as well. Spark then sets handlers of its own, so ours are set
+    again behind it.
+
+    A supervisor may send the signal to every process below it. Then Spark's JVM or its Python workers end under the
+    batch in flight. That batch is committed or it is not, the ledger says which, and the next start goes on there:
+    the stop that was asked for, and no failure.
+    """
+    asked: list[str] = []
+
+    def ask_to_stop(number: int, _frame: FrameType | None) -> None:
+        pipeline.request_stop()
+        asked.append(signal.Signals(number).name)
+        say(f"{asked[-1]}: stopping after the batch in flight")
+
+    previous = {number: signal.signal(number, ask_to_stop) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        # Where that fails through the stop, there is nothing to be done, and the pipeline does nothing.
+        with _spark_may_end(asked, is_starting=True):
+            pipeline.session()
+            for number in previous:
+                signal.signal(number, ask_to_stop)
+        with _spark_may_end(asked):
+            yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def _spark_may_end(asked: Sequence[str], *, is_starting: bool = False) -> Iterator[None]:
+    """Say what the end of Spark has broken, and no more, if one of these signals has asked for a stop."""
+    try:
+        yield
+    except Exception as error:
+        if not (asked and _is_of_the_stop(error, is_starting=is_starting)):
+            raise
+        log.debug("what the end of Spark has broken", exc_info=True)
+        found = one_line(f"{type(error).__name__}: {_words(error)}")
+        say(f"{asked[-1]} ended Spark as well; the next start goes on from what the ledger has ({found})")
+
+
+def _words(error: Exception) -> str:
+    """An error's text; Py4J asks the JVM for that of its own, and the JVM may be gone."""
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - whatever Py4J makes of a JVM that does not answer
+        return "Java cannot be asked for its words any more"
+
+
+def _is_of_the_stop(error: Exception, *, is_starting: bool) -> bool:
+    """Whether an error is what a Spark that was ended makes of its start or of the batch in flight.
+
+    A JVM that ends while it starts has many words for it. Later all else is the pipeline's own failure, also if Spark
+    has ended meanwhile: a commit whose outcome is unknown, records that are lost, a row that is refused, a bug.
+    """
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    from directkafka.pipeline.application.spark_application import is_gone
+    from directkafka.pipeline.execution.executor_errors import spark_is_gone
+    from directkafka.pipeline.retry import may_pass
+
+    if isinstance(error, EnvironmentFaultError | WorkerLostError):
+        return True
+    try:
+        if spark_is_gone(error):
+            return True
+    except Py4JError:  # Java would have told more of it, and does not answer
+        return is_gone()
+    is_of_the_start = is_starting and isinstance(error, Py4JError | PySparkException)
+    return (is_of_the_start or may_pass(error) or _is_of_a_broken_call(error)) and is_gone()
+
+
+def _is_of_a_broken_call(error: Exception) -> bool:
+    """Whether a call into the JVM got no answer; a failure that the JVM has told is one, as Py4JJavaError is."""
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark.errors import PySparkRuntimeError
+
+    # What ends a job is told as the transform's.
+    cause = error.__cause__ if isinstance(error, TransformError) else error
+    broken = (Py4JError, PySparkRuntimeError, ConnectionError, EOFError)
+    return isinstance(cause, broken) and not isinstance(cause, Py4JJavaError)

@@ -10,17 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from directkafka.cli.app import (
-    EXIT_FAILURE,
-    Format,
-    app,
-    claim_stdout,
-    print_record,
-    print_records,
-    say,
-    set_up_logging,
-)
-from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
+from directkafka.cli.app import EXIT_FAILURE, app, spark_in_file, stopped_by_signals
+from directkafka.cli.output import Format, claim_stdout, print_record, print_records, say, set_up_logging
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline

@@ -26,7 +26,7 @@ from pyspark.sql import functions as f
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
-from directkafka.pipeline.execution.executor_errors import from_executor
+from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
@@ -112,11 +112,9 @@ def _compare(pipeline: Pipeline, route: Route, cluster: SourceCluster) -> Findin
     entry = _entry(pipeline, route)
     table = sink.recount()
     output, note = _output_again(pipeline, route, cluster, entry, is_folded=table.is_folded)
-    try:
+    with job_errors():
         expected_rows = None if output is None or table.is_folded else output.count()
         expected_sums = {} if output is None else _sums(output, table)
-    except Exception as error:
-        raise from_executor(error) from error
     return Finding(
         sink=sink.name,
         batch_id=entry.batch_id,

@@ -23,8 +23,8 @@ from urllib.parse import urlsplit
 import psycopg
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from directkafka.cli.app import messages, say
 from directkafka.cli.demo.flights import CarrierTotal, expected_totals, publish
+from directkafka.cli.output import messages, say
 from directkafka.errors import EnvironmentFaultError
 
 

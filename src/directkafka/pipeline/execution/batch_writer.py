@@ -30,7 +30,7 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
-from directkafka.pipeline.execution.executor_errors import from_executor
+from directkafka.pipeline.execution.executor_errors import from_executor, job_errors
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.output_writer import OutputWriter, wanted_schema
 from directkafka.pipeline.execution.routes import Route, outputs_of
@@ -212,11 +212,9 @@ class BatchWriter:
         wanted = [writer for writer in self._writers if writer.sink.store.identity in stores]
         with ExitStack() as kept:
             keeper = Keeper(kept)
-            try:
+            with job_errors():
                 parts = self._write_all(name, frame, wanted, keeper, ranges)
                 record_count = read_check()
-            except Exception as error:
-                raise from_executor(error) from error
             early = self._finish_all(parts, name, keeper)
         reports = tuple((part.sink, part.reports) for part in parts)
         return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
@@ -229,10 +227,8 @@ class BatchWriter:
         Raises:
             DirectKafkaError: what a task met.
         """
-        try:
+        with job_errors():
             frame.write.format("noop").mode("overwrite").save()
-        except Exception as error:
-            raise from_executor(error) from error
 
     def _write_all(
         self,
@@ -283,7 +279,8 @@ class BatchWriter:
                     begun.callback(store.abort, name)
                     self._finish(part, store, name)
                     early.append(store)
-            _check_kept(keeper)
+            with job_errors():
+                keeper.check()
             begun.pop_all()
         return tuple(early)
 
@@ -326,10 +323,3 @@ class BatchWriter:
     def _transformed(self, frame: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
         shown = frame.drop(*self._hidden) if self._hidden else frame
         return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=frame)
-
-
-def _check_kept(keeper: Keeper) -> None:
-    try:
-        keeper.check()
-    except Exception as error:
-        raise from_executor(error) from error

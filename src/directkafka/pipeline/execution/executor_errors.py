@@ -208,6 +208,21 @@ def from_executor(error: Exception) -> DirectKafkaError:
 
 
 @contextmanager
+def job_errors() -> Iterator[None]:
+    """Turn the failure of a Spark job in this block into the error that it stands for.
+
+    Raises:
+        DirectKafkaError: see :func:`from_executor`.
+    """
+    try:
+        yield
+    except DirectKafkaError:
+        raise
+    except Exception as error:
+        raise from_executor(error) from error
+
+
+@contextmanager
 def java_end_told() -> Iterator[None]:
     """Turn the error of any call in this block into one that says so, if Spark's JVM has ended.
 

@@ -1,0 +1,126 @@
+"""The output of commands: data to stdout as text or JSON, messages to stderr."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TextIO
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from directkafka.plain_text import PlainFormatter, message, one_line
+
+
+class Format(StrEnum):
+    """What stdout carries."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class _Messages(Console):
+    """A console that nobody has to read: rich's own ends the program when its pipe is closed, a signal handler too."""
+
+    def on_broken_pipe(self) -> None:
+        """Say nothing more."""
+        self.quiet = True
+
+
+#: Where messages, progress and errors go; :func:`say` for what may hold words of others.
+messages = _Messages(stderr=True, highlight=False, markup=False, emoji=False)
+
+
+_PIPE_COLUMNS = 250
+
+#: Where data goes once :func:`claim_stdout` was called.
+_claimed: TextIO | None = None
+
+
+def claim_stdout() -> None:
+    """Keep stdout for data: whatever else this process and its JVM print there goes to stderr from now on.
+
+    A transform that prints, or a Spark that logs to its console, must not stand between two lines of JSON.
+    """
+    global _claimed  # noqa: PLW0603 - there is one stdout in a process
+    if _claimed is None:
+        sys.stdout.flush()
+        _claimed = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+        os.dup2(2, 1)
+
+
+def say(text: str, *, label: str = "", style: str = "") -> None:
+    """A message to stderr, for people.
+
+    Args:
+        text: may hold what a record, a broker or a database says: it is shown, and does nothing.
+        label: a word before it, in ``style``.
+        style: of the label; of the text when there is no label.
+    """
+    shown = Text.assemble((label, style), " ", message(text)) if label else Text(message(text), style)
+    messages.print(shown, soft_wrap=True)
+
+
+def print_record(record: Mapping[str, Any], form: Format, *, text: str) -> None:
+    """One result: a JSON object on a line, or the text."""
+    print(_json(record) if form is Format.JSON else message(text), file=_data(), flush=True)
+
+
+def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: str) -> None:
+    """Several results of one shape: JSON lines, or a table."""
+    if form is Format.JSON:
+        for record in records:
+            print(_json(record), file=_data(), flush=True)
+        return
+    table = Table(title=title, title_justify="left")
+    for column in records[0] if records else ():
+        is_number = isinstance(records[0][column], int)
+        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
+    for record in records:
+        table.add_row(*(_shown(value) for value in record.values()))
+    # A pipe has no width: a table there is as wide as it needs, and not cut to a terminal's 80 columns.
+    Console(file=_data(), width=None if _data().isatty() else _PIPE_COLUMNS).print(table)
+
+
+def _json(record: Mapping[str, Any]) -> str:
+    # The encoder escapes what is not ASCII, and all controls of ASCII. (Nothing is cut: it is data.)
+    return json.dumps(record)
+
+
+def _data() -> TextIO:
+    return _claimed or sys.stdout
+
+
+def set_up_logging(*, verbose: bool) -> None:
+    """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
+    logging.basicConfig(level=logging.WARNING, handlers=[_log_handler()])
+    logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
+    # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
+    for name in ("kafka", "py4j"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
+def _log_handler() -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PlainFormatter())
+    handler.addFilter(lambda record: not _is_of_py4j(record))
+    return handler
+
+
+def _is_of_py4j(record: logging.LogRecord) -> bool:
+    """Whether Py4J speaks by the root logger, as it does with a traceback when the JVM is gone."""
+    return record.name == "root" and Path(record.pathname).parent.name == "py4j"
+
+
+def _shown(value: Any) -> Text:
+    if value is None:
+        return Text("-")
+    if isinstance(value, bool):
+        return Text("yes" if value else "NO")
+    return Text(f"{value:,}" if isinstance(value, int) else one_line(str(value)))
