@@ -269,7 +269,12 @@ def test_the_ten_questions_are_answered_by_at_most_two_files_each_which_have_the
 
 
 #: How many files each way may have.
-WAYS = {"An offset range, from plan to ledger": 9, "An option, from file to effect": 6}
+WAYS = {
+    "An offset range, from plan to ledger": 9,
+    "A record's bytes, from the socket to a row of Postgres": 16,
+    "An option, from file to effect": 6,
+    "An executor's error, to the exit code": 6,
+}
 
 
 def test_the_ways_are_short_and_pass_functions_that_are_there() -> None:

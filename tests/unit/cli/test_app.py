@@ -153,7 +153,7 @@ def test_help_and_version_are_data(tmp_path: Path) -> None:
 def test_a_claimed_stdout_carries_data_alone_whoever_prints(tmp_path: Path) -> None:
     script = (
         "import os, subprocess, sys\n"
-        "from directkafka.cli.app import Format, claim_stdout, print_record, print_records\n"
+        "from directkafka.cli.output import Format, claim_stdout, print_record, print_records\n"
         "claim_stdout(); claim_stdout()\n"
         "print('a transform prints')\n"
         "os.write(1, b'a library writes\\n')\n"

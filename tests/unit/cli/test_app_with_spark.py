@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 
-from directkafka.cli import spark_run
-from directkafka.cli.spark_run import spark_in_file, stopped_by_signals
+from directkafka.cli import app as module
+from directkafka.cli.app import spark_in_file, stopped_by_signals
 from directkafka.errors import (
     CommitUnknownError,
     DirectKafkaError,
@@ -168,7 +168,7 @@ def test_an_error_names_what_spark_printed_where_that_may_help(
 
 STOPPED_UNHEARD = """
 import os, signal
-from directkafka.cli.spark_run import stopped_by_signals
+from directkafka.cli.app import stopped_by_signals
 class Stopping:
     is_asked = False
     def session(self): ...
@@ -194,7 +194,7 @@ def test_a_stop_is_asked_for_though_nobody_reads_what_is_said_of_it() -> None:
 def test_a_stop_is_asked_for_before_a_word_is_said_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[bool] = []
     pipeline: Any = Stopping()
-    monkeypatch.setattr(spark_run, "say", lambda _: said.append(pipeline.is_asked))
+    monkeypatch.setattr(module, "say", lambda _: said.append(pipeline.is_asked))
     with stopped_by_signals(pipeline):
         ask()
     assert said == [True]

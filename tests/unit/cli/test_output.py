@@ -17,8 +17,8 @@ import py4j.java_gateway
 import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
-from directkafka.cli import app as output
-from directkafka.cli.app import Format, print_record, print_records, say, set_up_logging
+from directkafka.cli import output
+from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
 
 each_hostile_value = pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 
@@ -153,7 +153,7 @@ def test_commands_print_through_one_place() -> None:
 def test_a_message_that_nobody_reads_ends_nothing() -> None:
     read, written = os.pipe()
     os.close(read)
-    program = "from directkafka.cli.app import say; say('one'); say('two'); print('went on')"
+    program = "from directkafka.cli.output import say; say('one'); say('two'); print('went on')"
     found = subprocess.run(
         [sys.executable, "-c", program], stderr=written, stdout=subprocess.PIPE, text=True, check=False
     )
