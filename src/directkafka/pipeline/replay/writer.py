@@ -17,7 +17,7 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
-from directkafka.sinks.dead_letters.table import REPLAYS, decode_dead_letters
+from directkafka.sinks.dead_letters.table import REPLAYS, dead_letter_table
 from directkafka.spark.schema import record_columns
 
 
@@ -44,7 +44,7 @@ class DeadLetterWriter:
         self.routes = tuple(routes)
         self.settled = settled
         self._frame_of = partial(dead_letters_frame, session, columns=columns)
-        none = decode_dead_letters("", ("topic", "partition", "offset", "value"))
+        none = dead_letter_table(("topic", "partition", "offset", "value"))
         self.rows = BatchWriter(self._frame_of(none), transform, routes, hidden=(REPLAYS,))
 
     def write_dead_letters(self, name: BatchAttempt, dead_letters: pa.Table) -> WrittenBatch:
@@ -82,7 +82,7 @@ def dead_letters_frame(session: SparkSession, dead_letters: pa.Table, columns: S
 
     Args:
         session: where the DataFrame lives.
-        dead_letters: see :func:`~directkafka.sinks.dead_letters.table.decode_dead_letters`.
+        dead_letters: see :func:`~directkafka.sinks.dead_letters.table.dead_letter_table`.
         columns: names of the source's columns; null where the dead letters do not have them.
     """
     from pyspark.sql.pandas.types import from_arrow_schema

@@ -4,22 +4,17 @@ A replay first writes into each chosen dead letter which of its batches will try
 that a batch is the same dead letters whoever does it again. What fails again comes back with the new reason, and with
 the number of replays that have tried it (the column ``replays``). Both columns are added by the first replay.
 
-The dead letters of a batch come out of the database as one text, whose lines are parsed by Arrow: a database driver
-would make a Python object of each cell.
+A batch of dead letters is small (:data:`LETTERS_MAX`, :data:`BYTES_MAX`), so a plain cursor brings it.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyarrow import csv
 
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.databases import load_blocks
@@ -52,7 +47,6 @@ _TYPES: Final = {
     "headers": pa.string(),
     REPLAYS: pa.int32(),
 }
-_TEXTS: Final = ("topic", "headers")
 _BYTES: Final = ("key", "value")
 
 #: Runs one statement with parameters ``$1, $2, ...``; what it returns.
@@ -87,21 +81,15 @@ class DeadLetterDialect:
     """A database's own words, with ``{0}`` and ``{1}`` for what they are applied to.
 
     Attributes:
-        hex: digits of bytes.
-        text_hex: digits of a text in UTF-8.
         micros: a timestamp as microseconds since 1970.
         headers: headers as a JSON text, with values in base64.
         contains: whether the first text has the second in it.
-        lines: all rows' texts as one, with line feeds between them.
         lock: what locks the rows that a query finds.
     """
 
-    hex: str
-    text_hex: str
     micros: str
     headers: str
     contains: str
-    lines: str
     lock: str = ""
 
 
@@ -222,12 +210,10 @@ class DeadLetters:
     def read(self, batch_id: int) -> pa.Table:
         """The dead letters of one batch."""
         names = [name for name in _TYPES if name in self._columns]
-        dialect = self.table.dialect
-        line = " || ',' || ".join(_field(name, dialect) for name in names)
-        statement = SQL["read"].format(target=self.table.target, lines=dialect.lines.format(line))
+        columns = ", ".join(self._as_read(name) for name in names)
+        statement = SQL["read"].format(target=self.table.target, columns=columns)
         with self.table.opened() as rows:
-            ((text,),) = rows(statement, (f"{self._prefix}{batch_id}",))
-        return decode_dead_letters(text or "", names)
+            return dead_letter_table(names, rows(statement, (f"{self._prefix}{batch_id}",)))
 
     def delete_replayed(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
         """Inside the ledger's transaction: delete the dead letters of one batch.
@@ -269,6 +255,11 @@ class DeadLetters:
                 conditions.append(clause.format(f"CAST(${len(parameters)} AS {kind})"))
         return " AND ".join(conditions), parameters
 
+    def _as_read(self, name: str) -> str:
+        column, dialect = f'"{name}"', self.table.dialect
+        words = {"timestamp": dialect.micros, "headers": dialect.headers, REPLAYS: "coalesce({0}, 0)"}
+        return words.get(name, "{0}").format(column)
+
     def _size(self) -> str:
         """A letter's bytes, about."""
         names = [f'coalesce(octet_length("{name}"), 0)' for name in _BYTES if name in self._columns]
@@ -279,53 +270,13 @@ def _limit(selection: Selection) -> str:
     return "" if selection.limit is None else f" LIMIT {int(selection.limit)}"
 
 
-def _field(name: str, dialect: DeadLetterDialect) -> str:
-    """A column as a part of a line: digits only, and nothing for null."""
-    column = f'"{name}"'
-    if name == REPLAYS:
-        return f"CAST(coalesce({column}, 0) AS TEXT)"
-    if name in _BYTES:
-        digits = f"'x' || {dialect.hex.format(column)}"
-    elif name in _TEXTS:
-        digits = f"'x' || {dialect.text_hex.format(dialect.headers.format(column) if name == 'headers' else column)}"
-    else:
-        digits = f"CAST({dialect.micros.format(column) if name == 'timestamp' else column} AS TEXT)"
-    return f"CASE WHEN {column} IS NULL THEN '' ELSE {digits} END"
-
-
-def decode_dead_letters(text: str, names: Sequence[str]) -> pa.Table:
-    """Dead letters from the lines that the database wrote: numbers, and ``x`` with hexadecimal digits.
+def dead_letter_table(names: Sequence[str], rows: Sequence[Sequence[Any]] = ()) -> pa.Table:
+    """Dead letters as the source's columns, and how many replays have tried them.
 
     Args:
-        text: the lines.
         names: of the columns, of those that a dead letter may have.
+        rows: their cells; timestamps in microseconds since 1970, headers as JSON.
     """
+    cells = list(zip(*rows, strict=True)) or [()] * len(names)
     schema = pa.schema([(name, _TYPES[name]) for name in names])
-    if not text:
-        return schema.empty_table()
-    raw = {name: pa.string() if name in (*_TEXTS, *_BYTES) else pa.int64() for name in names}
-    table = csv.read_csv(
-        io.BytesIO(text.encode()),
-        read_options=csv.ReadOptions(column_names=list(names), block_size=len(text) + 1),
-        parse_options=csv.ParseOptions(quote_char=False),
-        convert_options=csv.ConvertOptions(column_types=raw, null_values=[""], strings_can_be_null=True),
-    )
-    columns = [
-        _bytes_of(table.column(name)) if raw[name] == pa.string() else table.column(name).combine_chunks()
-        for name in names
-    ]
-    return pa.table([column.cast(field.type) for column, field in zip(columns, schema, strict=True)], schema=schema)
-
-
-def _bytes_of(column: pa.ChunkedArray) -> pa.Array:
-    """Bytes from their digits, all at once: digits lie one behind the other, as the bytes will."""
-    digits = pc.utf8_slice_codeunits(column, 1)
-    array = pa.concat_arrays(digits.chunks)
-    validity, ends, data = array.buffers()
-    offsets = np.frombuffer(ends, np.int32)[array.offset : array.offset + len(array) + 1]
-    given = data.to_pybytes()[offsets[0] : offsets[-1]] if data is not None else b""
-    halves = ((offsets - offsets[0]) // 2).astype(np.int32)
-    valid = validity if array.offset == 0 else array.is_valid().buffers()[1]
-    return pa.Array.from_buffers(
-        pa.binary(), len(array), [valid, pa.py_buffer(halves), pa.py_buffer(bytes.fromhex(given.decode("ascii")))]
-    )
+    return pa.table([pa.array(column, field.type) for column, field in zip(cells, schema, strict=True)], schema=schema)

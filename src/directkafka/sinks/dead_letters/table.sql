@@ -41,8 +41,8 @@ SELECT substr("replay_claim", length(CAST($1 AS TEXT)) + 1), count(*) FROM {targ
  WHERE substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT) GROUP BY "replay_claim";
 
 -- name: read
--- The dead letters of one batch as lines of one text.
-SELECT {lines} FROM {target} WHERE "replay_claim" = $1;
+-- The dead letters of one batch.
+SELECT {columns} FROM {target} WHERE "replay_claim" = $1;
 
 -- name: held_by_reason
 -- The dead letters of one batch, locked, so that they are those that are deleted next.

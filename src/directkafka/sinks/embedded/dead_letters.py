@@ -13,23 +13,17 @@ from directkafka.sinks.embedded.table_schema import Dialect
 
 _DIALECTS: Final = {
     "sqlite": DeadLetterDialect(
-        hex="hex({0})",
-        text_hex="hex({0})",
         # Timestamps are texts, 2013-01-01 05:00:00.000000+00:00.
         micros=(
             "(CAST(strftime('%s', substr({0}, 1, 19)) AS INTEGER) * 1000000 + CAST(substr({0}, 21, 6) AS INTEGER))"
         ),
         headers="{0}",
         contains="instr({0}, {1}) > 0",
-        lines="group_concat({0}, char(10))",
     ),
     "duckdb": DeadLetterDialect(
-        hex="hex({0})",
-        text_hex="hex({0})",
         micros="epoch_us({0})",
         headers="CAST(to_json([{{'key': one.key, 'value': base64(one.value)}} for one in {0}]) AS VARCHAR)",
         contains="contains({0}, {1})",
-        lines="string_agg({0}, chr(10))",
     ),
 }
 

@@ -15,12 +15,9 @@ from directkafka.sinks.postgres.session import PostgresAddress
 from directkafka.sinks.postgres.table_schema import read_table
 
 _DIALECT: Final = DeadLetterDialect(
-    hex="encode({0}, 'hex')",
-    text_hex="encode(convert_to({0}, 'UTF8'), 'hex')",
     micros="CAST(extract(epoch FROM {0}) * 1000000 AS BIGINT)",
     headers="CAST({0} AS TEXT)",
     contains="strpos({0}, {1}) > 0",
-    lines="string_agg({0}, chr(10))",
     lock=" FOR UPDATE",
 )
 

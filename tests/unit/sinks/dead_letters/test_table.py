@@ -1,40 +1,25 @@
-"""Dead letters as values: the lines that a database writes, batches of a plan, and what is refused."""
+"""Dead letters: what is read of them, batches of a plan, and what is refused."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.dead_letters import table as module
 from directkafka.sinks.dead_letters.replay import ReasonCounter, uncounted
-from directkafka.sinks.dead_letters.table import DeadLetters, Selection, decode_dead_letters
+from directkafka.sinks.dead_letters.table import DeadLetters, Selection
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
 
 Sink = SQLiteSink | DuckDBSink
-
-RECORD = st.tuples(st.none() | st.binary(max_size=40), st.binary(max_size=40), st.integers(0, 2**62))
-
-
-def hexed(value: bytes | None) -> str:
-    return "" if value is None else "x" + value.hex()
-
-
-@given(st.lists(RECORD, max_size=20))
-def test_lines_become_the_letters_that_they_were_made_of(records: list[tuple[bytes | None, bytes, int]]) -> None:
-    lines = "\n".join(f"x{b'air'.hex()},7,{offset},{hexed(key)},{hexed(value)}" for key, value, offset in records)
-    found = decode_dead_letters(lines, ("topic", "partition", "offset", "key", "value"))
-    assert found.to_pylist() == [
-        {"topic": "air", "partition": 7, "offset": offset, "key": key, "value": value} for key, value, offset in records
-    ]
 
 
 @pytest.fixture(params=["sqlite", "duckdb"])
@@ -76,6 +61,33 @@ def planned(sink: Sink, selection: Selection, *, after: int = 1) -> dict[int, in
     for transaction in inside(sink):
         dead_letters.plan(transaction, selection, after=after)
     return dead_letters.planned()
+
+
+def test_dead_letters_come_back_as_the_records_that_they_were(sink: Sink) -> None:
+    at, is_duckdb = datetime(2013, 1, 1, 5, 0, 0, 123456, UTC), isinstance(sink, DuckDBSink)
+    headers = [{"key": "trace, \n", "value": b"\x00\xff"}]
+    with sink.store.opened() as connection:
+        kinds = ("STRUCT(key TEXT, value BLOB)[]", "TIMESTAMPTZ") if is_duckdb else ("TEXT", "TEXT")
+        connection.rows(
+            'CREATE TABLE rejected (topic TEXT, "partition" INTEGER, "offset" BIGINT, key BLOB, value BLOB, '
+            f'reason TEXT, headers {kinds[0]}, "timestamp" {kinds[1]})'
+        )
+        as_text = json.dumps([{"key": header["key"], "value": "AP8="} for header in headers])
+        full = (b"\x00,\n'", b"", headers if is_duckdb else as_text, at if is_duckdb else f"{at:%F %T.%f}+00:00")
+        for offset, cells in enumerate([full, (None, None, None, None)]):
+            insert = "INSERT INTO rejected VALUES ('air', 7, $1, $2, $3, 'new', $4, $5)"
+            connection.rows(insert, (2**40 + offset, *cells))
+    planned(sink, Selection())
+    first, second = sorted(dead_letters_of(sink).read(2).to_pylist(), key=lambda row: int(row["offset"]))
+    assert json.loads(first.pop("headers")) == json.loads(as_text)
+    assert first == {
+        "topic": "air", "partition": 7, "offset": 2**40, "timestamp": at, "key": b"\x00,\n'", "value": b"",
+        "replays": 0,
+    }  # fmt: skip
+    assert second == {
+        "topic": "air", "partition": 7, "offset": 2**40 + 1, "timestamp": None, "key": None, "value": None,
+        "headers": None, "replays": 0,
+    }  # fmt: skip
 
 
 def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
