@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from tests.servers import RunServers, SharedBroker, SharedPostgres
 
-    from directkafka.testing import EmbeddedPostgres, KafkaBroker
+    from directkafka.testing import EmbeddedMariaDB, EmbeddedPostgres, KafkaBroker
 
 # An example that takes longer on a busy machine is not wrong.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -125,6 +125,23 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
     name = f"test_{uuid.uuid4().hex[:12]}"
     yield postgres.create_database(name)
     postgres.drop_database(name)
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[EmbeddedMariaDB]:
+    """One real MariaDB for the tests of one process; tests that kill it make one of their own."""
+    from directkafka.testing import EmbeddedMariaDB
+
+    with EmbeddedMariaDB() as server:
+        yield server
+
+
+@pytest.fixture
+def mysql_database(mariadb: EmbeddedMariaDB) -> Iterator[str]:
+    """The URL of an empty database for this test alone."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
+    yield mariadb.create_database(name)
+    mariadb.drop_database(name)
 
 
 @pytest.fixture(scope="session")

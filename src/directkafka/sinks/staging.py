@@ -11,10 +11,11 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
@@ -91,3 +92,31 @@ def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Ite
     while held:
         yield held.popleft()
     yield from coming
+
+
+def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
+    """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
+
+    Addition in Arrow wraps round silently, so a sum is only taken where it cannot: the database, which adds up the rows
+    that stay apart, raises.
+    """
+    if not all(_sum_fits(table.column(name)) for name in add):
+        return table
+    sums = table.group_by(list(key)).aggregate([(name, "sum") for name in add])
+    columns = {name: sums.column(name) for name in key}
+    columns |= {name: sums.column(f"{name}_sum") for name in add}
+    folded = pa.table([columns[name] for name in table.schema.names], names=table.schema.names)
+    return folded.cast(table.schema)
+
+
+def _sum_fits(column: pa.ChunkedArray) -> bool:
+    """Whether no sum of any of the values can leave the column's own type."""
+    kind = column.type
+    if pa.types.is_float64(kind):
+        return True
+    if not pa.types.is_integer(kind):
+        return False
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
+    bits = kind.bit_width - pa.types.is_signed_integer(kind)
+    return bool(max(high, -low) * len(column) < 2**bits)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from directkafka.testing.kafka_broker import KafkaBroker
+    from directkafka.testing.mariadb import EmbeddedMariaDB
     from directkafka.testing.postgres import EmbeddedPostgres
 
-__all__ = ["EmbeddedPostgres", "KafkaBroker"]
+__all__ = ["EmbeddedMariaDB", "EmbeddedPostgres", "KafkaBroker"]
 
 _HOMES = {
+    "EmbeddedMariaDB": "directkafka.testing.mariadb",
     "EmbeddedPostgres": "directkafka.testing.postgres",
     "KafkaBroker": "directkafka.testing.kafka_broker",
 }

@@ -10,14 +10,13 @@ reports have arrived: a task that dies, or a speculative twin, leaves rows that 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg import sql
 
 from directkafka.fault_points import fault_point
@@ -28,7 +27,7 @@ from directkafka.sinks.postgres.copy_encoder import RowEncoder, WireColumn, copy
 from directkafka.sinks.postgres.lock_watch import SessionWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
-from directkafka.sinks.staging import buffer, report_inline
+from directkafka.sinks.staging import buffer, fold, report_inline
 from directkafka.sinks.write_modes import WriteMode
 
 
@@ -187,31 +186,3 @@ class PostgresTaskWriter:
         statement = sql.SQL(SQL["create_staging"]).format(staging=staging, definitions=self.plan.definitions_sql)
         with suppress(*ALREADY_THERE):
             connection.execute(statement)
-
-
-def fold(table: pa.Table, key: Sequence[str], add: Sequence[str]) -> pa.Table:
-    """One row per key with the sums of ``add``, in the same types; the table itself where a sum may not fit.
-
-    Addition in Arrow wraps round silently, so a sum is only taken where it cannot: Postgres, which adds up
-    the rows that stay apart, raises.
-    """
-    if not all(_sum_fits(table.column(name)) for name in add):
-        return table
-    sums = table.group_by(list(key)).aggregate([(name, "sum") for name in add])
-    columns = {name: sums.column(name) for name in key}
-    columns |= {name: sums.column(f"{name}_sum") for name in add}
-    folded = pa.table([columns[name] for name in table.schema.names], names=table.schema.names)
-    return folded.cast(table.schema)
-
-
-def _sum_fits(column: pa.ChunkedArray) -> bool:
-    """Whether no sum of any of the values can leave the column's own type."""
-    kind = column.type
-    if pa.types.is_float64(kind):
-        return True
-    if not pa.types.is_integer(kind):
-        return False
-    bounds = pc.min_max(column)
-    low, high = bounds["min"].as_py() or 0, bounds["max"].as_py() or 0
-    bits = kind.bit_width - pa.types.is_signed_integer(kind)
-    return bool(max(high, -low) * len(column) < 2**bits)

@@ -8,7 +8,7 @@ import pytest
 from directkafka.sinks.databases import is_json, parse_name, with_json
 from directkafka.sinks.postgres.copy_encoder import Wire
 from directkafka.sinks.postgres.table_schema import TableColumn, creation_type, json_columns, wire_column, wire_of
-from directkafka.sinks.postgres.task_writer import fold
+from directkafka.sinks.staging import fold
 
 
 def column(base_type: str, typmod: int = -1) -> TableColumn:

@@ -1,0 +1,193 @@
+"""Step 4's middle: the statements that move a batch's rows into the target, inside the store's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.api import TaskReport
+from directkafka.sinks.ledger import check_count
+from directkafka.sinks.mysql.session import Connection, affected, execute, names_sql, quoted
+from directkafka.sinks.mysql.table_schema import SQL
+from directkafka.sinks.mysql.task_writer import SinkPlan
+from directkafka.sinks.mysql.values_encoder import send
+
+
+def move_rows(
+    connection: Connection[Any], plan: SinkPlan, staging: tuple[str, str], reports: Sequence[TaskReport]
+) -> int:
+    """Move the reported rows into the target.
+
+    Args:
+        connection: in the committing transaction.
+        plan: the sink's.
+        staging: this batch's staging table.
+        reports: of all tasks that count.
+
+    Returns:
+        The number of rows that came, as the tasks count them.
+
+    Raises:
+        RowCountError: a staging table holds other numbers than were reported.
+        RowRejectedError: a row without its key, or two rows of a key that nothing decides between.
+        pymysql.MySQLError: untranslated.
+    """
+    return _Move(connection, plan, quoted(*staging)).run(reports)
+
+
+class _Move:
+    """One batch on its way into one table."""
+
+    def __init__(self, connection: Connection[Any], plan: SinkPlan, staging: str) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._staging = staging
+        self._attempts = ""
+
+    def run(self, reports: Sequence[TaskReport]) -> int:
+        """The rows that came."""
+        plan = self._plan
+        if plan.mode.name == "replace":
+            execute(self._connection, self._sql("empty_table"))
+        # In the order of the tasks, which says what comes first.
+        counted = [report for report in reports if report.staged or report.inline]
+        staged = [report for report in counted if report.staged]
+        if not counted:
+            return 0
+        self._check_staged(staged)
+        if plan.mode.name in ("append", "replace"):
+            written = self._write_inline(counted, plan.target_sql, with_attempt=False)
+            return written + (self._insert("append", staged) if staged else 0)
+        # Rows that came through the driver join those that are staged, so that one statement sees them all.
+        if not staged:
+            execute(self._connection, self._sql("drop_temporary"))
+            execute(self._connection, self._sql("create_temporary", definitions=plan.staging_definitions_sql))
+        self._write_inline(counted, self._staging, with_attempt=True)
+        self._place(counted)
+        if not staged:
+            execute(self._connection, self._sql("drop_temporary"))
+        return sum(report.rows for report in reports)
+
+    def _place(self, counted: Sequence[TaskReport]) -> None:
+        self._attempts = _attempts(counted)
+        self._refuse_nulls()
+        match self._plan.mode.name:
+            case "merge":
+                self._merge()
+            case "upsert":
+                self._upsert()
+            case _:
+                self._insert("ignore", counted)
+
+    def _sql(self, block: str, **names: str) -> str:
+        plan = self._plan
+        known = {
+            "target": plan.target_sql, "staging": self._staging, "columns": plan.columns_sql,
+            "attempt": plan.attempt_sql, "place": plan.place_sql, "attempts": self._attempts,
+            "keys": names_sql(plan.mode.key), "nothing": f"{quoted(plan.columns[0])} = {self._held(plan.columns[0])}",
+        }  # fmt: skip
+        return SQL[block].format(**known | names)
+
+    def _held(self, name: str) -> str:
+        """A column of the row that is there."""
+        return f"{self._plan.target_sql}.{quoted(name)}"
+
+    def _insert(self, block: str, reports: Sequence[TaskReport]) -> int:
+        self._attempts = _attempts(reports)
+        return affected(self._connection, self._sql(block))
+
+    def _write_inline(self, counted: Sequence[TaskReport], table: str, *, with_attempt: bool) -> int:
+        head = self._plan.insert_sql(table, with_attempt=with_attempt)
+
+        def statements() -> Iterator[bytes]:
+            for report in counted:
+                encoder = self._plan.encoder(report.attempt if with_attempt else "")
+                for batch in report.inline:
+                    yield from encoder.statements(head, batch)
+
+        return send(self._connection, statements())
+
+    def _check_staged(self, staged: Sequence[TaskReport]) -> None:
+        """Count before moving: the table may have been dropped by somebody, and made anew by a task that came late."""
+        if not staged:
+            return
+        self._attempts = _attempts(staged)
+        found = dict(execute(self._connection, self._sql("count_attempts")))
+        other = [report for report in staged if found.get(report.attempt, 0) != report.rows]
+        check_count(
+            store=self._plan.store,
+            sink=self._plan.sink,
+            reported=sum(report.rows for report in other),
+            found=sum(found.get(report.attempt, 0) for report in other),
+        )
+
+    def _refuse_nulls(self) -> None:
+        mode = self._plan.mode
+        refused = (
+            (mode.key, "in the key {}, and a unique index counts nulls as different: filter them out in the transform"),
+            (
+                mode.order,
+                "in the order {}, which then does not say which row of a key is the newer one: fill them in the "
+                "transform, for example with coalesce",
+            ),
+        )
+        for names, reason in refused:
+            if not names or (mode.name == "ignore" and not mode.key):
+                continue
+            is_null = " OR ".join(f"{quoted(name)} IS NULL" for name in names)
+            ((count,),) = execute(self._connection, self._sql("count_nulls", is_null=is_null))
+            if count:
+                detail = f"{count} rows have a null {reason.format(', '.join(names))}"
+                raise RowRejectedError(store=self._plan.store, sink=self._plan.sink, detail=detail)
+
+    def _merge(self) -> None:
+        add = self._plan.mode.add
+        statement = self._sql(
+            "merge",
+            columns=names_sql((*self._plan.mode.key, *add)),
+            sums=", ".join(f"coalesce(sum({quoted(name)}), 0) AS {quoted(name)}" for name in add),
+            additions=", ".join(
+                f"{quoted(name)} = coalesce({self._held(name)}, 0) + coming.{quoted(name)}" for name in add
+            ),
+        )
+        execute(self._connection, statement)
+
+    def _upsert(self) -> None:
+        mode = self._plan.mode
+        winners = self._sql("all_rows")
+        if mode.order:
+            descending = ", ".join(f"{quoted(name)} DESC" for name in mode.order)
+            winners = self._sql("highest_rows", descending=descending, rank=self._plan.rank_sql)
+        others = [name for name in self._plan.columns if name not in mode.key]
+        if double := execute(self._connection, self._sql("find_double_key", winners=winners)) if others else []:
+            *values, count = double[0]
+            detail = mode.double_key(values, count)
+            raise RowRejectedError(store=self._plan.store, sink=self._plan.sink, detail=detail)
+        replacement = ", ".join(f"{quoted(name)} = coming.{quoted(name)}" for name in others)
+        if mode.order:
+            winners = self._newer(winners)
+        nothing = f"{quoted(mode.key[0])} = {self._held(mode.key[0])}"
+        execute(self._connection, self._sql("upsert", winners=winners, replacement=replacement or nothing))
+
+    def _newer(self, winners: str) -> str:
+        """Those of the rows that the row of their key that is there does not keep out."""
+        mode = self._plan.mode
+
+        def each(template: str, names: Sequence[str], between: str = ", ") -> str:
+            return between.join(template.format(quoted(name)) for name in names)
+
+        return self._sql(
+            "newer_rows",
+            winners=winners,
+            coming=each("newer.{0}", self._plan.columns),
+            is_same=each("held.{0} = newer.{0}", mode.key, " AND "),
+            is_new=f"held.{quoted(mode.key[0])} IS NULL",
+            is_null=each("held.{0} IS NULL", mode.order, " OR "),
+            held=each("held.{0}", mode.order),
+            order=each("newer.{0}", mode.order),
+        )
+
+
+def _attempts(reports: Sequence[TaskReport]) -> str:
+    return ", ".join(f"x'{report.attempt}'" for report in reports)

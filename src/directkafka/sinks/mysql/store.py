@@ -1,0 +1,251 @@
+"""The ledger in MySQL and MariaDB: one row per pipeline, changed in the same transaction as the sinks' rows.
+
+How two drivers cannot both write. The first statement of every committing transaction locks the pipeline's row (SELECT
+... FOR UPDATE), and the row is compared with this driver's generation and with the batch that this one continues. The
+lock puts two drivers in line; the second one finds another batch, or a higher generation. A fence raises the generation
+in a transaction of its own, so once it has returned, the comparison fails for every older driver.
+
+The one driver that a fence has to wait for is one that stopped (SIGSTOP, a long pause, a dead network) between that
+statement and its COMMIT: it holds the row's lock. The fence waits a while, then ends the session that the row names as
+that driver's. Connection numbers begin anew when the server does, so the row has a name of our own in it: the session
+holds a lock of that name (``GET_LOCK``) for as long as it lives, and ``IS_USED_LOCK`` finds the session's number.
+
+The answer to COMMIT can be lost. Then the old session is ended the same way, which settles its transaction one way or
+the other, and the row's ``commit_id`` tells which.
+
+CREATE TABLE and DROP TABLE end a transaction of MySQL's. So tables are made before it, and staging tables are dropped
+behind it; what a crash in between leaves is dropped by the next batch or the next fence.
+
+Rights that the driver's user needs: SELECT, INSERT, UPDATE, CREATE on the ledger; to end sessions of another user's
+driver, CONNECTION_ADMIN (``CONNECTION ADMIN`` in MariaDB). A proxy that gives statements of one session to several
+connections is no good, and neither is a cluster that takes writes at several nodes (Galera, Group Replication in
+multi-primary mode), where locks by name are a node's own.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
+from typing import Any, Final
+
+import pymysql
+
+from directkafka.errors import StoreError
+from directkafka.fault_points import fault_point
+from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
+from directkafka.sinks.commit import LedgerStore, Write, when_available
+from directkafka.sinks.ledger import PipelineState, check_stands, mismatch, progress_to_json
+from directkafka.sinks.mysql.ledger_session import LedgerSession
+from directkafka.sinks.mysql.session import (
+    LOCK_WAIT_TIMEOUT,
+    SQL,
+    UNKNOWN_VARIABLE,
+    Connection,
+    MySQLAddress,
+    connection_is_lost,
+    execute,
+    is_error,
+)
+
+_log = logging.getLogger("directkafka.sinks.mysql.store")
+
+_FLUSH: Final = "innodb_flush_log_at_trx_commit"
+
+
+class _SessionLostError(Exception):
+    """The session in which a transaction was open is lost: only the ledger knows what became of it."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MySQLTransaction:
+    """An open transaction.
+
+    Attributes:
+        connection: its session.
+        commit_id: of the commit.
+        after_commit: what is to be done once the commit is certain.
+    """
+
+    connection: Connection[Any]
+    commit_id: str
+    after_commit: list[Callable[[], None]] = field(default_factory=list)
+
+
+class MySQLStore(LedgerStore[MySQLTransaction]):
+    """A database of MySQL or MariaDB as the place where a pipeline commits; see the module's text for the protocol.
+
+    Args:
+        dsn: ``mysql://user:password@host:port/database``; ``repr``, errors and :attr:`identity` keep the password.
+        fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of it the session that holds the
+            lock and is recorded in the row is ended.
+        resolve_timeout_s: bound on finding out, in seconds, what became of a COMMIT without an answer.
+
+    Raises:
+        OptionError: the URL cannot be parsed.
+    """
+
+    def __init__(self, dsn: str, *, fence_timeout_s: float = 10.0, resolve_timeout_s: float = 30.0) -> None:
+        super().__init__()
+        self.address = MySQLAddress.parse(dsn)
+        self.label = self.address.label
+        self._resolve_timeout_s = resolve_timeout_s
+        self._session = LedgerSession(self.address, lock_timeout_s=fence_timeout_s, driver=self._driver)
+        self._identity: str | None = None
+
+    def __repr__(self) -> str:
+        return f"MySQLStore({self.label!r})"
+
+    @property
+    def identity(self) -> str:
+        """Server and database, as the server itself names them; asked once."""
+        if self._identity is None:
+            with self.address.connected("directkafka") as connection:
+                self._identity = f"mysql/{_identify(connection)}"
+        return self._identity
+
+    def heed(self, stop: Event) -> None:
+        """See :meth:`directkafka.sinks.api.Store.heed`."""
+        self._session.stop = stop
+
+    def fence(self, pipeline: str, *, generation: int | None = None) -> int:
+        """Step 1; see :meth:`directkafka.sinks.api.Store.fence`.
+
+        Raises:
+            FencedError: the row already has the generation given, or a higher one.
+            StoreUnavailableError: also when the row's lock could not be had within ``fence_timeout_s``.
+            StoreAccessError: the ledger may not be made or written.
+        """
+        with self._session.guard():
+            held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
+            self._held[pipeline] = held
+            self._session.drop_stale(pipeline, held)
+        return held
+
+    def state(self, pipeline: str) -> PipelineState:
+        """The pipeline's row as last committed."""
+        with self._session.guard():
+            return self._session.state(pipeline)
+
+    def force_durable(self) -> None:
+        """Say so where the server may lose commits that it has answered: only its own settings can forbid that."""
+        with self.address.connected("directkafka") as connection:
+            ((flush,),) = execute(connection, f"SELECT @@GLOBAL.{_FLUSH}")
+        if int(flush) != 1:
+            _log.warning(
+                "%s has %s = %s: in a crash of its machine it may lose commits that it has answered. This pipeline has "
+                "several stores, so set it to 1",
+                self.label, _FLUSH, flush,
+            )  # fmt: skip
+
+    def drop(self, pipeline: str, names: Iterable[str]) -> None:
+        """Drop staging tables of batches that are over."""
+        with self._session.guard():
+            self._session.drop(pipeline, names)
+
+    def close(self) -> None:
+        """Give the connection back; the fence stays."""
+        self._session.close()
+
+    # The committing transaction.
+
+    @contextmanager
+    def transaction(
+        self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
+    ) -> Iterator[MySQLTransaction]:
+        """Begin in the session that the row names; an error before COMMIT is sent rolls back."""
+        with self._session.guard():
+            connection = self._session.recorded(entry.pipeline, entry.generation)
+            found = self._session.state(entry.pipeline) if connection is None else None
+        if connection is None:
+            assert found is not None, "it was read"
+            check_stands(entry, previous, found, store=self.label)
+            raise mismatch(entry, previous, found, store=self.label)
+        try:
+            self._session.begin()
+            yield MySQLTransaction(connection=connection, commit_id=commit_id)
+        except BaseException as error:
+            lost = connection_is_lost(error, connection)
+            self._session.abort()
+            if lost:
+                self._session.close()
+                raise _SessionLostError(str(error)) from error
+            if isinstance(error, pymysql.MySQLError):
+                raise self.address.translate(error) from error
+            raise
+        self._session.rest()
+
+    def advance(self, transaction: MySQLTransaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
+        """Take the row's lock, and look at it."""
+        check_stands(entry, previous, self._session.locked_state(entry.pipeline), store=self.label)
+        fault_point("commit.ledger_updated")
+
+    def apply(
+        self, transaction: MySQLTransaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]
+    ) -> int:
+        """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""
+        try:
+            return sink.apply(transaction, batch, reports)
+        except pymysql.MySQLError as error:
+            if connection_is_lost(error, transaction.connection) or is_error(error, LOCK_WAIT_TIMEOUT):
+                raise
+            raise self.address.translate(error, sink=sink.name) from error
+
+    def write_entry(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
+        """Put the entry into the row."""
+        execute(
+            transaction.connection,
+            SQL["advance"],
+            {
+                "pipeline": committed.pipeline,
+                "format_version": committed.format_version,
+                "lineage": committed.lineage,
+                "batch_id": committed.batch_id,
+                "generation": committed.generation,
+                "commit_id": transaction.commit_id,
+                "progress": json.dumps(progress_to_json(committed.progress)),
+                "row_counts": json.dumps(dict(committed.row_counts)),
+                "total_rows": json.dumps(dict(committed.total_rows)),
+                "committed_at_ms": committed.committed_at_ms,
+            },
+        )
+
+    def end(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
+        """COMMIT."""
+        self._session.end()
+
+    def tidy(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
+        """Drop what was staged."""
+        for tidy in transaction.after_commit:
+            try:
+                tidy()
+            except (StoreError, pymysql.MySQLError) as error:
+                _log.warning("batch %d is committed; tidying up after it failed: %s", committed.batch_id, error)
+
+    # The third outcome.
+
+    def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
+        """Whether the session is lost: then the server may have ended the transaction, or a newer driver."""
+        return isinstance(error, _SessionLostError)
+
+    def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
+        """The row, once this driver's old session is over: whoever has the row's lock has waited for its end."""
+
+        def read() -> PipelineState:
+            with self._session.guard():
+                return self._session.settled_state(entry.pipeline, entry.generation)
+
+        return when_available(read, timeout_s=self._resolve_timeout_s)
+
+
+def _identify(connection: Connection[Any]) -> str:
+    try:
+        ((found,),) = execute(connection, SQL["identify_mysql"])
+    except pymysql.MySQLError as error:
+        if not is_error(error, UNKNOWN_VARIABLE):
+            raise
+        ((found,),) = execute(connection, SQL["identify_mariadb"])
+    return str(found)
