@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from directkafka.sinks.files.reader import read_parquet
     from directkafka.sinks.files.sink import FilesSink, ParquetSink
     from directkafka.sinks.kafka.sink import KafkaSink
+    from directkafka.sinks.mysql.sink import MySQLSink
     from directkafka.sinks.postgres.sink import PostgresSink
     from directkafka.spark.cluster import Cluster, lag
     from directkafka.spark.dataframe import create_dataframe
@@ -55,6 +56,7 @@ _NAMES = {
     "sinks.files.reader": "read_parquet",
     "sinks.files.sink": "FilesSink ParquetSink",
     "sinks.kafka.sink": "KafkaSink",
+    "sinks.mysql.sink": "MySQLSink",
     "sinks.offset_store": "OffsetDatabase OffsetStore",
     "sinks.postgres.sink": "PostgresSink",
     "spark.cluster": "Cluster lag",
@@ -83,6 +85,7 @@ __all__ = [
     "LedgerChange",
     "LineageError",
     "Moment",
+    "MySQLSink",
     "OffsetDatabase",
     "OffsetMismatchError",
     "OffsetRange",

@@ -1,8 +1,8 @@
-"""Spark's Python workers: what one pays between two tasks, and how not to; and where its log lines go.
+"""Spark's Python workers: what garbage collection costs between two tasks, how to avoid that, and where log lines go.
 
-Spark keeps its Python workers and runs ``gc.collect()`` in each after every task (``pyspark/daemon.py``), while the
-next task already waits for it. With pyarrow and numba imported that costs 50 to 120 ms a task, more than reading
-10,000 records. Modules never become garbage: moved out of the collector's sight once, they cost nothing.
+Spark reuses its Python workers, and runs ``gc.collect()`` in a worker after every task (``pyspark/daemon.py``), while
+the next task may already wait for the worker. With pyarrow and numba imported, that costs 50 to 120 ms a task, more
+than reading 10,000 records. Modules never become garbage: once they are frozen (``gc.freeze``), they cost nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 
 from directkafka.plain_text import PlainFormatter
 
-#: The level of this library's log lines in Python workers, ``INFO`` for example: where nothing sets up logging.
+#: Environment variable for the level of this library's log lines, such as ``INFO``, in workers without logging set up.
 LOG_LEVEL = "DIRECTKAFKA_LOG_LEVEL"
 
 _frozen_for: set[str] = set()
@@ -27,12 +27,12 @@ def is_python_worker() -> bool:
 
 
 def freeze_imports(part: str) -> None:
-    """Take all that is imported by now out of garbage collection, once for each part of this library.
+    """Take all that is imported by now out of garbage collection, and set up logging; once for each ``part``.
 
-    Elsewhere than in a Python worker it does nothing: a user's own process is not ours to tune.
+    Outside of a Python worker nothing is done: a user's own process is not ours to tune.
 
     Args:
-        part: what has just been imported, for example ``read``.
+        part: the part that has just been imported, for example ``read``.
     """
     if part in _frozen_for or not is_python_worker():
         return
@@ -43,9 +43,10 @@ def freeze_imports(part: str) -> None:
 
 
 def log_to_stderr() -> None:
-    """Lines of this library to stderr, which Spark prints, if nobody has said where log lines go.
+    """Send this library's log lines to stderr, which Spark prints, unless logging is set up already.
 
-    For processes that Spark starts. Python would print warnings without time and name, and all others not at all.
+    For processes that Spark starts. Python by itself prints warnings and errors without time and name, and no other
+    lines.
     """
     ours = logging.getLogger("directkafka")
     if ours.hasHandlers():

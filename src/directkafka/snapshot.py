@@ -1,4 +1,4 @@
-"""The snapshot of the cluster at one moment: the value in which ``kafka`` and ``planning`` meet."""
+"""The snapshot of the cluster at one moment: the value that ``kafka`` makes and ``planning`` works on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class EndedEpoch:
-    """A leader epoch before the leader's own, as the leader's log has it.
+    """An earlier leader epoch, and where it ends in the current leader's log.
 
     Attributes:
         leader_epoch: its number.
@@ -35,8 +35,8 @@ class PartitionSnapshot:
         earliest: first offset that can be read.
         latest: one past the last offset that can be read: the high watermark, or the last stable offset when
             the snapshot was taken under read_committed.
-        ended: where the leader epoch that the reader knows has ended; None while there was no election since, or
-            where the leader does not know. Before the reader's position: the log was cut there.
+        ended: where the leader epoch that the reader knows has ended; None if there was no election since, or if
+            the leader does not know. If it ended before the reader's position, the log was cut there.
     """
 
     topic_id: str
@@ -57,9 +57,9 @@ class ClusterSnapshot:
         cluster_id: Kafka's id of the cluster.
         partitions: what was seen, by partition; a topic that does not exist has none.
         taken_at_ms: when, in milliseconds since 1970.
-        deleted: partitions that the reader knows and whose topic no broker knows any more, by its id; asked where
+        deleted: partitions that the reader knows, and whose topic id no broker knows any more; looked for only where
             losses are accepted.
-        too_young: where the first record is that is not to be read yet, by partition that has one.
+        too_young: offset of the first record that is not to be read yet, by partition that has such a record.
     """
 
     cluster_id: str
@@ -89,9 +89,9 @@ class ClusterSnapshot:
         return replace(self, partitions={**self.partitions, **asked})
 
     def planned_under(self, progress: Iterable[PartitionProgress]) -> ClusterSnapshot:
-        """The same snapshot, for ranges that were planned before: under the leader epochs that counted then.
+        """The same snapshot with no leader epoch above that of ``progress``, for ranges that were planned earlier.
 
-        Whoever reads them finds what was written since under a later one: other records than those that were planned.
+        So a reader of these ranges notices records of a later epoch: they are not the records that were planned.
         """
         capped = {
             partition.topic_partition: replace(seen, leader_epoch=min(partition.leader_epoch, seen.leader_epoch))
@@ -101,9 +101,9 @@ class ClusterSnapshot:
         return replace(self, partitions={**self.partitions, **capped})
 
     def until(self, ends: Mapping[TopicPartition, int]) -> ClusterSnapshot:
-        """The same snapshot, as if the logs ended at these offsets; a partition without one, as if it were empty.
+        """The same snapshot, as if the logs ended at these offsets; a partition without an offset, as if it were empty.
 
-        What came after the start of an "available now" run is so not seen by its planning.
+        So the planning of an "available now" run does not see what came after the run's start.
         """
         capped = {
             partition: replace(seen, latest=min(seen.latest, ends.get(partition, seen.earliest)))

@@ -44,9 +44,9 @@ class Subscribe:
 
     Attributes:
         topics: a topic's name, or several.
-        kafka_params: Kafka's dotted client names, ``group.id`` and ``auto.offset.reset`` among them.
-        offsets: where to start in some partitions: at an offset, ``"earliest"``, ``"latest"``, ``"-1000"`` (so many
-            before the end), ``"-10 minutes"``, or the time (with a zone) of the first record.
+        kafka_params: Kafka's client settings by their dotted names, ``group.id`` and ``auto.offset.reset`` included.
+        offsets: where to start in some partitions: an offset, ``"earliest"``, ``"latest"``, ``"-1000"`` (that many
+            before the end), ``"-10 minutes"``, or a datetime with a zone, for the first record at or after it.
     """
 
     topics: str | Iterable[str]
@@ -56,10 +56,10 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose name a regular expression is found, and those that come later.
+    """All partitions of the topics whose name matches a regular expression, and those that come later.
 
     Attributes:
-        pattern: searched for in the names.
+        pattern: a Python regular expression; it may match any part of a name.
         kafka_params, offsets: as for :class:`Subscribe`.
     """
 
@@ -83,7 +83,7 @@ class Assign:
 
 
 class ConsumerStrategy:
-    """A strategy of one's own: a base class. A stream that is checkpointed pickles it.
+    """Base class for a strategy of your own. It must be picklable if the stream is checkpointed.
 
     Attributes:
         kafka_params, offsets: as for :class:`Subscribe`.
@@ -93,12 +93,13 @@ class ConsumerStrategy:
     offsets: Offsets | None = None
 
     def choose(self, topics: Mapping[str, int]) -> Iterable[TopicPartition]:
-        """The partitions to read, asked for each batch; what is chosen anew starts as new partitions do.
+        """Choose the partitions to read; called on the driver for each batch.
 
-        Called on the driver. A partition that is no more chosen is a loss, as one that is deleted is.
+        A partition that was not chosen before starts as a new partition does. One that is no longer chosen is a data
+        loss, like one that is deleted.
 
         Args:
-            topics: the number of partitions of each of the cluster's topics, without Kafka's internal ones.
+            topics: number of partitions of each topic in the cluster, by name, without Kafka's internal topics.
         """
         raise NotImplementedError
 
@@ -113,8 +114,8 @@ class ConsumerOptions:
     Attributes:
         strategy: which partitions are read.
         offsets: where to start in the partitions that the program names.
-        otherwise: where to start in the others, and in those that come later; None: it is an error not to know.
-        group_id: to commit to; None when none is given.
+        otherwise: where to start in the others, and in those that come later; None: such a partition is an error.
+        group_id: the group that a stream starts from and commits to; None when none is given.
         client: the connection.
     """
 
@@ -129,7 +130,7 @@ class ConsumerOptions:
         """Read what the program gives.
 
         Raises:
-            OptionError: a client setting that is wrong, no topic, a pattern that is none, a start that is none.
+            OptionError: a client setting, topic, pattern or start is wrong, or there is nothing to read.
         """
         given = RawOptions.read(strategy.kafka_params, where="kafka_params")
         names = (GROUP_ID.name, OFFSET_RESET.name)
@@ -154,7 +155,7 @@ class ConsumerOptions:
 
 
 def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
-    """Refuse starts in what is not read: a typo would start the partition that is meant where the reset says."""
+    """Refuse starts for partitions that are not read: with a typo, the right one would start where the reset says."""
     match strategy:
         case AssignedPartitions(partitions):
             strange = [partition for partition in offsets if partition not in partitions]

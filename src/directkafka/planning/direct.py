@@ -26,10 +26,10 @@ class DirectBatch:
     """What a batch reads, and where the stream is after it.
 
     Attributes:
-        ranges: one for each partition that has something to read, and an empty one for each that is new, so that
-            who stores the offsets of each batch has them all; sorted.
-        progress: of every partition that the stream has ever read.
-        added: the partitions that are new.
+        ranges: sorted; one for each partition that has something to read, and an empty one for each new partition that
+            has nothing, so that whoever stores the offsets of each batch has them all.
+        progress: of every partition that the stream knows; new ones are in it before their first record is read.
+        added: the partitions that are new in this batch.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -50,7 +50,7 @@ def start_positions(options: ConsumerOptions, partitions: Collection[TopicPartit
     """Where to start in partitions that are new: at the program's offset, at the group's, or where the reset says.
 
     Raises:
-        OptionError: none of the three says it.
+        OptionError: a partition is given no offset, there is no group, and ``auto.offset.reset`` is none.
     """
     positions: dict[TopicPartition, Position] = {}
     for partition in partitions:
@@ -80,7 +80,7 @@ def plan_direct(
         progress: where the stream is.
         snapshot: the partitions that are read, as the cluster has them now.
         starts: where the added partitions start.
-        found: answers to :func:`~directkafka.planning.starts.needed_lookups` of these.
+        found: answers to :func:`~directkafka.planning.starts.needed_lookups` for ``starts``.
         rates, interval_ms, rate, partition_rates: see :func:`~directkafka.planning.rates.rated_ends`.
 
     Raises:
@@ -112,10 +112,10 @@ def plan_direct(
 
 
 def check_planned(progress: Progress, ranges: Iterable[OffsetRange], snapshot: ClusterSnapshot) -> None:
-    """See that ranges which were planned before can be read (again), and are of the same topics.
+    """Check that ranges that were planned before can be read (again), and that no topic was made again since.
 
     Args:
-        progress: where the stream is; of every partition of the ranges.
+        progress: where the stream is; it must have every partition of the ranges.
         ranges: of one batch.
         snapshot: the partitions as the cluster has them now.
 
@@ -148,7 +148,7 @@ def unread(progress: Progress, unfinished: Iterable[Iterable[OffsetRange]]) -> d
 
 
 def reads_up_to(offset_range: OffsetRange, end: int) -> bool:
-    """Whether an end lies in a range; that of an empty range is where it is."""
+    """Whether the record before an end is in the range; an empty range's only end is its own offset."""
     return (
         offset_range.from_offset < end <= offset_range.until_offset
         or offset_range.from_offset == end == offset_range.until_offset

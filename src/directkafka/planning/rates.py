@@ -1,8 +1,9 @@
 """Rates and limits: how far a batch may go, and the feedback that sets the rate of a direct stream.
 
-The names, constants and numbers are those of Spark's direct stream (``DirectKafkaInputDStream``,
-``PIDRateEstimator``), so that settings mean here what they mean there. Everything is a pure function over values; the
-settings are read in :mod:`directkafka.options.limits`.
+Names, constants and numbers of the rates are those of Spark's direct stream (``DirectKafkaInputDStream``,
+``PIDRateEstimator``), and limits are those of Spark's Kafka source (``maxOffsetsPerTrigger``), so that settings mean
+here what they mean there. Everything is a pure function over values; the settings are read in
+:mod:`directkafka.options.limits`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ Offsets = Mapping[TopicPartition, int]
 
 @dataclass(frozen=True, slots=True)
 class PartitionRates:
-    """The bounds of single partitions, where they are others than the policy's.
+    """Bounds of single partitions that differ from the policy's.
 
     Attributes:
         maxima: records a second; 0 for no bound.
@@ -53,9 +54,10 @@ class Feedback:
     """What the controller remembers.
 
     Attributes:
-        rate: for the next batches, of all partitions together, in records a second; None until two batches are done.
-        latest_rate, latest_error: of the last batch that counted, in records a second.
-        latest_ms: when it ended; None before the first.
+        rate: for the next batches, of all partitions together, in records a second; None until two batches counted.
+        latest_rate: the rate set after the last batch that counted; after the first one, the rate that it reached.
+        latest_error: of the last batch that counted, in records a second.
+        latest_ms: when that batch ended, in milliseconds since 1970; None before the first.
     """
 
     rate: float | None = None
@@ -65,10 +67,10 @@ class Feedback:
 
 
 def observe(before: Feedback, batch: BatchTimes, *, interval_ms: int, policy: FeedbackPolicy) -> Feedback:
-    """What the controller makes of a batch: the one of Spark's ``PIDRateEstimator``.
+    """The controller's state after a batch, as Spark's ``PIDRateEstimator`` computes it.
 
-    The first batch only says how fast records are processed. A batch without records or without a time that can be
-    measured, or one that ended before the last one, says nothing.
+    The first batch only says how fast records are processed. A batch says nothing if it has no records, took less than
+    a millisecond, or did not end after the last one.
 
     Args:
         before: what is remembered.
@@ -101,17 +103,18 @@ def rated_ends(
 ) -> dict[TopicPartition, int]:
     """The end of each partition's range.
 
-    With a rate for all, a partition's part of it follows its share of the lag, within the partition's own maximum;
-    without one, the maximum alone counts. When nothing limits anything, all goes to the latest offset. Where
-    something does, each partition gets at least its minimum. (So a partition without a maximum stands at its minimum
-    beside one that has one, as in Spark.)
+    A rate for all partitions is shared among them by their lag, up to each one's own maximum; without such a rate, only
+    the maxima count. If nothing is limited, every range ends at the latest offset. Else each partition gets at least
+    its minimum, as far as its lag goes. (So, as in Spark, without a rate for all partitions, one without a maximum gets
+    only its minimum if another one has a maximum.)
 
     Args:
         starts: where the batch starts in each partition.
-        latest: one past the last offset of each of these partitions; one below its start stands for no lag.
+        latest: one past the last offset of each of these partitions; a value below the start means no lag.
         policy: the user's bounds.
         interval_ms: length of a batch; rates are records a second.
-        rate: what the controller says for all partitions together; None until it says anything.
+        rate: the controller's, in records a second for all partitions together; None: the policy's initial rate counts.
+            Ignored if the policy has no feedback.
         partitions: bounds of single partitions.
     """
     own = partitions or PartitionRates()
@@ -140,15 +143,14 @@ def _shared(lags: Offsets, rate: float, maxima: Mapping[TopicPartition, float]) 
 def limited_ends(starts: Offsets, latest: Offsets, limits: OffsetLimits) -> dict[TopicPartition, int]:
     """The end of each partition's range.
 
-    The limits count one after the other: a partition's own, then its topic's, then that of all together. A limit
-    of several partitions is shared under Spark's rule: a partition's share is ``limit * backlog / total backlog``,
-    rounded up when it is under 1, so that small partitions are not starved, and down otherwise. All ends together
-    may therefore exceed a limit by less than the number of partitions. No end is below its start or past latest.
+    The limits apply in turn: a partition's own, then its topic's, then that of all together. A limit for several
+    partitions is shared by Spark's rule: a partition's share is ``limit * backlog / total backlog``, rounded up when it
+    is under 1, so that small partitions are not starved, and down otherwise. All partitions together may therefore
+    exceed a limit by less than their number. No end is below its start; none is past latest unless its start is.
 
     Args:
         starts: where the batch starts in each partition.
-        latest: one past the last offset of each of these partitions. One that lies below its start
-            stands for no backlog.
+        latest: one past the last offset of each of these partitions. A value below the start means no backlog.
         limits: most offsets of the batch.
     """
     counts = {partition: max(latest[partition] - start, 0) for partition, start in starts.items()}

@@ -1,6 +1,7 @@
-"""Ledger entries as all stores share them: JSON, counts of rows, and the checks of a commit.
+"""Ledger entries, for all stores: their JSON, their counts of rows, and the checks of a commit.
 
-No I/O here. The JSON form is part of the ledger's format (:data:`~directkafka.sinks.api.FORMAT_VERSION`).
+No I/O here, except in :func:`doubled_records`. The JSON form is part of the ledger's format
+(:data:`~directkafka.sinks.api.FORMAT_VERSION`).
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as ds
     from _typeshed import DataclassInstance
 
-#: Among the sinks of ``total_rows``: how many offsets were read of topics that are deleted and no more in ``progress``.
+#: A key of ``total_rows`` beside the sinks' names: the number of offsets that were read of deleted topics, which are no
+#: longer in ``progress``.
 FORGOTTEN = "(offsets of deleted topics)"
 
 
@@ -29,10 +31,10 @@ class PipelineState:
     """Who owns a pipeline, and its last batch.
 
     Attributes:
-        generation: the newest fence's; 0 before the first.
-        driver: an id of the driver that put it, where the store must tell its own fence from another's.
-        entry: of the last committed batch; None before batch 0.
-        commit_id: of that batch's commit; empty before batch 0.
+        generation: the newest fence's; 0 before the first fence.
+        driver: id of the driver that fenced, for stores that must tell their own fence from another driver's.
+        entry: the last committed batch's; None before batch 0.
+        commit_id: the id of that batch's commit; empty before batch 0.
     """
 
     generation: int = 0
@@ -57,7 +59,7 @@ def entry_to_json(entry: LedgerEntry) -> dict[str, Any]:
 
 
 def entry_from_json(document: Mapping[str, Any]) -> LedgerEntry:
-    """The reverse of :func:`entry_to_json`; of a later format only what :func:`check_format` needs to refuse it.
+    """The reverse of :func:`entry_to_json`; of a later format without the progress, for :func:`check_format` to refuse.
 
     Raises:
         ValueError: it is no entry.
@@ -92,7 +94,9 @@ def state_from_json(document: Mapping[str, Any], *, store: str) -> PipelineState
 
 
 def state_from_row(row: Mapping[str, Any], *, store: str) -> PipelineState:
-    """The state in a row of a ledger's table. Its columns are an entry's fields; ``generation`` is the fence's.
+    """The state in a row of a ledger's table: an entry's fields and ``commit_id``.
+
+    ``generation`` is the fence's there, and ``batch_generation`` the entry's.
 
     Raises:
         SchemaMismatchError: the entry is of a newer format.
@@ -105,7 +109,7 @@ def state_from_row(row: Mapping[str, Any], *, store: str) -> PipelineState:
 
 
 def check_fields(value: Checked) -> Checked:
-    """Refuse a value of a dataclass that was made of a document with a field of another type; returns the value.
+    """Refuse a dataclass value that has something else in a field of type ``int`` or ``str``; returns the value.
 
     Raises:
         TypeError: names the first such field.
@@ -126,7 +130,7 @@ def describe_entry(entry: LedgerEntry | None) -> str:
 
 
 def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: str) -> None:
-    """Refuse an entry that does not follow the one before it; batch ids count within one lineage.
+    """Refuse an entry that does not follow the previous one: within a lineage, its batch id must be one higher.
 
     Raises:
         OffsetMismatchError: the batch id is negative or not the next one.
@@ -143,7 +147,8 @@ def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: 
 
 
 def check_stands(entry: LedgerEntry, previous: LedgerEntry | None, found: PipelineState, *, store: str) -> None:
-    """Refuse a commit whose ledger is not where it takes it to be: for stores that cannot ask by a condition.
+    """Refuse a commit that the ledger's state does not fit: for stores without a conditional update, and after a lost
+    answer.
 
     Args:
         entry: the new entry.
@@ -153,7 +158,7 @@ def check_stands(entry: LedgerEntry, previous: LedgerEntry | None, found: Pipeli
 
     Raises:
         FencedError: a newer driver owns the pipeline.
-        OffsetMismatchError: the entry found is another one, or of another generation.
+        OffsetMismatchError: the last entry is not ``previous``, or the ledger's generation is lower than ours.
     """
     if found.generation > entry.generation:
         raise FencedError(store=store, pipeline=entry.pipeline, held=entry.generation, found=found.generation)
@@ -192,7 +197,11 @@ def check_format(entry: LedgerEntry, *, store: str) -> LedgerEntry:
 
 
 def check_version(format_version: int, pipeline: str, *, store: str) -> None:
-    """The same, for a store that must know the version before it can make an entry of what it reads."""
+    """:func:`check_format` for a store that must check the version before it can parse an entry.
+
+    Raises:
+        SchemaMismatchError: naming both versions.
+    """
     if format_version > FORMAT_VERSION:
         raise SchemaMismatchError(
             store=store,
@@ -223,9 +232,10 @@ def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Ma
 
 
 def _forgotten(entry: LedgerEntry, previous: LedgerEntry | None) -> list[PartitionProgress]:
-    """The partitions which the entry before has, and this one has no more.
+    """The partitions that the previous entry has and this one no longer has.
 
-    The entry of a replay has none at all, and one that lets a pipeline go on with another checkpoint may have others.
+    Empty for a replay's entry, which has no partitions, and for one of another lineage (another checkpoint), which may
+    have other partitions.
     """
     if previous is None or not entry.progress or entry.lineage != previous.lineage:
         return []
@@ -243,10 +253,10 @@ class TableCount:
 
     Attributes:
         rows: number of rows.
-        doubled: rows that name a record (topic, partition, offset) which another row names too; 0 where the
-            table has no such columns.
-        is_folded: whether rows met existing rows (ignore, merge), so that their number says little.
-        sums: sums of the columns that the mode adds up.
+        doubled: rows beyond the first that name the same record (topic, partition, offset); 0 where the table has no
+            such columns.
+        is_folded: whether the number of rows cannot be compared with what was written: in any mode but append.
+        sums: sums of the columns that the mode adds up, by column name.
     """
 
     rows: int
@@ -256,7 +266,7 @@ class TableCount:
 
 
 def doubled_records(dataset: ds.Dataset) -> int:
-    """Rows beyond the first that name one record; 0 where no columns name records."""
+    """The number of rows beyond the first that name the same record; 0 where no columns name records."""
     if not set(_RECORD) <= set(dataset.schema.names):
         return 0
     records = dataset.to_table(columns=list(_RECORD))

@@ -1,10 +1,10 @@
-"""Bases of sinks: one that can be made once more, and one around another sink.
+"""Base classes of sinks: one for sinks that can be cloned, and one for a sink that wraps another sink.
 
-Sinks that can be made once more: the same settings, and a store object of its own.
+A clone has the same settings, and a store object of its own.
 
-A store object is one driver's: it holds a fence, connections, an open transaction, and closing it ends all of them.
-Whoever only looks (``check``, ``verify``), perhaps while the pipeline runs in this very process, must do so through
-another one.
+A store object belongs to one driver: it holds a fence, connections and an open transaction, and closing it ends all of
+them. Code that only looks (``check``, ``verify``), perhaps while the pipeline runs in this very process, must do so
+through a clone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class _Inner:
 
 
 class WrappedSink(Sink):
-    """All of :class:`Sink`, and what the inner sink's store asks of it beside, as the inner sink does it.
+    """A sink that passes all calls on to an inner sink: those of :class:`Sink`, and those that its store adds.
 
     It cannot be cloned: the inner sink's clone would not be wrapped.
 
@@ -57,7 +57,7 @@ class WrappedSink(Sink):
 
 
 class Clonable(Sink):
-    """Remembers what it was made from; a subclass with other arguments needs nothing for it."""
+    """A sink that remembers the arguments it was made with; subclasses need no code for this."""
 
     _made_from: tuple[tuple[Any, ...], Mapping[str, Any]] = ((), {})
 
@@ -68,6 +68,6 @@ class Clonable(Sink):
         return made
 
     def clone(self) -> Self:
-        """Another sink like this one, as it was when it was made, which has opened nothing yet."""
+        """Another sink, made with the same arguments, which has opened nothing yet."""
         arguments, options = self._made_from
         return type(self)(*arguments, **options)

@@ -1,17 +1,18 @@
-"""Write modes: how a batch's rows meet the rows that are there, in every sink into a table.
+"""Write modes: how a batch's rows are combined with the rows that a table already has.
 
-``append``: they are inserted. ``ignore``: those that violate a unique index are left out. ``upsert``: a row replaces
-the row of its key. ``merge``: numbers are added to the row of the key. ``replace``: the batch's rows become the whole
-table.
+``append``: the rows are inserted. ``ignore``: rows that violate a unique index are left out. ``upsert``: a row replaces
+the row with its key. ``merge``: numbers are added to the row with the key. ``replace``: the batch's rows become the
+whole table.
 
-Of rows of one batch that ``ignore`` finds to collide, the first stays: tasks in the order of Spark's partitions, a
-task's rows as they come. Where the transform does not shuffle, that is the order of topic, partition and offset, and
-the row that stays is the one that would have stayed had the batch ended before the other. After a shuffle Spark gives
-rows no order: ``upsert`` with ``order`` says which one is meant.
+If rows of one batch violate a unique index among themselves, ``ignore`` keeps the first: tasks count in the order of
+Spark's partitions, a task's rows as they come. Without a shuffle in the transform, this is the order of topic,
+partition and offset, and the same row is kept as if the batch had ended between the two. After a shuffle Spark's rows
+have no order: use ``upsert`` with ``order`` to say which row is kept.
 
 What is in the table must not depend on where one batch ends and the next begins. So ``order`` decides between two rows
-of a key in the same way whether both are in one batch or one of them is in the table already: the higher one stays,
-and of equal ones in two batches the later. Two rows of a key in one batch that nothing decides between are an error.
+with one key in the same way whether both are in one batch or one of them is in the table already: the higher row stays,
+and of two equal rows in two batches the later. Two rows with one key in one batch are an error if nothing decides
+between them.
 """
 
 from __future__ import annotations
@@ -90,7 +91,7 @@ class WriteMode:
         return problems
 
     def double_key(self, values: Sequence[object], count: int) -> str:
-        """What to say of a key that comes ``count`` times in one batch, nothing deciding between its rows."""
+        """The message for a key that ``count`` rows of one batch have, if nothing decides between these rows."""
         key = ", ".join(f"{name} = {value!r}" for name, value in zip(self.key, values, strict=True))
         equal = f"equal in {', '.join(self.order)}, " if self.order else ""
         return (
@@ -100,13 +101,13 @@ class WriteMode:
 
 
 def check_taken(*, store: str, sink: str, sent: int, taken: int, triggers: Sequence[str]) -> None:
-    """Refuse a batch of which the table has left rows out by itself: they would be committed as read, and be nowhere.
+    """Refuse a batch if the table itself left out rows: they would count as committed, and be stored nowhere.
 
     Args:
         store, sink: for the message.
-        sent: rows that were to be put or changed.
-        taken: rows that the database says were.
-        triggers: of the table, by name.
+        sent: number of rows that were to be inserted or changed.
+        taken: number of rows that were, as the database says.
+        triggers: names of the table's triggers.
 
     Raises:
         RowRejectedError: the numbers differ.
@@ -123,12 +124,12 @@ def check_taken(*, store: str, sink: str, sent: int, taken: int, triggers: Seque
 
 
 def check_left(*, store: str, sink: str, left: int, triggers: Sequence[str]) -> None:
-    """Refuse to replace a table's rows where the table has kept some.
+    """Refuse to replace a table's rows if the table has kept some of them.
 
     Args:
         store, sink: for the message.
-        left: rows that are there after all were deleted.
-        triggers: of the table, by name.
+        left: number of rows that are still there after the delete.
+        triggers: names of the table's triggers.
 
     Raises:
         RowRejectedError: there are such rows.

@@ -48,7 +48,7 @@ class Cluster:
         """The names of the topics that this user may see, sorted, without Kafka's internal ones.
 
         Raises:
-            BrokerUnreachableError, BrokerResponseError: so does every method here that asks.
+            BrokerUnreachableError, BrokerResponseError: as every method here that sends a request.
         """
         return sorted(name for name, topic in self._admin.topics().items() if not topic.internal)
 
@@ -61,10 +61,11 @@ class Cluster:
         return sorted(TopicPartition(topic, number) for number in self._described([topic])[topic].leaders)
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset that each partition still has.
+        """The first offset that each partition still has; partitions that do not exist are left out.
 
         Raises:
-            TopicNotFoundError: a topic that is not there; so do the other methods about partitions.
+            TopicNotFoundError: a topic does not exist; raised by all methods about partitions but
+                :meth:`committed`.
         """
         return self.snapshot(partitions).earliest()
 
@@ -91,14 +92,14 @@ class Cluster:
             cluster.commit("dashboards", cluster.earliest(cluster.partitions("flights")))
 
         Args:
-            group: the group's name; it need not exist. It must have no members: a consumer that runs would commit its
-                own offsets over these.
+            group: the group's name. The group need not exist, and must have no members: a running consumer would
+                overwrite these offsets with its own.
             offsets: the next offset to read, by partition.
 
         Raises:
-            OptionError: an offset that is none, or a partition that its topic has not. Nothing is committed.
-            TopicNotFoundError: a topic that is not there. Nothing is committed.
-            BrokerResponseError: the group has members, or this user may not read with it.
+            OptionError: an offset is no int from 0, or a topic does not have such a partition. Nothing is committed.
+            TopicNotFoundError: a topic does not exist. Nothing is committed.
+            BrokerResponseError: the group has members, or this user has no READ right on it.
         """
         for partition, offset in offsets.items():
             if type(offset) is not int or offset < 0:
@@ -138,21 +139,21 @@ class Cluster:
         end: Where = "latest",
         partitions: Iterable[int] | None = None,
     ) -> list[OffsetRange]:
-        """A window of time, of offsets or of partitions as ranges, before a byte of it is fetched.
+        """The offset ranges of a window of time or of offsets, in some or all partitions; no record is fetched.
 
         Args:
             topics: a topic's name, or several.
-            start: ``"earliest"``, ``"latest"``, ``"-1000"`` (so many offsets before the end), ``"-10 minutes"``, an
-                offset, or the time (with a zone) of the first record. A window that starts after the last record
-                is empty.
+            start: ``"earliest"``, ``"latest"``, ``"-1000"`` (that many offsets before the end), ``"-10 minutes"``, an
+                offset, or a datetime with a time zone, for the first record at or after it. A window that starts after
+                the last record is empty.
             end: the same, exclusive.
             partitions: partition numbers; None for all.
 
         Returns:
-            One range for each partition, sorted, some perhaps empty, each within what the log has now.
+            One range per partition, sorted; a range may be empty, and is cut to the offsets that the log has now.
 
         Raises:
-            OptionError: a start or an end that is none of these, or a start behind its end.
+            OptionError: a start or an end is none of these, or a start is after its end.
         """
         names = [topics] if isinstance(topics, str) else list(topics)
         numbers = None if partitions is None else set(partitions)
@@ -175,7 +176,7 @@ class Cluster:
         wanted = list(partitions)
         return self._admin.snapshot(wanted, self._described({partition.topic for partition in wanted}))
 
-    #: The method's name of before.
+    #: The method's former name.
     view = snapshot
 
     def close(self) -> None:
@@ -214,11 +215,11 @@ def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
     Args:
         progress: ``query.lastProgress``, one of ``query.recentProgress``, or the JSON of a listener's event as a
-            dict. Sources that are not Kafka's are passed over; the JVM connector's count too.
+            dict. Sources that do not read Kafka are ignored; those of Spark's own ``kafka`` format are included.
 
     Returns:
-        For each partition that the cluster had: latest offset less the end of the batch. Two sources that read one
-        partition count for the one that is further behind.
+        For each partition that a batch has reached: the latest offset less the batch's end offset. If two sources read
+        a partition, the larger lag counts.
     """
     behind: dict[TopicPartition, int] = {}
     for source in progress["sources"]:
@@ -231,7 +232,7 @@ def lag(progress: Mapping[str, Any]) -> dict[TopicPartition, int]:
 
 
 def _offsets(told: Any) -> dict[TopicPartition, int]:
-    """Offsets as a report has them: an object, or its text; of another kind of source, anything."""
+    """The offsets in a report, given as an object or its JSON text; empty for sources of another kind."""
     try:
         nested = json.loads(told) if isinstance(told, str) else told
         return from_nested(nested) if nested else {}

@@ -1,8 +1,8 @@
-"""DataFrames of given ranges; and ``DataFrame.mapInArrow`` without pandas, in the one place that gives it to Spark.
+"""DataFrames of given offset ranges, and ``DataFrame.mapInArrow`` without pandas.
 
-PySpark 4.2 and 4.3 make every such function with ``pandas_udf``, which asks for pandas 2.2 or newer before it looks at
-what kind of function it gets. Functions over Arrow batches never see a pandas object, neither here nor in Spark's
-workers. So the function is made with the class that ``pandas_udf`` uses in its turn.
+PySpark 4.2 and 4.3 wrap the function of ``mapInArrow`` with ``pandas_udf``, which requires pandas 2.2 or newer before
+it looks at what kind of function it gets. Functions over Arrow batches never see a pandas object, neither here nor in
+Spark's workers. So this module makes the function with the class that ``pandas_udf`` itself uses.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ def create_dataframe(
 ) -> DataFrame:
     """Exactly these ranges as a DataFrame: every action on it reads the same records.
 
-    Nothing is read before an action; only the cluster is asked where the partitions are.
+    Before an action no record is read; the cluster is asked only for leaders and for the bounds of the logs.
 
     Args:
-        spark: where the DataFrame lives.
+        spark: the session of the DataFrame.
         kafka_params: Kafka's dotted client names, as for a consumer.
         offset_ranges: what to read; partition ``i`` of the DataFrame is ``offset_ranges[i]``. See
             :meth:`directkafka.Cluster.offset_ranges`.

@@ -1,9 +1,7 @@
-"""The driver's side of every source: options to a snapshot of the cluster, losses looked at twice, ranges to tasks.
+"""The cluster as a source's driver asks it: options become a snapshot, ranges become tasks, losses are confirmed.
 
-A loss is believed when a second look shows it too.
-
-A new leader's high watermark lags for a moment, and any broker may answer with old metadata (KAFKA-7703): what seems to
-be gone may be there half a second later.
+A loss counts only when a second snapshot shows it too: a new leader's high watermark lags for a moment, and any broker
+may answer with old metadata (KAFKA-7703), so that what seems to be gone may be there half a second later.
 """
 
 from __future__ import annotations
@@ -31,15 +29,15 @@ from directkafka.spark.cluster import Cluster
 
 log = logging.getLogger("directkafka.source")
 
-#: How often it is asked whether a topic that is missing is deleted, in seconds.
+#: Shortest time between two questions whether the same missing topics are deleted, in seconds.
 _DELETED_LOOK_S: Final = 5.0
 
 
 class SourceCluster:
-    """Asks the cluster what the options are about, over connections that it keeps.
+    """Asks the cluster about the partitions that the options select, and keeps its connections.
 
     Args:
-        options: strategy, security, retries.
+        options: the source's options.
     """
 
     def __init__(self, options: SourceOptions) -> None:
@@ -71,13 +69,13 @@ class SourceCluster:
         """Earliest and latest offsets of every partition that the options select, as of now.
 
         Args:
-            must_exist: whether a topic that is named and not there is an error here. A running query leaves
-                it to planning, which calls a vanished topic data loss.
-            fresh: whether topics are listed anew even if the options say for how long a list is good.
-            known: where the reader is, so that a log that was cut since and has grown again is noticed.
+            must_exist: whether a topic that the options name and that does not exist is an error here. For a running
+                query this is left to planning, which treats a vanished topic as data loss.
+            fresh: whether topics are listed anew, even if the last list is younger than ``metadata_ttl_ms``.
+            known: where the reader is, so that cut logs that have grown again, and deleted topics, are noticed.
 
         Raises:
-            TopicNotFoundError: a topic that is named does not exist.
+            TopicNotFoundError: with ``must_exist``, a topic that the options name does not exist.
             BrokerUnreachableError, BrokerResponseError: after the options' retries.
         """
         topics = self._described(fresh=fresh or must_exist)
@@ -97,7 +95,7 @@ class SourceCluster:
         return self._last_snapshot
 
     def _too_young(self, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
-        """Where the first record is that is younger than the option says."""
+        """The offset of the first record that is younger than ``minRecordAge``, by partition."""
         oldest_ms = max(snapshot.taken_at_ms - self._options.min_record_age_ms + 1, 0)
         found = self._admin.at_timestamp(dict.fromkeys(snapshot.partitions, oldest_ms))
         return {partition: offset for partition, offset in found.items() if offset is not None}
@@ -112,7 +110,7 @@ class SourceCluster:
             if here.topic_id and partition not in snapshot.partitions
         }
         unasked = set(missing.values()) - self._deleted_ids
-        # Topics that are there, and not read, stay in the ledger: they are not asked about with each snapshot.
+        # The ledger also keeps topics that exist but are no longer read: these need no question at each snapshot.
         is_due = unasked != self._asked_ids or time.monotonic() - self._asked_s >= _DELETED_LOOK_S
         if unasked and is_due:
             self._deleted_ids |= deleted_topics(self._client, unasked)
@@ -125,7 +123,7 @@ class SourceCluster:
         return self._last_snapshot or self.snapshot()
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
-        """The offsets that positions stand for: None where no record is that young, or a group has none."""
+        """The offsets of positions that must be looked up; None where no record is that young, or a group has none."""
         needed = needed_lookups(positions, snapshot)
         found = self._admin.at_timestamp(needed.timestamps_ms)
         for group, partitions in needed.groups.items():
@@ -138,16 +136,16 @@ class SourceCluster:
         return found
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Tell the outside how far the query is: the group and the log. Nothing of it may fail the query.
+        """Commit how far the query is to its group, and warn of retention. Neither may fail the query.
 
         Args:
-            ends: the next offset to read, by partition; all before it is done.
+            ends: the next offset to read, by partition; all earlier offsets are done.
         """
         self.commit_to_group(ends)
         self.warn_of_retention(ends)
 
     def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Commit how far the query is to the group of ``commitToGroup``, if there is one; a refusal is a warning."""
+        """Commit the query's offsets to the group of ``commitToGroup``, if it is set; an error is only logged."""
         group = self._options.commit_to_group
         if group is not None and ends and ends != self._committed:
             try:
@@ -176,7 +174,7 @@ class SourceCluster:
         """Commit offsets to a consumer group.
 
         Raises:
-            BrokerResponseError: the group has active members, or this user has no right to.
+            BrokerResponseError: the group has active members, or this user may not commit to it.
         """
         self._admin.commit(group, offsets)
 
@@ -218,7 +216,7 @@ class SourceCluster:
 
 
 def task_of(partition: OffsetRange, snapshot: ClusterSnapshot, client: ClientOptions, **fields: Any) -> RangeTask:
-    """What an executor needs to read a range, with its leader as of the snapshot; ``fields`` are further ones of it."""
+    """The task to read a range, with the leader as of the snapshot; ``fields`` are further fields of the task."""
     seen = snapshot.partitions.get(partition.topic_partition)
     return RangeTask(
         range=partition,
@@ -244,13 +242,13 @@ def tasks_of_ranges(
 
     Args:
         kafka_params: Kafka's dotted client names, as for a consumer.
-        ranges: checked ones.
+        ranges: from :func:`~directkafka.planning.starts.checked_ranges`.
         fields: further fields of each task.
 
     Raises:
         OptionError: a client setting is wrong.
-        DataLossError: a range that is not, or not as a whole, in its log, at the second look too.
-        TopicNotFoundError: a topic that is not there.
+        DataLossError: a range is not, or not completely, in its log, and a second snapshot shows the same.
+        TopicNotFoundError: a topic does not exist.
     """
     partitions = {offset_range.topic_partition for offset_range in ranges}
     with Cluster(kafka_params) as cluster:
@@ -270,17 +268,18 @@ def confirm_loss(
     wait: Callable[[float], object] = time.sleep,
     harmless: Collection[type[DataLossError]] = (),
 ) -> tuple[ClusterSnapshot, T]:
-    """Decide from a snapshot, and once more from a fresh one where it shows a loss.
+    """Decide from a snapshot; if it shows a loss, take a fresh snapshot and decide from that.
 
-    That losses are accepted (``failOnDataLoss=false``) makes no difference: what a batch goes without because of one
-    stale answer would be lost, or come twice.
+    This is done even if losses are accepted (``failOnDataLoss=false``): records that a batch leaves out because of one
+    stale answer would be lost, or read twice.
 
     Args:
         decide: the decision: raises because of a loss, or returns a plan that goes without what is lost.
         snapshot: what the first look showed.
-        look_again: takes a snapshot that no cache has any part in.
-        wait: waits so many seconds.
-        harmless: losses that are accepted at once: they may stand for days, and nothing is passed over for them.
+        look_again: takes a fresh snapshot, with nothing from a cache.
+        wait: waits for a number of seconds.
+        harmless: losses for which no second snapshot is taken if ``decide`` returns them: they may last for days, and
+            no offset is skipped because of them.
 
     Returns:
         The snapshot that counts, and what was decided from it.

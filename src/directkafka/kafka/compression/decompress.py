@@ -1,29 +1,28 @@
-"""Kafka's compression codecs into a caller's buffer: gzip, snappy, lz4, zstd; bounded, so that no bomb goes off.
+"""Decompression of Kafka's codecs (gzip, snappy, lz4, zstd) into a caller's buffer, up to a limit in bytes.
 
 Codec ids are bits 0..2 of a batch's attributes. Two of the four need care:
 
 - **snappy** comes in two shapes: raw (librdkafka, franz-go), or the chunks of Java's ``SnappyOutputStream``: a
   header of 8 bytes magic and two int32 versions, then (length int32 big-endian, raw snappy) over and over;
 - **lz4** is the LZ4 frame format. Java and librdkafka write independent blocks without checksums of their own
-  (the batch has its CRC32C): these the kernel takes apart.
+  (the batch has its CRC32C): the kernel reads only frames of this kind.
 
-A compiled kernel decompresses what it can without Python (:mod:`directkafka.kafka.compression.lz4`); for the rest a
-library is called here, batch by batch.
+A compiled kernel (:mod:`directkafka.kafka.compression.lz4`) decompresses what it can without calling Python. For the
+rest, this module calls a library, batch by batch.
 
 Sources: KIP-110 (zstd), https://github.com/lz4/lz4/blob/dev/doc/lz4_Frame_format.md, Kafka's
 ``Lz4BlockOutputStream.java``, snappy-java's ``SnappyOutputStream.java``.
 
-Sizes that compressed bytes declare, before any is decompressed.
-
-Nothing of it is believed, for whoever wrote the bytes may have lied: it is a reason to refuse, and a first guess of
-the room that they need. Each codec has a place for it:
+Compressed bytes may declare their decompressed size. It is not trusted, since whoever wrote the bytes may have lied: a
+declared size above the limit is a reason to refuse the bytes, any other is a first guess of the buffer that they need.
+Where each codec declares it:
 
 - **gzip**: the last four bytes, modulo 4 GiB, of the last member (RFC 1952, ISIZE);
 - **snappy**: a varint before each block; in Java's shape each chunk is a block;
 - **lz4**: eight bytes of the frame's header, when a flag says so; Java and librdkafka write none;
 - **zstd**: up to eight bytes of the frame's header (RFC 8878, 3.1.1.1); librdkafka writes them, Java's stream does not.
 
-Of several frames or members one is looked at, so the whole is at least as large.
+Of several gzip members, or lz4 or zstd frames, only one is looked at, so the whole is at least as large.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def _snappy_block(data: memoryview) -> int:
         return 0
 
 
-#: A one-dimensional array of uint8. (That an array is a buffer, type checkers know from Python 3.12 on only.)
+#: A one-dimensional array of uint8. (Type checkers know only from Python 3.12 on that an array is a buffer.)
 Bytes = Any
 Table = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -92,7 +91,7 @@ CODEC_NAMES = {NO_COMPRESSION: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4
 
 _XERIAL_LENGTH = struct.Struct(">I")
 
-#: The scratch buffer keeps so many times the size that it starts with.
+#: A scratch buffer is kept for reuse while it is at most this many times its first size.
 _KEPT_SIZES = 4
 _NOTHING = np.empty(0, np.uint8)
 
@@ -112,7 +111,7 @@ class TooLargeError(Exception):
     """A source decompresses to more than is allowed.
 
     Args:
-        declared_bytes: what it says itself; 0 when it says nothing, and the limit was met while decompressing.
+        declared_bytes: the size that it declares, if above the limit; 0 if the limit was met while decompressing.
     """
 
     def __init__(self, declared_bytes: int) -> None:
@@ -146,11 +145,12 @@ def decompress_into(codec: int, source: Bytes, target: Bytes) -> int:
 class Scratch:
     """A reused buffer for decompressed batches, which lie one behind the other; grown on demand up to a limit.
 
-    What a large batch has made it grow to is given back behind that batch: it may be the only one.
+    The next :meth:`clear` frees a buffer that a large batch has made larger than four times ``size``: later batches may
+    not need it.
 
     Args:
-        size: bytes of the buffer when it is first needed; up to four times as many are kept.
-        size_max: bytes it may grow to, and the most that one batch may decompress to.
+        size: first size of the buffer, in bytes.
+        size_max: most bytes that the buffer may have, and that one batch may decompress to.
     """
 
     def __init__(self, size: int, size_max: int) -> None:
@@ -170,15 +170,16 @@ class Scratch:
         return view
 
     def clear(self) -> None:
-        """Forget all batches, and give back what is not needed for most."""
+        """Forget all batches, and free the buffer if it is larger than most batches need."""
         self._used[0] = 0
         if self._buffer.size > _KEPT_SIZES * self._size:
             self._buffer = _NOTHING
 
     def append_run(self, records: Bytes, run: Table, first: int) -> int:
-        """Decompress member after member of a run, which says afterwards where each of them lies.
+        """Decompress member after member of a run, and write into the run where each of them lies afterwards.
 
-        The call costs as much as a batch that it leaves: not to be made for snappy, which it always leaves.
+        A call that leaves its first member costs as much as decompressing it: do not call it for snappy, which it
+        always leaves.
 
         Args:
             records: the response's bytes, read-only.
@@ -186,8 +187,8 @@ class Scratch:
             first: the member to begin with.
 
         Returns:
-            The first compressed member that was not: for lack of room, because of its codec, or because it is
-            damaged. The run's end when there is none.
+            The first compressed member that was not decompressed: for lack of room, because of its codec, or because
+            it is damaged. The run's length when there is none.
         """
         kinds = set(run[first:, 1].tolist())
         if kinds == {NO_COMPRESSION}:
@@ -202,7 +203,10 @@ class Scratch:
         return int(unpack(self._decompressors, records, run, first, self._buffer, self._used, self._sizes))
 
     def append(self, codec: int, source: Bytes) -> tuple[int, int] | None:
-        """Decompress behind what is there: where it begins and ends, or None when there is not enough room.
+        """Decompress a batch behind those that are there.
+
+        Returns:
+            Where it begins and ends in the buffer; None when there is not enough room.
 
         Raises:
             CorruptDataError: the bytes are damaged.
@@ -216,7 +220,10 @@ class Scratch:
         return start, end
 
     def append_growing(self, codec: int, source: Bytes) -> tuple[int, int]:
-        """Decompress as the only batch, into a larger buffer where that is needed.
+        """Forget all batches and decompress this one, into a larger buffer if it needs one.
+
+        Returns:
+            Where it begins and ends in the buffer.
 
         Raises:
             CorruptDataError: the bytes are damaged.
@@ -235,7 +242,7 @@ class Scratch:
         return span
 
     def _resize(self, size: int) -> None:
-        # Not both at once.
+        # Never two buffers at once.
         self._buffer = _NOTHING
         self._buffer = np.empty(size, np.uint8)
 
@@ -243,7 +250,7 @@ class Scratch:
 def _snappy(source: Bytes, target: Bytes) -> int:
     written = 0
     for block in _snappy_blocks(source):
-        # Its own length comes first in a snappy block, so the room is known to be enough before anything is written.
+        # A snappy block begins with its decompressed length, so the room is checked before anything is written.
         if cramjam.snappy.decompress_raw_len(block) > len(target) - written:
             raise RoomError
         written += int(cramjam.snappy.decompress_raw_into(block, target[written:]))
@@ -251,10 +258,10 @@ def _snappy(source: Bytes, target: Bytes) -> int:
 
 
 def _snappy_blocks(source: Bytes) -> Iterator[Bytes]:
-    """All of it, or the chunks of Java's shape.
+    """The source as one block, or its chunks if it is in Java's shape.
 
     Raises:
-        CorruptDataError: it ends within a header, a length or a chunk.
+        CorruptDataError: the source ends within a header, a length or a chunk.
     """
     if bytes(source[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
         yield source

@@ -1,9 +1,9 @@
 """C functions of other packages' libraries, called from the kernels by address: CRC32C, and all codecs but snappy.
 
-A call through Python costs more than the checksum of a small batch, and as much as it takes to decompress one. The
-kernels get addresses as numbers, so that none is in the compiled code, which numba keeps on disk.
+A call through Python takes longer than the checksum of a small batch, and as long as decompressing a small batch. The
+kernels get the addresses as arguments, so that none is in the compiled code, which numba keeps on disk.
 
-Where a library does not give a function's name away (Windows, or google_crc32c without its C library), CRC32C goes
+Where a library does not export a function by name (Windows, or google_crc32c without its C library), CRC32C is called
 through Python, and a codec has no address: the kernels then leave its batches to
 :mod:`directkafka.kafka.compression.decompress`.
 
@@ -35,7 +35,7 @@ NOWHERE = 0
 
 _Crc32c = ctypes.CFUNCTYPE(ctypes.c_uint32, ctypes.c_uint32, ctypes.c_void_p, ctypes.c_size_t)
 
-#: Modules, and the names in them: of the function, of what makes the memory that it works in, and of what frees that.
+#: A module and names in it: the function, then, if it needs memory to work in, what allocates and what frees that.
 _LZ4_NAMES = ("lz4.block._block", "LZ4_decompress_safe")
 _GZIP_NAMES = (
     "deflate._deflate",
@@ -53,14 +53,14 @@ _ZSTD_NAMES = (
 
 @cache
 def crc32c_address() -> int:
-    """Where ``uint32 (uint32 crc, const uint8 *data, size_t count)`` is; it stays there."""
+    """The address of ``uint32 (uint32 crc, const uint8 *data, size_t count)``; the same for the whole process."""
     return _address("google_crc32c._crc32c", "crc32c_extend") or address_of(_through_python)
 
 
 class Decompressors(NamedTuple):
-    """What kernels decompress with: addresses of C functions, and of the memory that two of them work in.
+    """Addresses that kernels decompress with: of C functions, and of the memory that two of them work in.
 
-    ``NOWHERE`` stands for what is not there.
+    ``NOWHERE`` stands for a function that is not exported, or that was not asked for.
 
     Attributes:
         lz4: ``int (const char *source, char *target, int source_size, int target_size)``.
@@ -76,9 +76,10 @@ class Decompressors(NamedTuple):
 
     @classmethod
     def of(cls, owner: object, *, lz4: bool = True, gzip: bool = True, zstd: bool = True) -> Decompressors:
-        """New ones, for one thread at a time, of the codecs that are asked for.
+        """New decompressors of the codecs that are asked for, to be used by one thread at a time.
 
-        What they work in is freed with their owner; not at the process's end, when a thread may still use it.
+        The memory that they work in is freed with ``owner``, but not when the process ends: a thread may still use it
+        then.
         """
         gzip_at, gzip_state = _with_state(owner, *_GZIP_NAMES) if gzip else (NOWHERE, NOWHERE)
         zstd_at, zstd_state = _with_state(owner, *_ZSTD_NAMES) if zstd else (NOWHERE, NOWHERE)
@@ -105,7 +106,7 @@ def _address(module: str, name: str) -> int:
 
 
 def _with_state(owner: object, module: str, name: str, make: str, free: str) -> tuple[int, int]:
-    """The address of a function, and what one of its neighbours makes for it."""
+    """The address of a function, and of the memory that ``make`` allocates for it; freed with the owner."""
     try:
         function, make_state, free_state = (getattr(_library(module), function) for function in (name, make, free))
     except AttributeError:
@@ -122,7 +123,7 @@ def _extend(crc: int, data: int, count: int) -> int:
     return int(google_crc32c.extend(crc, ctypes.string_at(data, count)))
 
 
-#: The same through google_crc32c's Python function: slower, and it takes the GIL.
+#: CRC32C through google_crc32c's Python function: slower, and it takes the GIL.
 _through_python = _Crc32c(_extend)
 
 _INT32, _INT64, _POINTER = ir.IntType(32), ir.IntType(64), ir.IntType(8).as_pointer()
@@ -211,7 +212,7 @@ def _itself(pointer: Any) -> Any:
     return pointer
 
 
-#: C does not check bounds: under NUMBA_BOUNDSCHECK the first and the last byte are read by index before.
+#: C does not check bounds: under NUMBA_BOUNDSCHECK, first and last byte are read by index before the call.
 _check: Any = njit(_first_and_last if BOUNDS_ARE_CHECKED else _nothing)
 _pointer: Any = pointer_of if BOUNDS_ARE_CHECKED else njit(_itself)
 
@@ -242,10 +243,10 @@ def gzip_member(
     """In kernels: decompress a gzip file of one member, checksum and length verified, to ``target[to : to + room]``.
 
     Args:
-        sizes: two numbers of room for what the function says.
+        sizes: two int64, overwritten with the bytes read and the bytes written.
 
     Returns:
-        The number of bytes; negative when they are damaged or followed by others, or the room is too small.
+        The number of bytes; -1 when the file is damaged or followed by other bytes, or the room is too small.
     """
     _check(data, start, end - start)
     _check(target, to, room)

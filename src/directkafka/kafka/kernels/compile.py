@@ -1,4 +1,4 @@
-"""The common ground of compiled kernels: how they are compiled, and bytes behind bare pointers."""
+"""Compilation of kernels, and their access to bytes through bare pointers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _config: Any = numba.core.config
 _cgutils: Any = numba.core.cgutils
 _pointer_type: Any = types.CPointer
 
-#: Whether NUMBA_BOUNDSCHECK asks for it.
+#: Whether NUMBA_BOUNDSCHECK asks for checks.
 BOUNDS_ARE_CHECKED = bool(_config.BOUNDSCHECK)
 
 BYTES_IN = types.Array(types.uint8, 1, "C", readonly=True)
@@ -32,12 +32,12 @@ INT64S = types.int64[::1]
 TABLE = types.int64[:, ::1]
 
 
-#: ``wide(byte)`` in kernels: numba makes a float of an unsigned and a signed integer, so bytes are widened first.
+#: ``wide(byte)`` in kernels: the byte as int64. From an unsigned and a signed integer, numba computes a float.
 wide: Callable[[Any], int] = np.int64  # type: ignore[assignment]
 
 
 def kernel(signature: Any) -> Callable[[Function], Function]:
-    """Compile for exactly this signature at import, without the GIL, or take it from the cache on disk."""
+    """Compile a function at import, for exactly this signature, or load it from the disk cache; it runs without GIL."""
 
     def compiled(function: Function) -> Function:
         dispatcher: Any = njit(nogil=True)(function)
@@ -89,11 +89,12 @@ def _unwrap_nothing(array: Any) -> Any:
 
 _memcpy: Any = intrinsic(_call_memcpy)
 
-#: ``unwrapped(array)``: the array's bare pointer. Handing whole arrays from function to function costs twenty times
-#: what decoding does, in reference counts. The array must outlive the pointer: unwrap arguments only.
-#: ``copy(target, at, data, start, length)``: append bytes, none when the length is negative; the position after
+#: ``unwrapped(array)``: the array's bare pointer. If whole arrays are handed from function to function, counting their
+#: references costs twenty times what decoding does. The array must outlive the pointer: unwrap arguments only.
+#: ``copy(target, at, data, start, length)``: append bytes, none when the length is negative; returns the position after
 #: them. It is LLVM's memcpy, which the cache on disk can hold.
-#: numba's bounds check sees neither pointers nor memcpy: under NUMBA_BOUNDSCHECK both work on arrays, by index.
+#: numba's bounds check sees neither pointers nor memcpy: under NUMBA_BOUNDSCHECK ``unwrapped`` returns the array, and
+#: ``copy`` goes by index. ``pointer_of`` always returns the pointer.
 pointer_of: Any = intrinsic(_unwrap_pointer)
 unwrapped: Any = njit(_unwrap_nothing) if BOUNDS_ARE_CHECKED else pointer_of
 copy: Any = njit(_copy_by_index if BOUNDS_ARE_CHECKED else _copy_by_memcpy)

@@ -1,7 +1,7 @@
-"""Errors of logins: why a broker that answers cannot be used, from what TLS and SASL say, with the settings to look at.
+"""Errors of logins and rights: why TLS, SASL or ACLs keep a client from a broker, and which settings to look at.
 
-A refusal stays one however often it is tried, so nobody tries again. What may pass, such as a connection that is cut
-in the middle of the handshake, is no refusal.
+A refusal would come again at every try, so it is not tried again. A failure that may pass, such as a connection that is
+cut during the handshake, is no refusal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from directkafka.options.security.sasl import OAUTHBEARER
 _NOT_YET_VALID, _EXPIRED = 9, 10
 _WRONG_HOST = frozenset({62, 64})
 
-#: Parts of OpenSSL's names of what the other side said before it hung up (RFC 8446, section 6.2).
+#: Parts of OpenSSL's names: two of TLS alerts from the broker (RFC 8446, section 6.2), one of answers that are not TLS.
 _ABOUT_OUR_CERTIFICATE = ("CERTIFICATE", "UNKNOWN_CA", "ACCESS_DENIED")
 _ABOUT_PROTOCOL = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "INSUFFICIENT_SECURITY")
 _NOT_TLS = ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
@@ -34,14 +34,17 @@ _LOGIN_REFUSED = (
 def connection_failure(
     error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
 ) -> BrokerAccessError | BrokerUnreachableError:
-    """What a failure to connect means to the user. A token that was refused is not used again.
+    """The error to raise for a failure to connect. If the login was refused, a kept token is dropped.
 
     Args:
-        error: the failure; the one of TLS may be its cause, its context or its argument. Kafka's own errors have
-            their number as ``errno``; where we refuse the broker, there is a ``remedy``.
-        options: the connection's.
-        addresses: the broker's, or those that were tried.
-        timeout_ms: how long the try could have taken, in milliseconds.
+        error: the failure; an error of TLS may be its cause, its context or its argument. An error of Kafka's has its
+            code as ``errno``; if this client has refused the broker, also a ``remedy``.
+        options: of the connection.
+        addresses: of the broker, or all that were tried.
+        timeout_ms: longest time that the try could have taken.
+
+    Returns:
+        BrokerAccessError for a refusal; BrokerUnreachableError for a failure that may pass.
     """
     code = None if isinstance(error, OSError) else getattr(error, "errno", None)
     tls = next((cause for cause in _behind(error) if isinstance(cause, ssl.SSLError)), None)
@@ -67,7 +70,7 @@ def address_text(host: str, port: int) -> str:
 
 
 def _tls_refusal(error: ssl.SSLError, options: ClientOptions) -> tuple[str, str] | None:
-    """Cause and remedy; None when the error is none that stays."""
+    """Cause and remedy of a refusal; None when another try may succeed."""
     reason = error.reason or ""
     if isinstance(error, ssl.SSLCertVerificationError):
         return _untrusted(error, options)
@@ -162,12 +165,12 @@ def _principal(options: ClientOptions) -> str:
 
 
 def rights_needed(code: int, options: ClientOptions, *, topic_right: str = "READ") -> str | None:
-    """What to do about an answer that denies a right, as a sentence; None for other codes.
+    """What to do about an error code that denies a right, as a sentence; None for other codes.
 
     Args:
-        code: the answer's.
-        options: the client's: who was denied it.
-        topic_right: what was to be done with the topic.
+        code: the error code of the broker's answer.
+        options: of the client that was denied the right.
+        topic_right: the right that the request needs on the topic, besides DESCRIBE.
     """
     if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
         return (

@@ -1,16 +1,17 @@
-"""Encoded batches on their way to the brokers: which may be sent now, and what becomes of them. No I/O, no clock.
+"""Queues of a producer's encoded batches, one per partition: which batch may be sent, and when again. No I/O, no clock.
 
 A partition's batches are written in the order of their sequence numbers, or not at all. So:
 
-- a batch is *waiting*, or *sent* (on its way, no answer yet), or *returned*: to be sent again;
-- while one of a partition's batches is returned, none of its others is sent; those that are on their way come back
-  one by one, refused as out of order, written after all, or lost with their connection;
-- when the last one is back, the returned ones are put before the waiting ones in their old order, and all goes on.
+- a batch is *waiting*, *sent* (no answer yet) or *returned* (to be sent again);
+- while a partition has a returned batch, none of its waiting batches is sent. The answers to its sent batches come one
+  by one: out of order, or written after all; or none comes, since the connection was lost;
+- when no batch is sent any more, the returned ones are put before the waiting ones in their old order, and sending
+  goes on.
 
-At no time are batches of one partition on their way to two brokers: the older broker's answers come first. And until a
-partition's first batch is acknowledged, it is alone on its way: a broker that knows nothing of a producer takes any
-sequence number as the first. Sequence of events that this prevents: batches 0 and 1 are on their way to a topic that
-was made a moment ago; 0 is refused in passing, 1 is written; 0 is sent again, and is out of order for ever (45).
+Batches of one partition are never on their way to two brokers: the former leader's answers come first. And until a
+partition's first batch is acknowledged, no second one is sent: a broker that does not know the producer yet takes any
+sequence number as the first. Sequence of events that this prevents: batches 0 and 1 are on their way to a new topic; 0
+is refused with a retriable error, 1 is written; 0 is sent again, and is out of order (45) at every try.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class ProducerBatch:
 
     Attributes:
         batch: what is sent, and where to.
-        number: its place among all batches of the producer.
-        deadline: when it must have been acknowledged.
+        number: its place among all batches of the producer, from 1.
+        deadline: when it must have been acknowledged, in seconds on the caller's clock.
         tries: how often it was sent.
         reason: why it is not acknowledged yet.
     """
@@ -62,7 +63,7 @@ class _Queue:
     failures: int = 0
 
     def oldest(self) -> ProducerBatch | None:
-        """The batch whose deadline comes first."""
+        """The batch that was added first, and so has the first deadline; or None."""
         candidates = [*self.returned, *(batches[0] for batches in (self.sent, self.waiting) if batches)]
         return min(candidates, key=lambda batch: batch.number, default=None)
 
@@ -74,9 +75,10 @@ class PartitionQueues:
     """The batches of one producer that are not acknowledged.
 
     Args:
-        delivery_timeout_s: how long a batch may take, from when it is added.
-        backoff_s: wait of a partition after a first failure, in seconds; doubled with each further one.
-        leaders: who leads partitions, as far as it is known already.
+        delivery_timeout_s: longest time from adding a batch to its acknowledgement.
+        backoff_s: wait of a partition after a first failure; doubled with each further one up to 1 s, and varied by
+            a fifth.
+        leaders: leaders of partitions that are known already.
     """
 
     def __init__(
@@ -111,12 +113,12 @@ class PartitionQueues:
             queue.waiting.append(ProducerBatch(batch, self._added, now + self._delivery_timeout_s))
 
     def take(self, address: Address, bytes_max: int, now: float) -> list[ProducerBatch]:
-        """What the next request to a broker carries: one batch of each partition that may have one, as far as they fit.
+        """Take the batches of the next request to a broker: one of each partition that may send, while they fit.
 
         Args:
             address: the broker.
             bytes_max: most bytes of the request; a single batch that is larger goes alone.
-            now: the time.
+            now: the time, in seconds on a clock that never goes back.
         """
         taken: list[ProducerBatch] = []
         size = _REQUEST_OVERHEAD_BYTES
@@ -151,13 +153,13 @@ class PartitionQueues:
         self._settle_returned(sending.batch.target, now)
 
     def requeue(self, sending: ProducerBatch, reason: str, now: float, *, leader_is_stale: bool) -> None:
-        """A batch is to be sent again, after a while.
+        """Return a batch to its queue, to be sent again after a while.
 
         Args:
-            sending: one that was taken.
-            reason: why, for the message if there is no other try.
-            now: the time.
-            leader_is_stale: whether to ask again who leads the partition.
+            sending: a batch that :meth:`take` gave.
+            reason: why, for the message if the deadline comes before the next try.
+            now: the time, in seconds on a clock that never goes back.
+            leader_is_stale: whether the partition's leader must be looked up again.
         """
         target = sending.batch.target
         queue = self._queues[target]
@@ -170,12 +172,12 @@ class PartitionQueues:
         self._settle_returned(target, now)
 
     def has_earlier(self, sending: ProducerBatch) -> bool:
-        """Whether an earlier batch of the same partition is not acknowledged: this one is out of order then."""
+        """Whether an earlier batch of the same partition is not acknowledged yet, so this one may be out of order."""
         oldest = self._queues[sending.batch.target].oldest()
         return oldest is not None and oldest.number < sending.number
 
     def leaderless(self, now: float) -> list[TopicPartition]:
-        """Partitions that have something to send and nobody to send it to."""
+        """Partitions that may send a batch now and have no known leader."""
         return [partition for partition, queue in self._queues.items() if queue.leader is None and queue.may_send(now)]
 
     def set_leader(self, target: TopicPartition, leader: Address) -> None:
@@ -196,12 +198,12 @@ class PartitionQueues:
         return next((batch for batch in oldest if batch is not None and now >= batch.deadline), None)
 
     def next_change(self, now: float) -> float | None:
-        """Seconds until something may be sent, or looked up, without anybody's doing; None for never."""
+        """Seconds until the first wait of a partition ends, so that it may send or be looked up; None if none waits."""
         times = [queue.held_until for queue in self._queues.values() if queue.held_until > now]
         return min(times) - now if times else None
 
     def _settle_returned(self, target: TopicPartition, now: float) -> None:
-        """Once nothing of a partition is on its way any more: what came back goes first, in its old order."""
+        """Once no batch of a partition is on its way any more, put the returned ones first, in their old order."""
         queue = self._queues[target]
         if queue.sent:
             return

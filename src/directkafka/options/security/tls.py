@@ -96,7 +96,7 @@ ENDPOINT_IDENTIFICATION: Final = OptionSpec(
     kind="choice",
     choices=("https", "none", ""),
     default="https",
-    doc="https: the broker's certificate must name its host; empty: it need not.",
+    doc="https: the broker's certificate must name its host; none or empty: it need not.",
 )
 
 TLS_SPECS: Final = (
@@ -122,8 +122,8 @@ class TrustStore:
     """Which certificates are trusted.
 
     Attributes:
-        type: what the content is.
-        setting: name of the option that says where it is, for messages.
+        type: format of the content; JKS and PKCS12 mean the same.
+        setting: name of the option that gives it, without ``kafka.``, for messages.
         location: the file; None when ``certificates`` has the content.
         certificates: PEM text.
         password: of a JKS or PKCS12 store.
@@ -141,8 +141,8 @@ class KeyStore:
     """Who this client is: its private key and its certificate chain.
 
     Attributes:
-        type: what the content is.
-        setting: name of the option that says where it is, for messages.
+        type: format of the content; JKS and PKCS12 mean the same.
+        setting: name of the option that gives it, without ``kafka.``, for messages.
         location: the file; None when ``key`` and ``chain`` have the content.
         key_location: the PEM file of the private key, when it is not in ``location``.
         key: the private key as PEM text.
@@ -165,7 +165,7 @@ def read_tls(given: RawOptions) -> dict[str, Any]:
     """The ``ssl_`` fields of ``ClientOptions``.
 
     Raises:
-        OptionError: a store given in two ways, a part of it without the other, or PEM text under another type.
+        OptionError: a store is given in two ways or in part only, or PEM text is given and the type is not PEM.
     """
     return {
         "ssl_trust_store": _read_trust_store(given),

@@ -1,18 +1,19 @@
-"""A batch that begins while the one before it is committed: computing uses Spark's cores, committing the database's.
+"""A prefetched batch: it begins while the batch before it is committed, since Spark's cores have nothing to do then.
 
-It begins only where it would follow at once anyway: its records are waiting, and the trigger asks for no pause. Its
-ranges are planned from the ends that are about to be committed, and from the same snapshot: no broker that is away
-holds a commit up. Its rows are written where nobody sees them, as in every step 3, and are committed in their turn,
-after the batch before. What it computes must not depend on what that commit changes: see
+It begins only if it would follow at once anyway: at least half as many records as in the batch before are waiting, and
+the trigger asks for no pause. Its ranges are planned from the ends that are about to be committed, and from the same
+snapshot, so that an unreachable broker does not delay the commit. As in every step 3, no reader sees the rows that it
+writes; they are committed after the batch before. Its rows must not depend on what that commit changes: see
 :attr:`~directkafka.pipeline.execution.batch_writer.BatchWriter.may_run_ahead`.
 
-Sequences of events that it must stand:
+Sequences of events that must do no harm:
 
-- The commit fails, its answer does not come, or a newer driver has fenced the stores: the batch ahead is cancelled, the
-  ledgers are read, and whatever comes next is planned from them. Its staged rows are those of a batch that failed.
-- The batch ahead fails while the commit is under way: the commit goes on; the failure is met when the batch's turn
-  comes, as if it had happened then.
-- The driver is killed: what it staged ahead is as invisible as all that is not committed, and goes with the next fence.
+- The commit fails, or its answer does not come: the prefetched batch is cancelled, the ledgers are read, and the next
+  batch is planned from them. Rows that were staged ahead are treated as those of any failed batch. If a newer driver
+  has fenced the stores, the batch is cancelled too, and the run ends.
+- The prefetched batch fails during the commit: the commit goes on. The failure is raised when the batch's turn comes,
+  as if it had happened then.
+- The driver is killed: no reader sees the rows that it staged ahead, and the next driver removes them.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ class PlannedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefetchedBatch:
-    """One that is being written in the background.
+    """A batch that is being written in the background.
 
     Attributes:
-        begun: the plan.
-        writing: the job.
+        begun: the planned batch.
+        writing: the job that writes it.
     """
 
     begun: PlannedBatch
@@ -66,10 +67,10 @@ class PrefetchedBatch:
         return self.writing.result()
 
     def abort(self) -> None:
-        """Cancel it, so that nothing of it runs beside what comes next.
+        """Cancel the batch, and wait until none of its tasks runs.
 
         Raises:
-            WorkerLostError: Spark goes on with it for now.
+            WorkerLostError: Spark has not ended it within ten seconds.
         """
         if not self.writing.cancel():
             raise WorkerLostError(cause="a job was cancelled, and Spark has not ended it yet")

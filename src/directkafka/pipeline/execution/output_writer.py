@@ -1,16 +1,16 @@
-"""The writer of one output into one sink: by tasks, or by the driver where all rows come to it anyway.
+"""The writer of one output into one sink: by tasks, or by the driver when all rows come to the driver anyway.
 
-Tasks are Python processes: a row goes from the JVM to one of them, and what a task holds goes back through the JVM to
-the driver. While batches are small, all rows come that way, and Spark can bring them to the driver itself, in a third
-less time. What a batch will give is not known before it is computed, so it is taken from the last one: if all of its
-rows came to the driver, those of a batch with up to :data:`GROWTH` times as many records are expected to as well. The
-driver then does what a task does, with the same writer.
+Tasks are Python processes: rows go from the JVM to a task, and the rows that a task holds go back through the JVM to
+the driver. While batches are small, all rows go this way, and Spark can bring them to the driver directly, in a third
+less time. How many rows a batch will give is not known before it is computed, so the last batch decides: if all of its
+rows came to the driver, a batch with up to :data:`GROWTH` times as many records goes to the driver directly. There the
+same writer runs as in a task.
 
-Sequences of events that the rule must stand: a batch of few records is followed by one of many: it goes by tasks. A
-transform gives one row a record, and then, at once, thousands: Spark refuses to bring more than
-``spark.driver.maxResultSize`` to the driver, before it does, and the batch is computed again by tasks; so is one that
-is more than the sink may hold. Where Spark is told to bring any size, none is brought. A batch that failed on this way
-is tried again by tasks.
+Sequences of events that this must handle: A batch of few records is followed by one of many: tasks write that one. A
+transform gives one row per record, and then suddenly thousands: Spark refuses to bring more than
+``spark.driver.maxResultSize`` to the driver, and tasks compute the batch again; also if it is more than the sink lets
+the driver hold. If that setting is 0 (no limit), only tasks write. If the driver fails to write a batch, tasks write at
+the next try.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, json_problems, with_json
 from directkafka.spark.dataframe import map_in_arrow
 
-#: Spark would leave null fields out, and cut timestamps off at milliseconds.
+#: Options of ``to_json``: by default, Spark leaves null fields out and cuts timestamps to milliseconds.
 _OPTIONS = {
     "ignoreNullFields": "false",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]xxx",
@@ -46,10 +46,10 @@ def arrow_schema(frame: DataFrame) -> pa.Schema:
 
 
 def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
-    """The columns that the sink is to be given, with a mark on those that are JSON texts.
+    """The columns that the sink is to be given; those that are to become JSON texts are marked.
 
     Raises:
-        SchemaMismatchError: a column to be JSON has a map whose keys have no form as texts.
+        SchemaMismatchError: a column that is to become JSON has a map whose keys cannot be written as text.
     """
     schema = arrow_schema(frame)
     names = sink.json_columns(schema)
@@ -64,7 +64,7 @@ def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:
     return frame.withColumns({name: f.to_json(f.col(f"`{name.replace('`', '``')}`"), _OPTIONS) for name in names})
 
 
-#: How many times as many records as the last batch a batch may have, and still be expected to be small.
+#: A batch may have up to this many times as many records as the last one, and still be expected to be small.
 GROWTH: Final = 2
 
 #: The most that Spark brings to the driver, 0 being no limit.
@@ -75,8 +75,8 @@ class OutputWriter:
     """Writes one of the transform's outputs into one sink.
 
     Args:
-        session: the pipeline's own.
-        binding: which output goes where.
+        session: the pipeline's own session.
+        route: the output and its sink.
         schema: the columns that the sink was prepared for.
     """
 
@@ -84,7 +84,7 @@ class OutputWriter:
         self.route = route
         self.schema = schema
         self._session = session
-        #: Up to so many records, the rows of the next batch are expected to fit the driver.
+        #: If the next batch has at most this many records, its rows are expected to fit the driver.
         self._expected_max = 0
 
     @property
@@ -95,7 +95,7 @@ class OutputWriter:
     def write(
         self, output: DataFrame, name: BatchAttempt, *, range_count: int, record_count: int
     ) -> tuple[TaskReport, ...]:
-        """Compute the output, and write its rows where nobody sees them, or hold them.
+        """Compute the output, and write its rows where no reader sees them, or hold them in the reports.
 
         Args:
             output: the batch's rows.
@@ -117,15 +117,15 @@ class OutputWriter:
 
     @cached_property
     def _bytes_max(self) -> int:
-        """How much the driver may hold of a batch: what the sink says, and nothing where Spark would bring any size.
+        """Most bytes of a batch that the driver may hold: the sink's limit, or 0 where Spark itself has no limit.
 
-        Spark's settings are copied to be asked, one call into the JVM for each: once is enough.
+        Kept, since Spark's settings are copied for every look, with one call into the JVM for each setting.
         """
         is_bounded = self._session.sparkContext.getConf().get(_RESULT_SIZE, "1g") != "0"
         return self.sink.capabilities.inline_bytes_max if is_bounded else 0
 
     def _by_driver(self, output: DataFrame, name: BatchAttempt) -> tuple[TaskReport, ...] | None:
-        """As if there were one task, and it were the driver; None when the rows are too many for it."""
+        """Write on the driver, as if it were the only task; None when the rows are too many for the driver."""
         self._expected_max = 0
         try:
             rows = output.toArrow()
@@ -140,9 +140,9 @@ class OutputWriter:
     def _by_tasks(self, output: DataFrame, name: BatchAttempt, range_count: int) -> tuple[TaskReport, ...]:
         writers_max = self.sink.capabilities.writers_max
         if writers_max is not None and self._session.sparkContext.defaultParallelism > writers_max:
-            # Where rows are kept, each of the fewer tasks is given those that lie near to it, in any order.
+            # Of rows that are kept, coalesce() gives a task the partitions near to it, in any order: PART names them.
             output = output.withColumn(PART, f.spark_partition_id()).coalesce(writers_max)
-        # At most so many tasks write, unless the transform asks Spark for more by itself.
+        # No more tasks than this write, unless the transform itself repartitions into more.
         task_count = max(range_count, int(self._session.conf.get("spark.sql.shuffle.partitions") or 1))
         task = WriteTask(self._writer(name, task_count=task_count))
         # Reports may carry rows: as Arrow they come to the driver in half the time that Row objects take.

@@ -1,10 +1,10 @@
-"""Routes from outputs to sinks: which goes where, in which columns, and never into a topic that the pipeline reads.
+"""Routes from a transform's outputs to sinks: which output goes where, and never into a topic that the pipeline reads.
 
 A pipeline must not read what it writes: each row would come back as a record, without end.
 
-Under a pattern that happens unnoticed, perhaps with a topic that is made long after the pipeline was started. So the
-sinks are told which topics are read: they refuse their own topic before the first batch (``check`` and every start),
-and in each batch the topics that rows name. No topic has to exist for that: the names are compared.
+With a topic pattern, that can happen unnoticed, even with a topic that is made long after the pipeline has started. So
+sinks are told which topics are read. A topic that is read is refused before the first batch (``check`` and every start)
+if it is the sink's own, and in each batch if rows name it. It need not exist: names and clusters are compared.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class Route:
 
 
 def route_outputs(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Route, ...]:
-    """Outputs and sinks, in the order given; rejected records come last.
+    """The routes, in the order given; the one of rejected records comes last.
 
     Raises:
-        OptionError: there is none.
+        OptionError: there is no sink, or ``sinks`` names the output of rejected records.
     """
     named = sinks if isinstance(sinks, Mapping) else {DEFAULT_OUTPUT: sinks}
     routes = tuple(Route(output=output, sink=sink) for output, some in named.items() for sink in _as_sequence(some))
@@ -52,10 +52,10 @@ def route_outputs(sinks: Sinks, dead_letters: Sink | None = None) -> tuple[Route
 
 
 def cloned(routes: Sequence[Route]) -> tuple[Route, ...] | None:
-    """The same with sinks and stores of their own, for a look beside a running pipeline.
+    """The same routes with new sinks and stores, to look at them while the pipeline may run.
 
     Returns:
-        None when a sink is of a user's own kind, which cannot be made again.
+        None when a sink cannot be cloned, such as one of a user's own class.
     """
     made = [Route(output=route.output, sink=sink) for route in routes if (sink := route.sink.clone()) is not None]
     return tuple(made) if len(made) == len(routes) else None
@@ -66,21 +66,21 @@ def _as_sequence(sinks: Sink | Sequence[Sink]) -> Sequence[Sink]:
 
 
 class ReadTopics:
-    """Says of a topic of a sink's cluster whether the pipeline reads it.
+    """A function that says whether the pipeline reads a topic that a sink writes to.
 
     Args:
-        options: the source's.
+        options: of the pipeline's source.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
     def __call__(self, topic: str, cluster_id: Callable[[], str]) -> bool:
-        """Whether it is read.
+        """Whether the pipeline reads the topic.
 
         Args:
             topic: a topic's name.
-            cluster_id: finds Kafka's id of the topic's cluster; it is asked when the name is one of those read.
+            cluster_id: returns Kafka's id of the topic's cluster; called only if a topic of this name is read.
 
         Raises:
             DirectKafkaError: one of the two clusters does not answer.
@@ -119,12 +119,12 @@ def outputs_of(
     Args:
         transform, source, session: as for :func:`~directkafka.pipeline.execution.transform.apply_transform`.
         routes: which outputs are wanted.
-        work: what is done with frames that are used twice; by default, for a look at the plans, nothing.
-        records: where rejected records are looked up; the source by default.
+        work: keeps frames that are used twice; by default nothing is kept, for a look at the plans.
+        records: the frame in which rejected records are looked up; the source by default.
 
     Raises:
-        TransformError: see :func:`~directkafka.pipeline.execution.transform.apply_transform`; or rejected rows have no
-            place.
+        TransformError: see :func:`~directkafka.pipeline.execution.transform.apply_transform`; or rows are rejected, and
+            there is no sink for dead letters.
         OptionError: a sink asks for an output that the transform does not give.
     """
     sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)

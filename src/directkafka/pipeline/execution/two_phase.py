@@ -1,12 +1,12 @@
 """The second job of a large batch: each target of a sink is written by exactly one task, inside the open transaction.
 
-The rows are those of the first job, kept by Spark. A barrier stage runs all writers at once and none twice at a time;
-where dynamic allocation is on, Spark refuses barrier stages, and speculation, which would run a task twice, must be
-off. A task that is run again all the same raises before it writes
+The rows are those of the first job, kept by Spark. A barrier stage runs all writers at once, and none twice at a time.
+With dynamic allocation Spark refuses barrier stages; an ordinary stage is used then, and speculation, which would run a
+task twice, must be off. A task that is run again all the same raises before it writes
 (:mod:`directkafka.kafka.transactions.attempt_fencing`).
 
-A barrier stage begins when there is a free slot for each of its tasks, and Spark waits for that without a limit: so no
-more tasks are asked for than the executors have slots *now*, and the job is cancelled when the time of the transaction
+A barrier stage begins when there is a free slot for each of its tasks, and Spark waits for the slots without a limit.
+So the stage has no more tasks than the executors have slots *now*, and the job is cancelled when the transaction's time
 is over.
 """
 
@@ -28,8 +28,8 @@ from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport
 from directkafka.spark.dataframe import map_in_arrow
 
-#: A job with less time than this, in milliseconds, may be over before Spark begins its tasks, however many slots are
-#: free: then it was the time that was short.
+#: If a job has less time than this, in milliseconds, it may be cancelled before Spark begins its tasks, even with free
+#: slots: then the time was too short.
 _BEGIN_MS_MIN: Final = 1_000
 
 
@@ -37,8 +37,8 @@ class RouteTask:
     """A function for ``mapInArrow``: adds to each row the number of its target.
 
     Args:
-        phase: the sink's.
-        is_claimed: whether an attempt must claim what it dealt before anybody may fetch it.
+        phase: the sink's second phase.
+        is_claimed: whether an attempt must claim the routing of its rows, before any writer may fetch them.
     """
 
     def __init__(self, phase: SecondPhase, *, is_claimed: bool) -> None:
@@ -59,7 +59,7 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
 
     Raises:
         EnvironmentFaultError: the writers did not get slots to run in.
-        DirectKafkaError: the phase's own, when it takes too long.
+        DirectKafkaError: the phase takes too long; the sink makes this error.
         Exception: what Spark makes of a failed task.
     """
     if phase.limit_ms <= 0:
@@ -67,7 +67,7 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
     session = output.sparkSession
     is_barrier = can_run_barriers(session)
     schema = StructType([*output.schema.fields, StructField(TARGET, IntegerType())])
-    # A barrier stage is run again as a whole, and so has one view of what was dealt.
+    # A barrier stage is run again as a whole, so all its writers see the same routing.
     routed = map_in_arrow(output, RouteTask(phase, is_claimed=not is_barrier), schema)
     shares = routed.repartitionById(phase.writer_count, f.col(TARGET) % phase.writer_count)
     written = map_in_arrow(shares, WriteTask(phase.writer), "report binary", barrier=is_barrier)
@@ -79,14 +79,14 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
 
 
 def writers_max(session: SparkSession) -> int:
-    """How many writing tasks can run at a time, on the executors that are there now.
+    """The most writing tasks that a job may have.
 
-    For a barrier stage that is what Spark compares with when it is submitted (``maxNumConcurrentTasks``), and not
-    ``spark.default.parallelism``, which may say anything. Other stages run their tasks one after the other where slots
-    are few, and dynamic allocation brings more executors for tasks that wait.
+    For a barrier stage: the slots of the executors that are there now, which Spark compares with when the stage is
+    submitted (``maxNumConcurrentTasks``). ``spark.default.parallelism`` may be any number; it counts only for other
+    stages: they can run tasks one after the other, and dynamic allocation adds executors for tasks that wait.
 
     Raises:
-        WorkerLostError: there is no executor at the moment.
+        WorkerLostError: a barrier stage is needed, and there is no executor now.
     """
     context = session.sparkContext
     if not can_run_barriers(session):
@@ -99,7 +99,7 @@ def writers_max(session: SparkSession) -> int:
 
 
 def can_run_barriers(session: SparkSession) -> bool:
-    """Whether the application has a fixed number of executors."""
+    """Whether Spark runs barrier stages: only without dynamic allocation."""
     return not _is_on(session, "spark.dynamicAllocation.enabled")
 
 

@@ -1,4 +1,4 @@
-"""The selection of a replay: which pipelines, and which of their dead letters; refused before anything changes."""
+"""The selection of a replay: which dead letters of a pipeline. What cannot be replayed is refused before any change."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ from directkafka.sinks.dead_letters.table import DeadLetters, DeadLetterTable, S
 
 
 class Chosen(TypedDict, total=False):
-    """What narrows the choice; nothing does by default.
+    """Conditions on the dead letters to replay; without any, all are replayed.
 
     Attributes:
-        reason: a text that the reason has in it.
+        reason: a text that the reason must contain.
         topic, partition: of the record.
-        from_offset, until_offset: of the record, in one partition; the second one is exclusive.
-        since, until: of the record's timestamp, with a zone; a text is ISO 8601. The second one is exclusive.
-        limit: at most so many, the first by topic, partition and offset.
+        from_offset, until_offset: bounds of the record's offset, the second one exclusive; they need ``partition``.
+        since, until: bounds of the record's timestamp, the second one exclusive: a datetime with a zone, or such a text
+            in ISO 8601.
+        limit: most dead letters; the first by topic, partition and offset are taken.
     """
 
     reason: str | None
@@ -52,10 +53,10 @@ class ReplaySelection:
 
     Attributes:
         pipeline: the pipeline's name.
-        routes: its sinks.
-        sink: the one of the dead letters.
-        dead_letters: its table.
-        selection: which of them.
+        routes: the pipeline's routes.
+        sink: the sink of its dead letters.
+        dead_letters: the table of that sink.
+        selection: which dead letters are replayed.
     """
 
     pipeline: str
@@ -66,18 +67,18 @@ class ReplaySelection:
 
     @classmethod
     def of(cls, pipeline: str, routes: Sequence[Route], **chosen: Unpack[Chosen]) -> ReplaySelection:
-        """Look at the pipeline's table of dead letters.
+        """Check that dead letters of a pipeline can be replayed.
 
         Args:
             pipeline: the pipeline's name.
-            routes: its sinks.
+            routes: the pipeline's routes.
             chosen: see :class:`Chosen`.
 
         Raises:
-            OptionError: dead letters cannot leave their place, a sink cannot take records late, or the choice makes no
-                sense.
-            SchemaMismatchError: it is no table of dead letters.
-            StoreUnavailableError, StoreAccessError: the table cannot be looked at.
+            OptionError: there is no sink of dead letters, they cannot be removed from it, another sink cannot take
+                old records, or the conditions are wrong.
+            SchemaMismatchError: the table lacks columns that the replay needs.
+            StoreUnavailableError, StoreAccessError: the table cannot be read.
         """
         selection = choose(chosen)
         sink, table = _sink_of(pipeline, routes)
@@ -88,17 +89,21 @@ class ReplaySelection:
         return cls(pipeline=pipeline, routes=tuple(routes), sink=sink, dead_letters=dead_letters, selection=selection)
 
     def count(self, *, is_dry: bool) -> ReplaySummary:
-        """The dead letters by reason, without a try."""
+        """How many dead letters have which reason; none is tried.
+
+        Args:
+            is_dry: whether the summary is marked as a dry run.
+        """
         found = self.dead_letters.count_by_reason(self.selection) if self.dead_letters.is_there else {}
         return ReplaySummary.of(found, None if is_dry else {})
 
     def writer(self, session: SparkSession, transform: Transform, columns: Sequence[str]) -> DeadLetterWriter:
-        """What turns dead letters into rows; everything in the dead letters' store comes last.
+        """The writer of the replay's batches; its routes into the dead letters' store come last.
 
         Args:
-            session: the pipeline's own.
+            session: the pipeline's own session.
             transform: the pipeline's.
-            columns: of the pipeline's source.
+            columns: names of the source's columns.
         """
         settled = DeadLetterReplaySink(self.sink, self.dead_letters)
         routes = with_dead_letters_last(self.routes, settled)
@@ -121,7 +126,7 @@ class ReplaySelection:
         )
 
 
-#: What to do where dead letters are in a place that they cannot leave: a topic, and everything else.
+#: What to do about dead letters that cannot be removed from where they are: from a topic, or from files.
 _OF_TOPIC: Final = (
     "the records of a topic cannot leave it: run a pipeline of another name that subscribes to the topic of the dead "
     "letters, with this transform; key and value are the record's own, and its ledger says how far it came"
@@ -145,7 +150,7 @@ def _sink_of(pipeline: str, routes: Sequence[Route]) -> tuple[Sink, DeadLetterTa
 
 
 def _check_modes(routes: Sequence[Route]) -> None:
-    """Refuse sinks in which records that come late would undo what is there: a table, or newer rows of it."""
+    """Refuse sinks in which a replay's old records would replace newer rows, or the whole table."""
     for route in routes:
         mode = route.sink.capabilities.write_mode
         where = f"the sink of {route.sink.name}"
@@ -161,11 +166,11 @@ def _check_modes(routes: Sequence[Route]) -> None:
 
 
 def with_dead_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Route, ...]:
-    """The bindings of a replay: its own sink for what is rejected again, and everything in that one's store last.
+    """The routes of a replay: ``settled`` in place of the dead letters' sink, and all routes into its store last.
 
     Args:
         routes: the pipeline's.
-        settled: the sink of what is rejected again.
+        settled: the sink of records that are rejected again.
     """
     identity = settled.store.identity
     others = [route for route in routes if route.output != DEAD_LETTERS]
@@ -175,10 +180,10 @@ def with_dead_letters_last(routes: Sequence[Route], settled: Sink) -> tuple[Rout
 
 
 def choose(chosen: Chosen) -> Selection:
-    """A selection from what the user says.
+    """The selection for the user's conditions.
 
     Raises:
-        OptionError: what does not go together, or a time without a zone.
+        OptionError: a condition is wrong or needs another one, or a time has no zone.
     """
     reason, topic, partition = chosen.get("reason"), chosen.get("topic"), chosen.get("partition")
     from_offset, until_offset, limit = chosen.get("from_offset"), chosen.get("until_offset"), chosen.get("limit")

@@ -37,7 +37,7 @@ from directkafka.spark.source_cluster import SourceCluster
 
 log = logging.getLogger("directkafka.pipeline")
 
-#: How long one look at the query waits, in seconds: the longest that a stop goes unnoticed between two batches.
+#: How long one wait for the query takes, in seconds: the longest until a stop is noticed between two batches.
 _LOOK_S = 0.2
 #: How often an idle driver asks whether a newer one has taken its pipeline, in seconds.
 _FENCE_LOOK_S = 5.0
@@ -51,8 +51,9 @@ _EARLIEST = -2
 class StructuredEngine:
     """Runs one pipeline as a streaming query until it is told to stop.
 
-    A transform with one output is given the stream: windows and deduplication have Spark's state. One with named
-    outputs is given each batch, as under the direct engine, for a streaming query has one output only.
+    If only the default output has sinks, the transform is given the stream: windows and deduplication have Spark's
+    state. With named outputs or dead letters, it is given each batch, as under the direct engine, since a streaming
+    query has only one output.
 
     Args:
         name: the pipeline's name in the ledgers.
@@ -134,8 +135,8 @@ class StructuredEngine:
     def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
         try:
             self._wait(query, function)
-            # The batch in flight ends first: to stop a query in the middle of one is to cancel its jobs. It may fail
-            # as well, and after a stop nobody asks the query.
+            # Let the batch in flight end first: stopping the query would cancel its jobs. The batch may still fail, and
+            # after a stop only function.failure tells.
             function.end()
             if function.failure is not None:
                 raise function.failure
@@ -183,7 +184,7 @@ class StructuredEngine:
         return outputs[DEFAULT_OUTPUT], AS_IT_IS
 
     def _continued_offsets(self) -> dict[str, str]:
-        """``startingOffsets`` where a new checkpoint goes on from a ledger that waits for it; else nothing."""
+        """``startingOffsets`` if the checkpoint is new and the ledger waits for a new one; else no option."""
         with closing(Ledgers(self._name, self._routes, stop=self._stop)) as ledgers:
             ledgers.connect()
             entry = ledgers.peek().ahead
@@ -213,10 +214,10 @@ def _expected_batch(checkpoint: Checkpoint, entry: LedgerEntry | None) -> Checkp
 
 
 def _failure_of(error: StreamingQueryException) -> Exception:
-    """What ended a query outside of our function: the source, the plan, or Spark itself."""
+    """The error for a query that was ended by the source, the plan, or Spark itself."""
     if (cause := cause_of(error)) is not None or spark_is_gone(error):
         return cause or from_executor(error)
-    # Of an error of ours in the source, whose process tells Spark no fields, the words.
+    # An error of ours in the source comes without its fields, since its process tells Spark only the text.
     return TransformError(source="of the query", cause=_OURS.sub("", told(error)))
 
 

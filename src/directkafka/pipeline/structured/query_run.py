@@ -1,4 +1,4 @@
-"""The structured engine: the numbered steps inside one run of a streaming query.
+"""One run of a streaming query under the structured engine, as numbered steps.
 
 ::
 
@@ -11,13 +11,13 @@
     4. commit rows and ledger entry, store by store, each in one transaction
     5. report the progress; Spark then notes the batch in its commit log
 
-Spark's plan has read the source and updated the query's state by the time its rows are computed. Every batch is
-therefore run, once where possible: with several sinks it is kept, and one that is committed already is run into
-nothing.
+Spark reads the source and updates the query's state when it computes a batch's rows. So the rows of every batch are
+computed, if possible only once: for several sinks they are kept, and if the batch is committed already they are
+dropped.
 
-The order of events that makes this more than ``foreachBatch``: our commit, then Spark's note. A driver that dies
-between the two comes back, Spark hands the batch over again from the same offsets, and the ledger says that it is
-done (:mod:`directkafka.pipeline.structured.lineage`).
+What makes this more than ``foreachBatch``: the stores commit first, then Spark notes the batch as done. If the driver
+dies between the two, Spark hands the batch over again from the same offsets after the restart, and the ledger says that
+it is done (:mod:`directkafka.pipeline.structured.lineage`).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ AS_IT_IS = PythonTransform(_same, "as it is")
 log = logging.getLogger("directkafka.pipeline")
 
 
-#: Spark has planned the batch, and its checkpoint says so for good.
+#: The remedy for a batch that is too slow: Spark's checkpoint has planned it for good.
 _FIXED: Final = (
     "Raise kafka.transaction.timeout.ms of the sink, up to the brokers' transaction.max.timeout.ms, and start the "
     "query again: this batch is planned in the checkpoint, and cannot be made smaller. A lower maxOffsetsPerTrigger "
@@ -115,11 +115,11 @@ class QueryRun:
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
     def check_fenced(self) -> None:
-        """Ask the ledgers whether a newer driver has taken the pipeline; a store that is away is waited for.
+        """Ask the ledgers whether a newer driver has taken the pipeline; wait for a store that is unavailable.
 
         Raises:
-            FencedError: it has.
-            StopAsked: a store was away when a stop was asked for.
+            FencedError: a newer driver has.
+            StopAsked: a store was unavailable when a stop was asked for.
             DirectKafkaError: the ledgers cannot be read.
         """
         self._recovery = None
@@ -167,7 +167,7 @@ class QueryRun:
         if is_ahead:
             log.warning("%s: %d store(s) lack batch %d; it is redone there", self._name, len(stores), batch.batch_id)
         progress = ahead.progress if ahead is not None and is_ahead else progress_of(batch, ahead)
-        # A plan that is younger than the entry of its number is another plan.
+        # The entry must not be older than the plan: a plan that is younger is taken for another one.
         entry = self._session.entry(batch.batch_id, batch.lineage, progress, not_before_ms=batch.planned_at_ms)
         lacking = self._ledgers.identities_of(stores)
         kept = self._session.kept(entry, lacking) if is_ahead else None

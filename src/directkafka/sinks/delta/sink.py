@@ -1,4 +1,4 @@
-"""The Delta sink: a DataFrame's rows into one Delta table, in the commit that the ledger entry is in. No jar."""
+"""The Delta sink: writes a DataFrame's rows into one Delta table, in one commit with the ledger entry; needs no jar."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from directkafka.sinks.wrapped_sink import Clonable
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
-#: Table features that ask of a writer what is not done here.
+#: Table features that need writers to do what this sink does not do.
 _REFUSED_FEATURES: Final = frozenset({"columnMapping", "rowTracking", "icebergCompatV1", "icebergCompatV2"})
 
-#: Keys of a column's metadata that make its values more than what the DataFrame gives.
+#: Keys in a column's metadata that need writers to compute or check its values, and what they mean.
 _REFUSED_COLUMNS: Final = {
     "delta.invariants": "has an invariant",
     "delta.generationExpression": "is generated",
     "delta.identity.start": "is an identity",
 }
 
-#: Properties that ask of a writer what is not done here; the last one would let the table forget the ledger.
+#: Table properties that this sink does not support; the last one would let the table forget the ledger.
 _REFUSED_PROPERTIES: Final = ("delta.constraints.", "delta.columnMapping.mode", "delta.setTransactionRetentionDuration")
 
 
@@ -43,7 +43,7 @@ class DeltaSink(DeltaConfig, Clonable):
     """Rows into one Delta table, exactly once.
 
     Tasks write the table's Parquet files, the driver commits them; the table is an ordinary one for every reader. It
-    must not be partitioned, and have no constraints, generated columns or column mapping.
+    must not be partitioned, and must have no constraints, generated columns or column mapping.
 
     Raises:
         OptionError: path, mode or compression make no sense, or the package deltalake is missing.
@@ -76,12 +76,12 @@ class DeltaSink(DeltaConfig, Clonable):
         """
         table = self._store.log.snapshot()
         self._grown(schema, table)
-        # A fence needs the table, and comes before prepare().
+        # The fence comes before prepare(), and makes the table if there is none.
         self._store.log.schema_to_make = plain_schema(schema)
         require_writable(self._store.folder, store=self._store.label)
 
     def prepare(self, schema: pa.Schema) -> None:
-        """Add the columns that the table lacks.
+        """Make the table if need be, and add the columns that it lacks.
 
         Raises:
             SchemaMismatchError: all that does not fit, in one message.
@@ -99,7 +99,7 @@ class DeltaSink(DeltaConfig, Clonable):
         self._schema = schema
 
     def task_writer(self, batch: BatchAttempt, schema: pa.Schema, *, task_count: int = 1) -> DataFileWriter:
-        """What each task of this batch runs: it writes one file."""
+        """What each task of this batch runs: it writes its rows, if any, into one file."""
         self._tries.begin(batch)
         return DataFileWriter(
             folder=self._store.folder,
@@ -110,10 +110,10 @@ class DeltaSink(DeltaConfig, Clonable):
         )
 
     def apply(self, transaction: DeltaTransaction, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
-        """Look whether every reported file is there in full and fits the table, and let the commit add it.
+        """Check the table's columns, count the rows of every reported file, and let the commit add the files.
 
         Returns:
-            The rows that the files hold, as their footers say.
+            The rows that the files hold, as their footers say; none of a file that is gone or has another size.
 
         Raises:
             SchemaMismatchError: somebody has changed the table's columns since :meth:`prepare`.
@@ -142,7 +142,7 @@ class DeltaSink(DeltaConfig, Clonable):
         return rows
 
     def recount(self) -> TableCount:
-        """What the table has now: rows, and rows that name a record which another row names too.
+        """What the table has now: rows, and rows beyond the first that name the same record.
 
         Raises:
             SchemaMismatchError: there is no table.

@@ -1,8 +1,8 @@
-"""The log of one Delta table, through delta-rs: snapshots, commits, and what delta-rs does not see to.
+"""The log of one Delta table, through delta-rs: snapshots, commits, and what delta-rs does not check.
 
-Relied on: a commit fails if one that came in between has set an app transaction of the same name; app transactions
-outlive checkpoints and log cleanup. Not relied on: that a commit which was answered is in anybody's view (its version's
-name may have become free by a cleanup of the log), and that it survives a power cut.
+Relied on: a commit fails if another one has come in between that set an app transaction of the same name; app
+transactions outlive checkpoints and log cleanup. Not relied on: that readers see a commit that delta-rs has reported as
+done (log cleanup may have freed its version's file name), and that it survives a power cut.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class DeltaLog:
-    """One table, as one process knows it.
+    """The log of one table, as one process knows it.
 
     Args:
         folder: the table's.
-        label: for messages.
-        durable: sync a commit before it is answered.
+        label: the store's name in messages.
+        durable: whether :meth:`write` syncs a commit before it returns.
     """
 
     def __init__(self, folder: Path, *, label: str, durable: bool) -> None:
@@ -54,7 +54,7 @@ class DeltaLog:
         from deltalake import DeltaTable
 
         with translated(self.label), delta_errors(self.label):
-            # Reading on from a version whose log was cleaned up would find nothing new, however much there is.
+            # From a version whose log file was cleaned up, an update would find nothing new, however much there is.
             if self._table is not None and self._path(self._table.version()).exists():
                 self._table.update_incremental()
             elif DeltaTable.is_deltatable(str(self.folder)):
@@ -83,12 +83,13 @@ class DeltaLog:
 
         Args:
             table: the snapshot that it builds on.
-            added: files.
-            numbers: app transactions by name.
-            told: for those who look at the table's history.
+            added: files to add or remove.
+            numbers: the new numbers of app transactions, by name.
+            told: metadata for the table's history.
 
         Raises:
-            StoreUnavailableError: it is not made, or it is and that is not known: look for the numbers.
+            StoreUnavailableError: the commit failed, or may have succeeded all the same: the table's numbers tell.
+            StoreAccessError, StoreRequestError: see :func:`delta_errors`.
         """
         from deltalake import CommitProperties, Transaction
 
@@ -140,9 +141,9 @@ def delta_errors(store: str) -> Iterator[None]:
         store: the store's label.
 
     Raises:
-        StoreAccessError: this user may not.
-        StoreRequestError: the table asks for something that delta-rs does not do.
-        StoreUnavailableError: anything else, a lost race for a version among it.
+        StoreAccessError: this user has no right to read or write there.
+        StoreRequestError: the table needs something that delta-rs does not do.
+        StoreUnavailableError: anything else, also when another commit took the version first.
     """
     from deltalake.exceptions import DeltaError, DeltaProtocolError
 

@@ -1,6 +1,6 @@
-"""DuckDB: the sink of a DuckDB file, its store, and what DuckDB makes of types and values.
+"""DuckDB: the sink of a DuckDB file, its store, and DuckDB's types.
 
-DuckDB's tables: Arrow's types one to one, nested ones too.
+Its types match Arrow's one to one, nested ones too.
 
 Source: https://duckdb.org/docs/stable/sql/data_types/overview
 """
@@ -31,7 +31,7 @@ _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _SUMS: Final = {"FLOAT": "DOUBLE", "REAL": "DOUBLE"}
 
 
-#: Names ignore case; without a schema it is the current one's.
+#: The table's name is compared without case, the schema's with case; without a schema, the current one is meant.
 _IS_THE_TABLE: Final = (
     "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
     "AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())"
@@ -42,7 +42,7 @@ class DuckDBDialect(Dialect):
     """See :class:`~directkafka.sinks.embedded.table_schema.Dialect`; DuckDB keeps every type as it is."""
 
     def creation_type(self, kind: pa.DataType, *, is_sum: bool = False) -> str | None:
-        """What DuckDB itself makes of the Arrow type."""
+        """DuckDB's own type for the Arrow type, or a wider one for sums."""
         name = _name_of(kind)
         if name is None or not is_sum:
             return name
@@ -53,7 +53,7 @@ class DuckDBDialect(Dialect):
         return _SUMS.get(name, name)
 
     def takes(self, kind: pa.DataType, column: Column) -> bool:
-        """The same type, or one that holds all of its values."""
+        """Whether it is the same type, one that holds all of its values, or, for text, JSON, UUID or an ENUM."""
         name = _name_of(kind)
         return name is not None and (name == column.type_sql or _widens(name, column.type_sql))
 
@@ -67,7 +67,7 @@ class DuckDBDialect(Dialect):
         return f"coalesce(held.{column}, 0) + excluded.{column}"
 
     def read_table(self, connection: FileConnection, name: Sequence[str]) -> FileTable | None:
-        """From DuckDB's catalog functions."""
+        """From ``information_schema`` and DuckDB's catalog functions."""
         schema, table = name if len(name) == 2 else (None, name[0])
 
         def ask(what: str, source: str, rest: str = "") -> list[tuple[Any, ...]]:
@@ -150,7 +150,7 @@ def _widens(name: str, target: str) -> bool:
 
 
 def _collation_of(column: str, table_sql: str) -> str:
-    """The collation of a column in the statement as DuckDB writes it, for no catalog has it."""
+    """The collation of a column, from DuckDB's CREATE TABLE statement, since no catalog has it; empty if none."""
     name = f"(?:{re.escape(column)}|{re.escape(quoted(column))})"
     found = re.search(rf"[(,] ?{name} VARCHAR COLLATE ([\w.]+)", table_sql)
     return found[1] if found else ""
@@ -181,7 +181,7 @@ class DuckDBStore(EmbeddedStore):
 class DuckDBSink(EmbeddedSink):
     """Rows into one table of a DuckDB file, exactly once.
 
-    A process of the driver's opens the file for a moment at each commit; other programs may use it between.
+    A child process of the driver opens the file only for a moment, at each commit; other programs may use it meanwhile.
 
     Raises:
         OptionError: path, table, mode, key, add or order make no sense, or the package duckdb is missing.

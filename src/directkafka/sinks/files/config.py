@@ -12,7 +12,7 @@ from directkafka.sinks.files.formats import ParquetCompression
 from directkafka.sinks.files.schema import Format
 
 RowGroupBytes = Annotated[
-    int, Field(ge=1, description="Of Parquet: a row group's rows take about so many bytes of a task's memory.")
+    int, Field(ge=1, description="Parquet only: a row group takes about this many bytes of a task's memory.")
 ]
 Durable = Annotated[
     bool,
@@ -34,16 +34,16 @@ class FilesConfig(SinkConfig):
     mode: Annotated[
         Literal["append"],
         Field(
-            description="Committed files are never changed, so rows cannot meet the rows that are there; use a Delta "
-            "table or a database for that."
+            description="Committed files are never changed, so rows are only ever appended. To update rows by key, "
+            "use a Delta table or a database."
         ),
     ] = "append"
     _: KW_ONLY
     table: Annotated[
         Annotated[str, Field(min_length=1)] | None,
         Field(
-            description="A sub-folder, so that several tables of one directory change together; the directory itself "
-            "by default."
+            description="The sub-folder for the rows, so that one directory can hold several tables that are "
+            "committed together; the directory itself by default."
         ),
     ] = None
     format: Annotated[
@@ -52,7 +52,7 @@ class FilesConfig(SinkConfig):
     ] = "parquet"
     compression: Annotated[
         ParquetCompression | None,
-        Field(description="Of the files, for lines gzip or none; zstd for Parquet and none for lines by default."),
+        Field(description="Of the files: json and text take gzip or none. Default: zstd for parquet, else none."),
     ] = None
     row_group_bytes: RowGroupBytes = 64 * 1024 * 1024
     schema_policy: SchemaPolicy = "fail"

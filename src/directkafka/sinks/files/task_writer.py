@@ -1,14 +1,12 @@
-"""The task writer of files, on executors: writes one file, and tells its name, which says whose it is.
+"""The task writer of files, on executors: it writes one file, and reports the file's name to the driver.
 
-The file lies in a folder that driver and executors share, and counts for nothing until the driver commits its name. Its
-own name says whose it is (:class:`FileOwner`), so that a task which dies, a speculative twin, or a zombie leaves a file
-that can be told apart and removed.
+The file lies in a folder that driver and executors share, and counts for nothing until the driver commits its name. The
+name also says who wrote the file and for which batch (:class:`FileOwner`), so that a file of a dead task, a speculative
+attempt or a zombie task can be recognised and removed.
 
-Names of data files: who wrote one, and for what, can be read from its name.
-
-``part-<pipeline>-<generation>-<batch>-<attempt>-<task>.<format>``, where pipeline and attempt are short hashes and
-task is the task attempt's own id. While it is written, a file's name begins with a dot, which Spark, Hive and Arrow
-pass over. The generation tells the janitor which files are a dead driver's: age alone would not.
+Names: ``part-<pipeline>-<generation>-<batch>-<attempt>-<task>.<suffix>``, where pipeline and attempt are short hashes
+and task is the start of the task attempt's UUID. While a file is written, its name begins with a dot: Spark, Hive and
+Arrow ignore such files. The generation shows which files an older driver left; a file's age would not show it.
 """
 
 from __future__ import annotations
@@ -39,8 +37,8 @@ class FileOwner:
     """What a data file's name says.
 
     Attributes:
-        pipeline, attempt: :func:`pipeline_key` and :func:`attempt_key` of the batch's name.
-        generation, batch_id: of the batch's name.
+        pipeline, attempt: :func:`pipeline_key` and :func:`attempt_key` of the batch's pipeline and attempt.
+        generation, batch_id: as in :class:`~directkafka.sinks.api.BatchAttempt`.
     """
 
     pipeline: str
@@ -68,8 +66,8 @@ def data_file_name(batch: BatchAttempt, task_attempt: str, suffix: str) -> str:
 
     Args:
         batch: which try of which batch.
-        task_attempt: a UUID of the task attempt, as hex.
-        suffix: what the format asks for, for example ``zstd.parquet``.
+        task_attempt: a UUID of the task attempt, as hex; its first 12 digits are used.
+        suffix: the format's ``suffix``, for example ``zstd.parquet``.
     """
     owner = f"{pipeline_key(batch.pipeline)}-{batch.generation}-{batch.batch_id}-{attempt_key(batch.attempt)}"
     return f"part-{owner}-{task_attempt[:12]}.{suffix}"
@@ -143,7 +141,7 @@ class DataFileWriter:
 
 
 class AttemptTracker:
-    """The tries of the batch under way whose tasks may have written, as a sink remembers them."""
+    """A sink's record of the current batch: those of its tries whose tasks may have written files."""
 
     def __init__(self) -> None:
         self._batch: tuple[str, int, int] | None = None
@@ -156,7 +154,7 @@ class AttemptTracker:
         self._attempts.add(batch.attempt)
 
     def besides(self, batch: BatchAttempt) -> set[str]:
-        """The tries of a batch that came to nothing once this one is committed."""
+        """The other tries of the batch; once this one is committed, their files count for nothing."""
         return self._attempts - {batch.attempt}
 
 
@@ -166,15 +164,15 @@ def reported_files(reports: Sequence[TaskReport]) -> list[DataFile]:
 
 
 def sync_files(folder: Path, files: Sequence[DataFile]) -> None:
-    """Make files survive a power cut that their tasks were not told to sync."""
+    """Sync files that their tasks were not told to sync, so that they survive a power cut."""
     for file in files:
         sync_file(folder / file.name)
 
 
 def whole_rows(folder: Path, file: DataFile, format: FileFormat) -> int:
-    """Rows of a reported file as they are on the file system now; 0 if it is gone, or of another size.
+    """The number of rows that a reported file has now; 0 if it is gone, has another size or no Parquet footer.
 
-    A file that would have to be read for it is believed by its size: the task counted while it wrote those bytes.
+    A file that would have to be read to be counted is only compared by size: then the task's own count is returned.
 
     Raises:
         OSError: the file system fails.

@@ -1,17 +1,17 @@
-"""A ledger that is gone or empty although the pipeline has run before: begun anew, it would write all rows again.
+"""The check for a lost ledger: gone or empty, so that a pipeline that has run before would write all its rows again.
 
-Kafka forgets nothing of a pipeline's transactional id for 7 days (``transactional.id.expiration.ms``). So an id under
-which something may have been committed, beside a ledger without a record, means that somebody deleted the topic, or
-that it was deleted and made again (by hand, or by a broker with ``auto.create.topics.enable``), or that its records
-were deleted. Only a **yes that names the empty topic by its id** begins anew: a yes that is left in a pipeline's file
-does not count for a topic that is made some day in this one's place.
+Kafka keeps a pipeline's transactional id for 7 days after its last use (``transactional.id.expiration.ms``). So if
+something may have been committed under the id and the ledger has no record, then somebody deleted the topic, or the
+topic was deleted and made again (by hand, or by a broker with ``auto.create.topics.enable``), or its records were
+deleted. The pipeline begins anew only if the option ``accept_empty_ledger`` **names the empty topic by its id**: an
+option that is left in a pipeline's file does not count for a topic that is made later in this one's place.
 
-What looks alike and is none of this, told as events:
+What looks the same but is no lost ledger:
 
-- A driver has made the topic a moment ago, and the broker that is asked has not heard of it yet: it is asked again.
-- A driver is fencing for the first time: it has the id, and its record is not committed yet, or its markers are on
-  their way. Until the first transaction is committed the id stays at epoch 0, or a record is there in a moment.
-- A driver died at its first fence, perhaps twice: the log begins at 0 and has an aborted record; what was committed
+- A driver has just made the topic, and the broker that is asked does not know it yet: the broker is asked again.
+- A driver is fencing for the first time: it has taken the id over, and its record or the commit marker is not written
+  yet. Until the first commit the id normally stays at epoch 0; after that, the record appears within a moment.
+- A driver died at its first fence, perhaps twice: the log begins at 0 and has only aborted records. A committed record
   would still be there, since a compacted topic keeps the newest record of each key.
 """
 
@@ -27,7 +27,7 @@ from directkafka.sinks.kafka.ledger_topic import LedgerTopic
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
-#: How long a broker may not have heard of a topic, or of a commit, that is another driver's of just now.
+#: How long a broker may not know of a topic or a commit that another driver has just made, in seconds.
 _UNHEARD_S_MAX: Final = 3.0
 _LOOK_S: Final = 0.2
 
@@ -38,12 +38,12 @@ _DANGER: Final = (
 
 
 def check_is_not_lost(ledger: LedgerTopic, coordinator: Coordinator, *, accepted: str | None) -> None:
-    """Refuse to begin anew unless nothing was ever committed, or the user says so.
+    """Refuse to begin anew unless nothing can have been committed, or the user accepts the empty topic.
 
     Args:
-        ledger: the pipeline's.
-        coordinator: of its transactional id; nobody has taken the id over yet.
-        accepted: id of the ledger's topic that may be empty, from the sink's option.
+        ledger: the pipeline's ledger topic.
+        coordinator: the coordinator of its transactional id, before this fence takes the id over.
+        accepted: id of the ledger's topic that may be empty: the sink's option ``accept_empty_ledger``.
 
     Raises:
         SchemaMismatchError: says what is lost, and how to begin anew.

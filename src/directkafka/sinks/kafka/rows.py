@@ -1,7 +1,8 @@
-"""Rows for Kafka: what a DataFrame's columns must be, which targets its rows have, and how few rows travel.
+"""Rows for Kafka: what a DataFrame's columns must be, where its rows go, and how a task reports that to the driver.
 
-A row's target: the topic of the sink, or else of the column ``topic``; the partition of the column ``partition``, or
-else that of the key by Java's rule; a row without key and partition goes round robin to the topic's partitions.
+A row's target is a topic and a partition. The topic is the sink's, or else the one in the column ``topic``. The
+partition is the one in the column ``partition``, or else the one that Java's default partitioner gives the key; rows
+with neither are spread over the topic's partitions round robin.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _COLUMNS: Final = ("key", "value", "headers", "timestamp", "topic", "partition")
 
 
 def problems_of(schema: pa.Schema, *, topic: str | None) -> list[str]:
-    """What of a DataFrame's columns does not make Kafka records; a sentence each.
+    """What keeps a DataFrame's columns from being Kafka records, one sentence each.
 
     Args:
         schema: the columns.
@@ -106,7 +107,7 @@ def _partitions_named(batch: pa.RecordBatch) -> frozenset[int] | None:
 
 
 def merge_aims(some: Iterable[Destinations]) -> Destinations:
-    """All of them together."""
+    """The union of several destinations."""
     merged: dict[str, frozenset[int] | None] = {}
     for aims in some:
         for topic, partitions in aims.items():
@@ -116,7 +117,7 @@ def merge_aims(some: Iterable[Destinations]) -> Destinations:
 
 
 def aims_to_payload(aims: Destinations) -> bytes:
-    """As a report carries them."""
+    """Destinations as a report's payload, in JSON."""
     return json.dumps({topic: None if some is None else sorted(some) for topic, some in aims.items()}).encode()
 
 
@@ -127,13 +128,13 @@ def aims_from_payload(payload: bytes) -> Destinations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Router:
-    """Finds each row's target; travels to executors.
+    """Finds each row's target; it is pickled and sent to executors.
 
     Attributes:
-        store, sink: for messages.
-        topic: the sink's topic; None: the column says.
-        partition_counts: of every topic that rows may go to.
-        targets: partitions that rows may go to, sorted.
+        store, sink: label and name, for messages.
+        topic: the sink's topic; None: the column ``topic`` names it.
+        partition_counts: number of partitions, by topic that rows may go to.
+        targets: partitions that rows may go to, sorted; a target's number is its index here.
     """
 
     store: str
@@ -146,10 +147,10 @@ class Router:
     def of(
         cls, aims: Destinations, partition_counts: Mapping[str, int], *, store: str, sink: str, topic: str | None
     ) -> Router:
-        """A router to all that rows aim at.
+        """A router to all destinations of the rows.
 
         Raises:
-            RowRejectedError: a row has no topic, or names a partition that its topic has not.
+            RowRejectedError: a row has no topic, or names a partition that its topic does not have.
         """
         targets = []
         for name, partitions in sorted(aims.items()):
@@ -174,14 +175,15 @@ class Router:
             yield batch.append_column(TARGET, pa.array(target_of, pa.int32()))
 
     def target_of(self, batch: pa.RecordBatch, *, first: int = 0) -> Int32s:
-        """The number of each row's target.
+        """For each row, the index of its target in :attr:`targets`.
 
         Args:
             batch: rows.
-            first: rows that there were before, so that those without key go on from there.
+            first: number of rows before this batch, where the round robin of rows without key goes on.
 
         Raises:
-            StoreUnavailableError: a row has a target that was not found when the rows were first looked at.
+            StoreUnavailableError: a row's target is none of :attr:`targets`, so the rows have changed since they were
+                counted.
         """
         if self.topic is not None:
             return self._targets_in(self.topic, batch, first)

@@ -1,8 +1,8 @@
-"""Task writers of a Kafka sink, on executors: hand over few rows, count many, and write shares of them.
+"""Task writers of a Kafka sink: the first job's hands over few rows or counts many, the second job's writes them.
 
 First job: a task holds its rows while they are few, and hands them to the driver inside its report. A task with more
-says how many they are and where they go. Second job, only if there was such a task: every row goes through the task
-that alone writes to its target, inside the transaction that the driver has opened meanwhile.
+rows reports how many they are and where they go. Second job, only if some task had more: every row goes to the one task
+that writes to its target, inside the transaction that the driver has opened meanwhile.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ from directkafka.sinks.staging import buffer, report_inline
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTaskWriter:
-    """The first job's part of one task.
+    """One task's part of the first job.
 
     Attributes:
-        topic: the sink's; None: the column says.
+        topic: the sink's topic; None: the column ``topic`` names it.
         inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
     """
 
@@ -55,14 +55,14 @@ class KafkaTaskWriter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaShareWriter:
-    """The second job's part of one task: all rows of some targets, which nobody else writes to.
+    """One task's part of the second job: all rows of some targets, to which no other task writes.
 
     Attributes:
         options: connection and sizes.
-        identity: the transaction's.
-        targets: by the numbers in the column ``directkafka_target``.
-        writer_count: among how many tasks the targets are shared.
-        claims: where an attempt says that it is the one that writes.
+        identity: the transaction's producer.
+        targets: all target partitions; the column ``directkafka_target`` holds a row's index among them.
+        writer_count: number of tasks that share the targets: target t is written by task ``t % writer_count``.
+        claims: where a task attempt claims its share before it writes.
     """
 
     options: TransactionOptions
@@ -75,7 +75,7 @@ class KafkaShareWriter:
         """Write the task's rows, and wait until they are acknowledged.
 
         Raises:
-            SecondAttemptError: another attempt has begun to write these rows; nothing was written.
+            SecondAttemptError: another attempt has claimed these rows; this one has written nothing.
             KafkaError: the transaction must be aborted.
         """
         coming = (batch for batch in batches if batch.num_rows)
@@ -100,7 +100,7 @@ class KafkaShareWriter:
 
 
 def acknowledged(report: TaskReport, identity: ProducerIdentity) -> int:
-    """How many rows of a share the brokers have in this transaction; 0 for what was written in another one."""
+    """How many rows of a task's share the brokers acknowledged in this transaction; 0 if it wrote in another one."""
     found = json.loads(report.payload)
     is_ours = (found.get("producer_id"), found.get("epoch")) == (identity.producer_id, identity.epoch)
     return int(found["acknowledged"]) if is_ours else 0

@@ -1,9 +1,9 @@
-"""One Kafka transaction, as the driver holds it: partitions taken in, rows written, one end.
+"""The Kafka transaction that the driver holds: it adds partitions, writes rows, and commits or aborts.
 
-Who may write what. A partition takes a producer's batches by sequence number, so within one transaction each
-partition has one writer: the driver, or one task. Two writers would each begin at sequence 0, and the second one's
-first batch would be answered as a duplicate of the first one's: swallowed, with success. The transaction therefore
-keeps book of who was given which partition, and refuses a second one.
+Who may write what. A partition accepts a producer's batches by sequence number, so within one transaction each
+partition has one writer: the driver, or one task. Two writers would each begin at sequence 0, and the leader would
+answer the second writer's first batch as a duplicate: its rows would be lost, and reported as written. The transaction
+therefore records which writer has which partition, and refuses a second writer.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from directkafka.kafka.transactions.coordinator import Coordinator
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import TransactionOptions
 
-#: Most bytes of a record of the ledger before compression: 400,000 partitions. Compressed, it is a tenth at most.
+#: Largest ledger record before compression, in bytes: enough for 400,000 partitions. Compressed, it is a tenth at most.
 _LEDGER_BYTES_MAX: Final = 64 * 1024 * 1024
 
-#: Who writes what the driver writes itself, in the book of partitions.
+#: The name of the driver as a writer, among the writers of partitions.
 DRIVER: Final = "the driver"
 
-#: The share of ``transaction.timeout.ms`` after which the driver ends a transaction itself: a little before the broker
-#: would, whose end of it looks like a newer driver's.
+#: The share of ``transaction.timeout.ms`` after which the driver aborts a transaction itself, a little before the
+#: broker would: to the driver, an abort by the broker looks like a newer driver's fence.
 _BUDGET_SHARE: Final = 0.8
 
 Int32s = np.ndarray[Any, np.dtype[np.int32]]
 
 
 class KafkaTransaction:
-    """An open transaction of one pipeline; also what a sink's ``apply`` writes through.
+    """An open transaction of one pipeline; a sink's ``apply`` writes through it.
 
     Args:
-        coordinator: asked to take partitions in.
-        identity: a producer of a fresh epoch.
+        coordinator: adds partitions and offsets, and ends the transaction.
+        identity: the producer, at a fresh epoch.
         options: connection, sizes, timeout.
-        attempt: which try of which batch it is for.
-        ledger: the ledger's place, taken in with the first other partitions.
+        attempt: ``BatchAttempt.attempt`` of the try that it is for; empty without writes, ``fence`` for a fence.
+        ledger: the ledger's partition, which is added together with the first others.
         ledger_end: the ledger's high watermark when the transaction began.
         clock: seconds on a monotonic clock.
     """
@@ -71,7 +71,7 @@ class KafkaTransaction:
         #: Whether the coordinator may know of it, so that it must be ended.
         self.is_open = False
         self._coordinator = coordinator
-        #: Who writes where. The ledger's partition is the driver's before it is taken in, so that nobody else gets it.
+        #: The writer of each partition. The ledger's is the driver's from the start, so that no task gets it.
         self._writers: dict[TopicPartition, str] = {ledger: DRIVER}
         #: What the coordinator was told of.
         self._taken: set[TopicPartition] = set()
@@ -84,10 +84,10 @@ class KafkaTransaction:
         self._begun = clock()
 
     def reserve(self, topics: Collection[str], *, sink: str) -> None:
-        """Give topics to one sink of the pipeline, whoever writes its rows, and however many they are.
+        """Give topics to one sink of the pipeline, whether the driver or tasks write its rows.
 
-        Small batches of two sinks could share a partition, since the driver writes them; large ones could not. So that
-        it does not depend on a batch's size what a pipeline may do, no topic has two sinks.
+        Small batches of two sinks could share a partition, since the driver writes both; large ones could not. No topic
+        has two sinks, so that what a pipeline may do does not depend on the size of a batch.
 
         Raises:
             OptionError: another sink has one of them.
@@ -102,7 +102,7 @@ class KafkaTransaction:
                 )
 
     def add(self, partitions: Collection[TopicPartition], *, writer: str = DRIVER) -> None:
-        """Take partitions in, each for one writer.
+        """Add partitions to the transaction, each for one writer.
 
         Raises:
             OptionError: another writer has one of them.
@@ -118,7 +118,8 @@ class KafkaTransaction:
                 )
         if self._taken.issuperset(partitions):
             return
-        # The ledger's partition goes with the first ones; a group's offsets may have opened the transaction before.
+        # The ledger's partition is added with the first others; ``is_open`` does not tell which are the first, since a
+        # group's offsets may have opened the transaction.
         is_first, self.is_open = not self._taken, True
         new = {*partitions, self.ledger} - self._taken
         self._coordinator.add_partitions(self.identity, new)
@@ -128,7 +129,7 @@ class KafkaTransaction:
             fault_point("transaction.opened")
 
     def has_writer(self, writer: str) -> bool:
-        """Whether partitions were taken in for this writer."""
+        """Whether partitions were added for this writer."""
         return writer in self._writers.values()
 
     @property
@@ -140,7 +141,7 @@ class KafkaTransaction:
         """Write rows from the driver; see :meth:`directkafka.kafka.producer.producer.Producer.write`.
 
         Raises:
-            KafkaError: see there; also when a partition was not taken in.
+            KafkaError: as there; also when a partition was not added.
         """
         if self._producer is None:
             self._producer = Producer(self.options.client, self.options.producer, self.identity)
@@ -149,7 +150,7 @@ class KafkaTransaction:
         self._written.update({partition: int(count) for partition, count in zip(targets, counts, strict=True)})
 
     def write_ledger(self, rows: pa.RecordBatch) -> None:
-        """Write records of the ledger: compressed, and as large as its topic takes them, whatever the user's rows are.
+        """Write records of the ledger: compressed, and up to a size of their own, whatever the options for rows say.
 
         Raises:
             KafkaError: as :meth:`write`.
@@ -204,7 +205,7 @@ class KafkaTransaction:
         )
 
     def end(self, *, commit: bool) -> None:
-        """Commit or abort; the answer may be lost, see :meth:`Coordinator.end`."""
+        """Commit or abort; the answer may be lost, see :class:`Coordinator`."""
         self.close()
         self._coordinator.end(self.identity, commit=commit)
 

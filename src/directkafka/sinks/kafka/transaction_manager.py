@@ -1,17 +1,18 @@
-"""One pipeline's place in a Kafka cluster, as one driver holds it: transactional id, epoch, and ledger.
+"""The transaction manager of one pipeline, for one driver: it keeps the transactional id, the epoch and the ledger.
 
-How two drivers cannot both write. A fence takes the pipeline's transactional id over (InitProducerId), which aborts
-what the older driver had open, and then commits a record with a higher generation to the ledger, in a transaction. From
-then on each step of the older driver is refused by the coordinator (47, 90): its epoch is not the last one.
+How two drivers are kept from both writing. A fence takes the pipeline's transactional id over (InitProducerId), which
+aborts what the older driver had open, and then commits a record with a higher generation to the ledger, in a
+transaction. From then on the coordinator refuses each step of the older driver (error codes 47, 90): its epoch is not
+the newest.
 
-A refusal does not say why. It may be a newer driver, a fence in the middle of its work, or the broker that gave up a
-transaction that took too long. So the refused driver looks at the ledger as it stands; a higher generation ends it
-there, and the newer driver is not disturbed. Otherwise it takes over, **once**, reads the settled ledger, and ends if
-there is a higher generation now. Two drivers so take the id from each other at most until one of them has fenced.
+A refusal does not say why. The cause may be a newer driver, another driver's unfinished fence, or a broker that aborted
+a transaction that took too long. So the refused driver first reads the ledger as it stands: if the generation there is
+higher, it stops, and has not disturbed the newer driver. Otherwise it takes the id over, **once**, reads the settled
+ledger, and stops if the generation is higher now. So two drivers take the id from each other only until one has fenced.
 
-Every transaction has a fresh epoch. Sequence of events that this prevents: EndTxn of batch n is on its way and late;
-the driver sends it again, which succeeds, and opens batch n+1 at the same epoch; now the late one arrives, and commits
-half of n+1 (KAFKA-17754).
+Every transaction has a fresh epoch. Sequence of events that this prevents: EndTxn of batch n is delayed; the driver
+sends it again, which succeeds, and opens the transaction of batch n+1 at the same epoch; now the delayed EndTxn
+arrives, and commits half of batch n+1 (KAFKA-17754).
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from directkafka.sinks.kafka.lost_ledger import check_is_not_lost
 from directkafka.sinks.kafka.transaction import KafkaTransaction
 from directkafka.sinks.ledger import PipelineState
 
-#: What a driver is told that does not own the transaction any more, for whatever reason.
+#: Errors of a driver that does not own the transaction any more, for whatever reason.
 REFUSED_AS_OLD: Final = (ProducerFencedError, ProducerStateError, TransactionFencedError, TransactionStateError)
 
-#: After which it is not known whether EndTxn was applied, or the ledger cannot be read now.
+#: Errors after which it is not known whether EndTxn was applied.
 _UNANSWERED: Final = (BrokerUnreachableError, BrokerResponseError, FetchTimeoutError)
 
 _FENCE_PAUSE_S_MAX: Final = 0.2
@@ -71,8 +72,9 @@ class TransactionManager:
         driver: a UUID of the store object, as hex.
         store: the store's label, for messages.
         fence_timeout_s: bound on fencing while another driver does the same, in seconds.
-        patience_ms: how long a coordinator is asked again, in milliseconds.
-        ledger_replicas: of the ledger's topic when it is made; None: see :mod:`directkafka.sinks.kafka.requirements`.
+        patience_ms: for how long a request to the coordinator is sent again, in milliseconds.
+        ledger_replicas: number of replicas of the ledger's topic when it is made; None: see
+            :mod:`directkafka.sinks.kafka.requirements`.
         accepted_ledger: id of the ledger's topic that may be empty; see :mod:`directkafka.sinks.kafka.lost_ledger`.
     """
 
@@ -135,10 +137,12 @@ class TransactionManager:
             StoreUnavailableError: another driver was fencing all the time.
             KafkaError: untranslated.
         """
-        # A fence whose answer was lost is asked for again by its number: the next one could be a newer driver's.
+        # If the answer to a fence was lost, the same generation is asked for again: the next one could fence a newer
+        # driver.
         generation = self._attempted if generation is None else generation
         deadline = time.monotonic() + self._fence_timeout_s
-        # Once: from here on the id is known, and drivers that fence at the same time take it from each other.
+        # Checked once, before the loop: each try below makes the id known, and two drivers raise its epoch by taking it
+        # from each other.
         check_is_not_lost(self._ledger, self._coordinator, accepted=self._accepted_ledger)
         while True:
             self._check_free(self._ledger.read_stable_tail(), generation)
@@ -182,7 +186,7 @@ class TransactionManager:
     # Step 2.
 
     def read(self) -> PipelineState:
-        """The newest record; once fenced, with nothing left undecided.
+        """The newest record's state; once this driver has fenced, read only when nothing is undecided.
 
         Raises:
             FencedError: a newer driver has fenced since.
@@ -216,10 +220,10 @@ class TransactionManager:
     # Steps 3 and 4.
 
     def begin(self, attempt: str) -> KafkaTransaction:
-        """A transaction for one try of a batch; the one that is begun for it already, if there is one.
+        """A transaction for one try of a batch; if one was begun for this try already, that one.
 
         Args:
-            attempt: of which batch; the empty text for a transaction of its own.
+            attempt: id of the try; with the empty text, a new transaction is begun in any case.
 
         Raises:
             FencedError: a newer driver owns the pipeline.
@@ -237,46 +241,46 @@ class TransactionManager:
         return self._open(attempt)
 
     def commit(self, transaction: KafkaTransaction, state: PipelineState) -> None:
-        """Write the ledger record into the transaction and commit it; when this returns, that is done.
+        """Write the ledger record into the transaction, and commit the transaction; it is committed when this returns.
 
         Raises:
-            FencedError: a newer driver owns the pipeline; the batch is not committed.
-            StoreUnavailableError: the batch is not committed, and another try may be.
+            FencedError: a newer driver owns the pipeline; its ``fate`` says whether the batch may be committed.
+            StoreUnavailableError: the batch is not committed, and another try may succeed.
             CommitUnknownError: no answer came, and the ledger cannot be read.
-            KafkaError: not committed.
+            RowCountError, KafkaError: not committed.
         """
         self._write(transaction, state)
         transaction.check_budget()
         fault_point("commit.ledger_produced")
         try:
             transaction.end(commit=True)
-        # The last two: it was sent, the connection broke, and the new one was refused.
+        # BrokerAccessError and OptionError: EndTxn was sent, the connection broke, and a new connection was refused.
         except (*REFUSED_AS_OLD, *_UNANSWERED, BrokerAccessError, OptionError) as error:
             self._settle(state, error)
         self._committed(transaction, state)
 
     def abort_with_cause(self, cause: BaseException) -> None:
-        """Abort what is open after a failure, and find out whether it was a newer driver's doing.
+        """Abort what is open after a failure. If ``cause`` is a refusal, find out why; otherwise just return.
 
         Raises:
-            FencedError: it was.
-            TransactionTooSlowError: the broker gave up a transaction that took too long.
+            FencedError: a newer driver owns the pipeline.
+            TransactionTooSlowError: the transaction has used up its time, so that the broker may have aborted it.
             StoreUnavailableError: neither, and another try may succeed.
         """
         transaction = self._transaction
         self.abort()
         is_old = isinstance(cause, REFUSED_AS_OLD) or isinstance(cause.__cause__, REFUSED_AS_OLD)
-        # Without a transaction the failure is settled already.
+        # Without an open transaction, :meth:`begin` or :meth:`commit` has dealt with the failure.
         if transaction is not None and is_old:
             self._reacquire()
             transaction.check_budget()
             raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
 
     def abort(self, attempt: str | None = None) -> None:
-        """Abort the transaction that is open, if there is one; a broker that cannot be asked does it by itself.
+        """Abort the open transaction, if there is one; a broker that does not answer does so after the timeout.
 
         Args:
-            attempt: only if it is this one's; None: whosever it is.
+            attempt: abort only the transaction of this try; None: whichever is open.
         """
         if self._transaction is None or attempt not in (None, self._transaction.attempt):
             return
@@ -305,23 +309,25 @@ class TransactionManager:
         transaction.add([self._ledger.place])
         if transaction.is_shared:
             transaction.write_ledger(self._ledger.claims(transaction.ledger_end))
-        # The newest record is the ledger's.
+        # Written last, so that the newest record is the state.
         transaction.write_ledger(record_of(self._pipeline, state))
         transaction.flush(store=self._store)
 
     def _committed(self, transaction: KafkaTransaction, state: PipelineState) -> None:
         self.state = state
-        # The record and its marker; what tasks wrote there meanwhile makes it more, and the next reading tells.
+        # One record and its commit marker. If tasks have written claims too, the end is further on, and :meth:`begin`
+        # reads again.
         self._read_until = transaction.ledger_end + 2
         self._transaction = None
 
     # Epochs.
 
     def _refresh(self) -> None:
-        """A fresh epoch, which nobody but this driver can have taken.
+        """Take a fresh epoch, which no other driver can have.
 
-        A coordinator compares the epoch only while no transaction is open: asked by an older driver while a newer one's
-        is, it aborts that, and refuses the older one afterwards. Hence the look at the ledger before.
+        A coordinator compares epochs only while no transaction is open. Asked by an older driver while the newer
+        driver's transaction is open, it aborts that transaction, and only then refuses the older driver. So the ledger
+        is read before the coordinator is asked.
         """
         if self._identity is not None:
             if self._ledger.end() != self._read_until:
@@ -347,7 +353,7 @@ class TransactionManager:
         self._read_until = self._ledger.end()
         self.state = self._ledger.read_committed_tail(self._read_until)
 
-    # The third outcome.
+    # The third outcome: no answer.
 
     def _settle(self, state: PipelineState, cause: Exception) -> None:
         """Decide what became of a transaction whose EndTxn was not answered with success; return if it is committed.
@@ -363,7 +369,7 @@ class TransactionManager:
                 if self.state.commit_id != state.commit_id:
                     raise StoreUnavailableError(store=self._store, cause=str(cause).rstrip(".")) from cause
         except FencedError as fenced:
-            # The commit that the newer driver's ledger shows may be the one behind this driver's.
+            # The newer driver may have committed since, so the last commit id in the ledger does not tell.
             fate = (
                 f"No answer came to this driver's commit of batch {state.entry.batch_id}, so it may be committed or "
                 "not; the newer driver has read which, and goes on from there: nothing is lost or doubled."

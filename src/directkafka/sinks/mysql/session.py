@@ -19,11 +19,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import pymysql
-from pymysql.constants import CLIENT
-
-from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
+
+try:
+    import pymysql
+    from pymysql.constants import CLIENT
+except ModuleNotFoundError as error:
+    raise EnvironmentFaultError(
+        what="the package PyMySQL is missing, which a MySQL sink needs",
+        remedy="Install it, also where the executors run: pip install '.[mysql]' in a checkout of directkafka.",
+    ) from error
 
 SQL: Final = load_blocks("directkafka.sinks.mysql", "store.sql")
 

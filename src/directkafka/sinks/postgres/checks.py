@@ -1,6 +1,6 @@
-"""Checks of a Postgres table that is there: what keeps rows out of it, and which right is missing.
+"""Checks of an existing Postgres table: what keeps rows out of it, and which right the user lacks.
 
-Pure: the catalogs are read before.
+Pure functions: the caller has read the catalogs before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from directkafka.sinks.columns import column_problems, target_problems
 from directkafka.sinks.postgres.table_schema import Table, creation_type, wire_column
 from directkafka.sinks.write_modes import Mode, WriteMode
 
-#: Rights on the table by mode; STAGE and TEMPORARY are explained at :class:`Table`.
+#: Rights by mode: on the table; STAGE is CREATE on the staging schema, TEMPORARY is a right on the database.
 _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "append": ("INSERT", "STAGE"),
     "ignore": ("INSERT", "SELECT", "STAGE", "TEMPORARY"),
@@ -23,7 +23,8 @@ _RIGHTS: Final[dict[Mode, tuple[str, ...]]] = {
     "replace": ("INSERT", "DELETE", "STAGE"),
 }
 
-#: Whose rules the statements of a mode would meet; Postgres itself refuses ON CONFLICT where an update has one.
+#: The events, by mode, whose rules would apply to its statements. Postgres itself refuses ON CONFLICT on a table with a
+#: rule for INSERT or UPDATE.
 _EVENTS: Final[dict[Mode, tuple[str, ...]]] = {
     "append": ("INSERT",),
     "ignore": ("INSERT", "UPDATE"),
@@ -39,11 +40,11 @@ def table_problems(schema: pa.Schema, table: Table, mode: WriteMode, *, sink: st
     """All that keeps rows of a schema out of a table, one sentence each.
 
     Args:
-        schema: the rows'.
+        schema: the columns of the rows.
         table: as the catalogs have it.
-        mode: how rows meet those that are there.
-        sink: the table's name for remedies.
-        held: the columns of the schema that the table should have already.
+        mode: how rows are combined with those that are there.
+        sink: the table's name, for remedies.
+        held: those columns of ``schema`` that the table should have already.
     """
     problems = column_problems(
         held,
@@ -75,10 +76,10 @@ def missing_right(
 
     Args:
         table: as the catalogs have it.
-        mode: how rows meet those that are there.
-        user: whose rights they are.
-        staging_schema: where staging tables are made.
-        more: rights that are needed beside those of the mode.
+        mode: how rows are combined with those that are there.
+        user: the user whose rights ``table.rights`` are; named in the remedy.
+        staging_schema: the schema where staging tables are made.
+        more: further rights that are needed, for example ``OWN``.
     """
     place = f'"{table.schema}"."{table.name}"'
     for right in (*_rights_needed(table, mode), *more):
@@ -97,13 +98,14 @@ def missing_right(
 
 
 def _rights_needed(table: Table, mode: WriteMode) -> list[str]:
-    """``ignore`` has to read for its key alone, ``replace`` to see whether a trigger has kept rows."""
+    """The rights of the mode. ``ignore`` needs SELECT only with a key, ``replace`` only if triggers may keep rows."""
     needed = [right for right in _RIGHTS[mode.name] if right != "SELECT" or mode.key]
     return needed + ["SELECT"] * (mode.name == "replace" and bool(table.triggers))
 
 
 def _rule_problems(table: Table, mode: WriteMode) -> list[str]:
-    """Rules that this mode's statements would meet: COPY passes them by, so small batches and large ones differ."""
+    """The problem of rules that apply to this mode's statements: COPY ignores rules, so that small and large batches
+    would be treated differently."""
     met = [rule for rule in table.rules if rule.rpartition(" ")[2] in _EVENTS[mode.name]]
     if not met:
         return []

@@ -1,21 +1,21 @@
 """The ledger in Postgres: one row per pipeline, changed in the same transaction as the sinks' rows.
 
-How two drivers cannot both write. The first statement of every committing transaction is an UPDATE of the
+How two drivers are kept from both writing. The first statement of every committing transaction is an UPDATE of the
 pipeline's row on the condition "generation is mine and the last batch is the one I continue". Its row lock
 puts two drivers in line; the second one finds the condition false. A fence raises the generation in a
 transaction of its own, so once it has returned, the condition of every older driver is false for ever.
 
-The one driver a fence has to wait for is one that stopped (SIGSTOP, a long pause, a dead network) between that
-UPDATE and its COMMIT: it holds the row's lock. The fence waits a while, then ends the server process that the
-row names as that driver's; process id and start time are compared, since process ids are used again.
+A fence has to wait only for a driver that stopped (SIGSTOP, a long pause, a dead network) between that UPDATE
+and its COMMIT: that driver holds the row's lock. The fence waits a while, then ends the server process that the
+row records for that driver; process id and start time are compared, since process ids are used again.
 
 The answer to COMMIT can be lost. Then the old session is ended the same way, which settles its transaction
 one way or the other, and the row's ``commit_id`` tells which.
 
 Rights the driver's user needs: CONNECT; CREATE on the schema of the ledger, or the table made beforehand (block
-``create_ledger`` of ``postgres.sql``) and SELECT, INSERT, UPDATE on it; ``pg_signal_backend`` only where two
-drivers of one pipeline log in as different users. A transaction pooler between driver and server is no
-good: the recorded server process would not be the driver's own.
+``create_ledger`` of ``store.sql``) and SELECT, INSERT, UPDATE on it; ``pg_signal_backend`` only where two
+drivers of one pipeline log in as different users. A transaction pooler between driver and server does not
+work: the recorded server process would not be the driver's own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_
 #: Pauses between two looks for what became of a COMMIT, in seconds.
 _PAUSE_S_MIN: Final = 0.1
 _PAUSE_S_MAX: Final = 2.0
-#: So long it is looked for at most once a stop was asked for.
+#: Once a stop was asked for: the longest time of further tries, and the longest pause, in seconds.
 _STOPPED_RESOLVE_S_MAX: Final = 3.0
 _STOPPED_PAUSE_S_MAX: Final = 0.5
 
@@ -60,8 +60,8 @@ class _SessionLostError(Exception):
     """The session in which a transaction was open is lost: only the ledger knows what became of it.
 
     Args:
-        error: what was met.
-        watch: what was seen from beside.
+        error: the error that showed it.
+        watch: the watch on the session; it may know what the session waited for.
     """
 
     def __init__(self, error: BaseException, watch: SessionWatch) -> None:
@@ -83,10 +83,10 @@ class PostgresStore(LedgerStore[_Transaction]):
 
     Args:
         dsn: libpq connection string or URI. ``repr``, errors and :attr:`identity` never show its password.
-        durable: force ``synchronous_commit = on``; by default it stays as the server has it.
-        fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of it the session
-            that holds the lock and is recorded in the row is ended.
-        resolve_timeout_s: bound on finding out, in seconds, what became of a COMMIT without an answer.
+        durable: force ``synchronous_commit = on``; by default the server's setting stays.
+        fence_timeout_s: bound on waiting for the row's lock, in seconds; after a fifth of this time, the session
+            that holds the lock is ended if it is the one recorded in the row.
+        resolve_timeout_s: bound on finding out what became of a COMMIT without an answer, in seconds.
 
     Raises:
         OptionError: the DSN cannot be parsed.
@@ -114,13 +114,13 @@ class PostgresStore(LedgerStore[_Transaction]):
 
     @property
     def identity(self) -> str:
-        """Running server, database and schema, as the server itself names them; asked once.
+        """The running server, its database and schema, as the server itself names them; asked once.
 
-        Two stores are one only while both talk to the same running server: a copy of its data directory
-        has the same system identifier and another start time. Not a name to keep across restarts.
+        Two stores are the same only while both are connected to the same running server: a copy of its data
+        directory has the same system identifier, but a different start time. A restart changes the identity.
         """
         if self._identity is None:
-            # A session of its own: most stores are asked who they are, and then another one is used.
+            # A session of its own: of several stores with one identity, only the first is used after this question.
             with (
                 closing(self.address.connect("directkafka")) as connection,
                 self._session.guard("a look at the server", connection),
@@ -144,7 +144,8 @@ class PostgresStore(LedgerStore[_Transaction]):
             FencedError: the row already has the generation given, or a higher one.
             StoreUnavailableError: also when the row's lock could not be had within ``fence_timeout_s``; it
                 names who holds it.
-            StoreAccessError: the ledger may not be made, written, or the older session may not be ended.
+            StoreAccessError: this user may not make or write the ledger, or end the older session.
+            SchemaMismatchError: the ledger is not an ordinary logged table.
         """
         with self._session.guard(f"pipeline {pipeline}: taking over its ledger"):
             held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
@@ -158,9 +159,10 @@ class PostgresStore(LedgerStore[_Transaction]):
             return self._state(self._session.read_row(pipeline))
 
     def force_durable(self) -> None:
-        """Commit with ``synchronous_commit = on`` from the next statement on: several stores need it.
+        """Commit with ``synchronous_commit = on`` from now on, in a new session: a pipeline of several stores needs it.
 
-        A store that is ahead pins the ranges of the others; what it lost in a crash, it could not pin.
+        The store that is one batch ahead fixes the ranges that the others read again; it cannot for a batch that it
+        lost in a crash.
         """
         self._session.durable = True
         self._session.close()
@@ -195,10 +197,10 @@ class PostgresStore(LedgerStore[_Transaction]):
     def _recorded_connection(
         self, entry: LedgerEntry, previous: LedgerEntry | None, doing: str
     ) -> psycopg.Connection[Any]:
-        """The session, once the row names it.
+        """The session, once it is recorded in the row.
 
-        A row that has a lower generation, or is gone, is no newer driver's doing: the database was restored, or a
-        standby took its place that had not seen this driver's fence. Whoever starts again goes on from what is there.
+        If the row is gone or has a lower generation, that was no newer driver: the database was restored, or replaced
+        by a standby that had not received this driver's fence. A driver that is started again goes on from this row.
         """
         if (ready := self._session.ready(entry.pipeline, entry.generation)) is not None:
             return ready
@@ -210,7 +212,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         return connection
 
     def advance(self, transaction: _Transaction, entry: LedgerEntry, previous: LedgerEntry | None) -> None:
-        """Change the row on the condition that it stands at the previous entry; its lock keeps others away."""
+        """Change the row if it is still at the previous entry; the row's lock then keeps other drivers out."""
         cursor = transaction.cursor
         cursor.execute(
             SQL["advance"],
@@ -234,7 +236,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         fault_point("commit.ledger_updated")
 
     def apply(self, transaction: _Transaction, sink: Sink, batch: BatchAttempt, reports: Sequence[TaskReport]) -> int:
-        """Move one sink's rows; its errors are about its table, unless the session is lost or was made to wait."""
+        """Move one sink's rows; errors name its table, unless the session was lost or a wait for a lock was ended."""
         cursor = transaction.cursor
         try:
             return sink.apply(cursor, batch, reports)
@@ -244,7 +246,7 @@ class PostgresStore(LedgerStore[_Transaction]):
             raise self.address.translate(error, sink=sink.name) from error
 
     def write_entry(self, transaction: _Transaction, committed: LedgerEntry) -> None:
-        """Put the counts into the row, and let deferred constraints speak: COMMIT is not cancelled."""
+        """Put the counts into the row, and check deferred constraints now, since COMMIT is never cancelled."""
         counts = {
             "pipeline": committed.pipeline,
             "row_counts": Jsonb(dict(committed.row_counts)),
@@ -257,7 +259,7 @@ class PostgresStore(LedgerStore[_Transaction]):
         """COMMIT."""
         transaction.watch.refuse_cancels()
         transaction.cursor.execute("COMMIT")
-        # A server answers COMMIT of a transaction that had failed with ROLLBACK, and with no error.
+        # If the transaction has failed, the server answers COMMIT with ROLLBACK, and reports no error.
         if (answer := transaction.cursor.statusmessage) != "COMMIT":
             raise StoreUnavailableError(store=self.label, cause=f"COMMIT was answered with {answer}")
 
@@ -267,24 +269,27 @@ class PostgresStore(LedgerStore[_Transaction]):
         found = self._state(row)
         return mismatch(entry, previous, found, store=self.label)
 
-    # The third outcome.
+    # The third outcome: no answer.
 
     def is_undecided(self, error: BaseException, *, was_asked: bool) -> bool:
-        """Whether the session is lost: then the server may have ended the transaction, or a newer driver."""
+        """Whether the session is lost: then the server or a newer driver may have ended the transaction."""
         return isinstance(error, _SessionLostError)
 
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
         """The row, once this driver's old session is over.
 
-        Whoever took the row's lock after it has either waited for its end or brought it about, so the row is final.
-        (A newer driver's fence keeps the id of the last commit.)
+        A driver that took the row's lock after this session either waited for the session's end or ended it, so the row
+        is final. (A newer driver's fence keeps the id of the last commit.)
+
+        Raises:
+            StoreUnavailableError: the row cannot be read in time, or a stop was asked for.
         """
         if isinstance(cause, _SessionLostError) and cause.was_given_up and self._is_stopping():
             raise StoreUnavailableError(store=self.label, cause="a stop was asked for")
         return self._state(self._read_settled(entry.pipeline, entry.generation))
 
     def _read_settled(self, pipeline: str, generation: int) -> DictRow | None:
-        """The row as it stays; tried again for so long, and once a stop is asked for only a few seconds more."""
+        """The row as it will stay; tried for ``resolve_timeout_s``, but only 3 s more once a stop is asked for."""
         until = time.monotonic() + self._resolve_timeout_s
         pause_s = _PAUSE_S_MIN
         while True:
@@ -301,7 +306,7 @@ class PostgresStore(LedgerStore[_Transaction]):
             pause_s = min(2 * pause_s, _PAUSE_S_MAX)
 
     def _pause(self, seconds: float) -> None:
-        """Let time pass before another try; a stop that is asked for meanwhile ends it."""
+        """Wait before another try, until a stop is asked for; at most 0.5 s after a stop or without a stop event."""
         if self.stop is None or self.stop.is_set():
             time.sleep(min(seconds, _STOPPED_PAUSE_S_MAX))
         else:

@@ -1,9 +1,9 @@
 """The format ``directkafka``: how a session knows it, and what Spark makes of its options.
 
-Spark makes these objects anew in processes of its own: the options in one, a batch read's plan in another, a
-stream's offsets in a third that lives as long as the query, and ``read`` on executors. State is therefore kept
-only where it is worth it: a stream reader keeps its connections. And the readers are imported only where they are
-made: a driver that registers the format, and the process that asks for its schema, start without Kafka and Arrow.
+Spark makes these objects anew in several Python processes: in one for the options, in another to plan a batch read, in
+a third for a stream's offsets, which lives as long as the query, and on executors to ``read``. State is therefore kept
+only where it pays: a stream reader keeps its connections. The readers are imported only where they are made, so that
+the process that asks for the format's schema starts without Kafka's client and Arrow.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class DirectKafkaDataSource(DataSource):
     """Kafka as a Spark data source; register it with ``directkafka.register(spark)``.
 
     Attributes:
-        notes: sign errors on their way to the driver. :meth:`of_this_driver` gives the ones that the driver believes.
+        notes: sign errors on their way to the driver, which accepts only those of :meth:`of_this_driver`'s class.
     """
 
     notes: ClassVar[Notes] = Notes.of_this_process()
@@ -46,8 +46,8 @@ class DirectKafkaDataSource(DataSource):
     def of_this_driver(cls) -> type[DirectKafkaDataSource]:
         """The same class with this process's key in it, for Spark to hand to its processes.
 
-        They get a class that they could import by its name alone, and would make a key of their own with it; this one
-        is not what stands under its name, so that its attributes travel.
+        A class that can be imported is pickled by its name alone: a process would import it, and make a key of its own.
+        The class made here is not the one that its module has under that name, so its attributes are pickled too.
         """
         return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process()})
 
@@ -107,7 +107,7 @@ class DirectKafkaDataSource(DataSource):
 
 
 class ListenedDataSource(DirectKafkaDataSource):
-    """The same in a session whose listener follows its queries; its processes cannot ask the session."""
+    """The data source for a session with a listener; this class says so to Spark's processes, which have no session."""
 
     _group_has_listener = True
 
@@ -127,8 +127,8 @@ def register(spark: SparkSession) -> None:
     """Make the format ``directkafka`` work: ``spark.read``, ``spark.readStream``, ``df.write`` and ``df.writeStream``.
 
     Args:
-        spark: the session; others of the same application need a call of their own. It becomes the thread's active
-            session, in which Spark looks for the format of a write; a second call does no more.
+        spark: the session; each further session of the application needs its own call. The session becomes the
+            thread's active one, where Spark looks up the format of a write; a second call only does this again.
     """
     from directkafka.spark.datasource.source import DirectKafkaDataSource, ListenedDataSource
 

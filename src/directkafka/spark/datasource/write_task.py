@@ -1,7 +1,7 @@
-"""The task that writes for the format, on executors: Arrow batches of rows to Kafka, at least once.
+"""The write task of the format ``directkafka``, on executors: it writes Arrow batches of rows to Kafka, at least once.
 
-A task has a producer of its own, idempotent and without transaction, and is done when all its rows are acknowledged.
-A task that fails is run again by Spark, and its rows may then be there twice. Executors import this module without
+Each task has its own producer, idempotent and without transactions, and ends when all its rows are acknowledged. If a
+task fails, Spark runs it again, and its rows may then be in Kafka twice. Executors import this module without
 ``pyspark.sql``.
 """
 
@@ -34,8 +34,8 @@ def write_rows(options: SinkOptions, batches: Iterator[pa.RecordBatch], notes: N
     """Write all rows, and wait for their acknowledgement.
 
     Args:
-        options: where and how.
-        batches: columns as :func:`directkafka.spark.schema.check_written` takes them.
+        options: the topic, the columns to write, and the producer's settings.
+        batches: rows with the columns that :func:`directkafka.spark.schema.check_written` has accepted.
         notes: signs errors on their way to the driver.
 
     Returns:
@@ -85,10 +85,10 @@ class _Topics:
         self.leaders: dict[TopicPartition, tuple[str, int]] = {}
 
     def count(self, names: Collection[str]) -> Mapping[str, int]:
-        """The number of partitions of each; one that is not there is waited for.
+        """The number of partitions, by topic; waits for a topic that does not exist yet.
 
         Raises:
-            BrokerResponseError: a topic is not there for ``max.block.ms``, or this user may not describe it.
+            BrokerResponseError: a topic does not exist after ``max.block.ms``, or this user may not describe it.
             BrokerUnreachableError: no broker answers.
         """
         found = tenacity.Retrying(

@@ -1,8 +1,8 @@
-"""The JVM's streaming scheduler, as a direct stream asks it and is told by it.
+"""The JVM's streaming scheduler: what a direct stream asks it, and the events that it sends.
 
-PySpark has no call for most of it. ``StreamingContext.scheduler``, ``JobScheduler.getPendingTimes`` and
-``InputInfoTracker.reportInfo`` are what Spark's own direct stream uses; they are private to Spark's packages in Scala
-and plain methods in the JVM.
+PySpark offers little of it. ``StreamingContext.scheduler``, ``JobScheduler.getPendingTimes`` and
+``InputInfoTracker.reportInfo`` are what Spark's own direct stream uses; in Scala they are private to Spark's packages,
+but in the JVM they are public methods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("directkafka.source")
 
 
 class BatchObserver(Protocol):
-    """Who is told how batches end."""
+    """An object that is told how batches end; ``ms``: a batch's time, in ms since 1970."""
 
     def fail(self, ms: int, cause: str) -> None:
         """An output of the batch of this time has failed."""
@@ -38,7 +38,7 @@ class BatchObserver(Protocol):
         """All outputs of the batch of this time have succeeded."""
 
     def observe(self, ms: int, times: BatchTimes) -> None:
-        """The batch of this time is done."""
+        """The batch of this time is done, failed or not."""
 
 
 class StreamingJVM:
@@ -50,7 +50,7 @@ class StreamingJVM:
         observer: told of every batch.
 
     Raises:
-        EnvironmentFaultError: Python's threads are not the JVM's.
+        EnvironmentFaultError: ``PYSPARK_PIN_THREAD`` is false.
     """
 
     def __init__(self, sc: SparkContext, jssc: JavaObject, observer: BatchObserver) -> None:
@@ -76,7 +76,7 @@ class StreamingJVM:
         return {int(line.split()[0]) for line in times.split(",") if line}
 
     def error(self) -> str | None:
-        """What Spark would tell ``awaitTermination``: the first error of an output, or of what makes RDDs."""
+        """The error that ``awaitTermination`` would raise: the first one of an output or of making RDDs; or None."""
         try:
             self._jssc.awaitTerminationOrTimeout(0)
         except (Py4JJavaError, CapturedException) as error:
@@ -87,16 +87,16 @@ class StreamingJVM:
 
     @cached_property
     def remembered_ms(self) -> int:
-        """For how long batches may be asked for again, in milliseconds: twice what Spark's windows need.
+        """For how long Spark may ask for a batch again, in milliseconds: twice what its windows need, and a minute.
 
-        It is fixed when the context starts.
+        What the windows need is fixed when the context starts.
         """
         streams = self._jssc.graph().getInputStreams()
         kept = [stream.rememberDuration() for stream in streams]
         return 2 * max((time.milliseconds() for time in kept if time is not None), default=0) + 60_000
 
     def report(self, ms: int, ranges: Sequence[OffsetRange]) -> None:
-        """Let Spark's streaming page show a batch's records and ranges; a page is not worth an error."""
+        """Show a batch's number of offsets and its ranges on Spark's streaming page; an error is only logged."""
         described = "\n".join(
             f"{offset_range.topic_partition}: [{offset_range.from_offset}, {offset_range.until_offset})"
             for offset_range in ranges
@@ -137,8 +137,11 @@ class _Listener(StreamingListener):
 
 
 def _new_stream_id(jssc: JavaObject) -> int:
-    """A number that no input stream has. (A context that comes from a checkpoint counts from 0 again, and Spark refuses
-    every batch in which two streams report under one number.)"""
+    """An id that no input stream has.
+
+    A context that was restored from a checkpoint counts from 0 again, and Spark refuses every batch in which two
+    streams report under the same id.
+    """
     taken = {stream.id() for stream in jssc.graph().getInputStreams()}
     while (number := jssc.getNewInputStreamId()) in taken:
         pass

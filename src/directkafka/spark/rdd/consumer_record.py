@@ -1,7 +1,7 @@
-"""One Kafka record as a Python object, for those who want objects.
+"""The Kafka record as a Python object, for RDDs and direct streams.
 
-This is the only place that makes an object for each record, and only where a program's own function asks for it;
-``arrow_handler`` and DataFrames go without. Executors import this module without ``pyspark.sql``.
+This is the only place that makes an object for each record, and an RDD without an ``arrow_handler`` uses it;
+``arrow_handler`` and DataFrames work on Arrow batches. Executors import this module without ``pyspark.sql``.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ def consumer_records(batch: pa.RecordBatch) -> Iterator[ConsumerRecord]:
     """The rows of a record batch as objects.
 
     Args:
-        batch: with the seven columns of a record and ``headers``, as
-            :func:`~directkafka.kafka.consumer.range_reader.read_range` gives them.
+        batch: the seven columns of a record and ``headers``, as
+            :func:`~directkafka.kafka.consumer.range_reader.read_range` gives them: all rows of one topic.
     """
     columns = {name: batch.column(name) for name in batch.schema.names}
     fields = (
