@@ -22,6 +22,7 @@ from directkafka.errors import CommitUnknownError, StoreUnavailableError
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.retry import RetryPolicy, StopAsked, may_pass
+from directkafka.sinks import session_watch
 from directkafka.sinks.postgres import lock_watch, session
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.sinks.postgres.store import PostgresStore
@@ -76,8 +77,8 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 @pytest.fixture
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Looks come at once."""
-    monkeypatch.setattr(lock_watch, "FIRST_LOOK_S", 0.2)
-    monkeypatch.setattr(lock_watch, "LOOK_AGAIN_S", 0.2)
+    monkeypatch.setattr(session_watch, "FIRST_LOOK_S", 0.2)
+    monkeypatch.setattr(session_watch, "LOOK_AGAIN_S", 0.2)
 
 
 def until(condition: Callable[[], object], what: str) -> None:
@@ -159,15 +160,15 @@ def test_a_stop_ends_a_commit_that_waits_for_a_lock_and_nothing_is_lost(
 def test_a_stop_leaves_a_commit_alone_that_waits_for_nobody(
     harness: PostgresHarness, job: Job, stop: threading.Event, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lock_watch, "STOP_GRACE_S", 0.1)
+    monkeypatch.setattr(session_watch, "STOP_GRACE_S", 0.1)
     looks: list[Any] = []
-    look = lock_watch.SessionWatch._waits_for
+    look = lock_watch.PostgresWatch._waits_for
 
-    def counted(watch: lock_watch.SessionWatch, session: Any) -> Any:
+    def counted(watch: lock_watch.PostgresWatch, session: Any) -> Any:
         looks.append(look(watch, session))
         return looks[-1]
 
-    monkeypatch.setattr(lock_watch.SessionWatch, "_waits_for", counted)
+    monkeypatch.setattr(lock_watch.PostgresWatch, "_waits_for", counted)
 
     class Busy:
         """A sink with much to do."""
@@ -229,13 +230,13 @@ def test_a_stop_never_cancels_commit_itself(
             "FOR EACH ROW EXECUTE FUNCTION note()"
         )
     ends: list[str] = []
-    end = lock_watch.SessionWatch._end
+    end = lock_watch.PostgresWatch._end
 
-    def counted(watch: lock_watch.SessionWatch, session: Any, wait: lock_watch.Wait) -> None:
+    def counted(watch: lock_watch.PostgresWatch, session: Any, wait: session_watch.Wait) -> None:
         end(watch, session, wait)
         ends.append(watch.note)
 
-    monkeypatch.setattr(lock_watch.SessionWatch, "_end", counted)
+    monkeypatch.setattr(lock_watch.PostgresWatch, "_end", counted)
     other.execute("SELECT FROM keys WHERE id = 2 FOR UPDATE")
     done = pool.submit(job.run, (sink, [[(2, 1)]]))
     until(lambda: waits(database), "the commit waits for nobody")
@@ -369,7 +370,7 @@ def test_a_server_that_falls_silent_in_a_commit_is_given_up(
 ) -> None:  # fmt: skip
     """A frozen machine, a pooler that is paused: the connection stands, so that no keepalive fails."""
     if not is_stopped:
-        monkeypatch.setattr(lock_watch, "SILENCE_S_MAX", 1.0)
+        monkeypatch.setattr(session_watch, "SILENCE_S_MAX", 1.0)
     dsn = conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port, connect_timeout=2)
     store, stop = PostgresStore(dsn, resolve_timeout_s=0.5), threading.Event()
     store.heed(stop)
@@ -419,7 +420,7 @@ def test_a_server_that_takes_a_login_and_then_says_nothing_is_given_up(
 def test_a_server_that_falls_silent_while_a_task_stages_is_given_up(
     database: str, silent_proxy: SilentProxy, monkeypatch: pytest.MonkeyPatch, job: Job
 ) -> None:
-    monkeypatch.setattr(lock_watch, "SILENCE_S_MAX", 0.5)
+    monkeypatch.setattr(session_watch, "SILENCE_S_MAX", 0.5)
     dsn = conninfo.make_conninfo(database, host="127.0.0.1", port=silent_proxy.port, connect_timeout=2)
     sink = PostgresSink(dsn, "flights", inline_bytes_max=0)
     sink.prepare(SCHEMA)

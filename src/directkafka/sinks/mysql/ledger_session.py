@@ -16,6 +16,7 @@ import pymysql
 
 from directkafka.errors import FencedError, SchemaMismatchError, StoreUnavailableError
 from directkafka.sinks.ledger import PipelineState, state_from_row
+from directkafka.sinks.mysql.lock_watch import MySQLWatch
 from directkafka.sinks.mysql.session import (
     ALREADY_THERE,
     DEADLOCK,
@@ -77,16 +78,19 @@ class LedgerSession:
         self.stop: Event | None = None
 
     @contextmanager
-    def guard(self) -> Iterator[None]:
-        """Translate what pymysql raises; a session whose answer was lost is not used again."""
-        try:
-            with self._address.translated():
+    def guard(self, doing: str) -> Iterator[None]:
+        """Watch what is done inside, and translate what pymysql raises; a session that is lost is not used again."""
+        with self.watch(doing) as watch:
+            try:
                 yield
-        except BaseException as error:
-            cause = error.__cause__
-            if self._connection is not None and cause is not None and connection_is_lost(cause, self._connection):
-                self.close()
-            raise
+            except pymysql.MySQLError as error:
+                if self._connection is not None and connection_is_lost(error, self._connection):
+                    self.close()
+                raise self._address.translate(error, note=watch.note_on(error)) from error
+
+    def watch(self, doing: str) -> MySQLWatch:
+        """A second look at what this session waits for."""
+        return MySQLWatch(self._address, lambda: self._connection, doing=doing, stop=self.stop)
 
     def connection(self, pipeline: str) -> Connection:
         """The connection, in autocommit mode; another one if the server has ended the last one while it was idle."""
@@ -267,11 +271,6 @@ class LedgerSession:
         if self._connection is not None:
             close_quietly(self._connection)
             self._connection = None
-
-    @property
-    def current(self) -> Connection | None:
-        """The connection, if there is one."""
-        return self._connection
 
     def _own(self, pipeline: str) -> dict[str, Any]:
         return {"pipeline": pipeline, "driver": self._driver, "session": self._name}

@@ -150,7 +150,7 @@ class MySQLAddress:
             label=f"mysql {where}/{database}", database=database, user=unquote(url.username or ""), _arguments=given
         )
 
-    def connect(self, purpose: str) -> Connection[Any]:
+    def connect(self, purpose: str) -> Connection:
         """Open a session in autocommit mode.
 
         Args:
@@ -160,7 +160,7 @@ class MySQLAddress:
             StoreUnavailableError, StoreAccessError: naming host, port and database.
         """
         with self.translated():
-            connection: Connection[Any] = pymysql.connect(
+            connection: Connection = pymysql.connect(
                 **self._arguments,
                 charset="utf8mb4",
                 autocommit=True,
@@ -178,15 +178,19 @@ class MySQLAddress:
                 raise
         return connection
 
-    @contextmanager
-    def connected(self, purpose: str, *, sink: str = "") -> Iterator[Connection[Any]]:
-        """A session for what is done inside, with pymysql's errors translated."""
-        connection = self.connect(purpose)
-        try:
-            with self.translated(sink=sink):
-                yield connection
-        finally:
-            close_quietly(connection)
+    def connect_beside(self, session: Connection) -> Connection:
+        """Open another session with the very server that this one is with; a host's name may stand for several.
+
+        Raises:
+            pymysql.MySQLError: untranslated.
+        """
+        given = dict(self._arguments)
+        own = socket_of(session)
+        if own is not None and own.family != socket.AF_UNIX:
+            given["host"] = own.getpeername()[0]
+        return pymysql.connect(
+            **given, autocommit=True, program_name="directkafka watch", read_timeout=given["connect_timeout"]
+        )
 
     @contextmanager
     def translated(self, *, sink: str = "") -> Iterator[None]:
@@ -213,20 +217,20 @@ class MySQLAddress:
         )
 
 
-def execute(connection: Connection[Any], statement: str, values: Any = None) -> list[tuple[Any, ...]]:
+def execute(connection: Connection, statement: str, values: Any = None) -> list[tuple[Any, ...]]:
     """Run a statement; its rows. A statement with values has no other percent signs."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values)
         return list(cursor.fetchall())
 
 
-def affected(connection: Connection[Any], statement: str, values: Any = None) -> int:
+def affected(connection: Connection, statement: str, values: Any = None) -> int:
     """Run a statement; how many rows it has found or written."""
     with connection.cursor() as cursor:
         return int(cursor.execute(statement, values))
 
 
-def close_quietly(connection: Connection[Any]) -> None:
+def close_quietly(connection: Connection) -> None:
     """Close a connection that may be lost."""
     with suppress(pymysql.MySQLError, OSError):
         connection.close()
@@ -237,16 +241,35 @@ def is_error(error: BaseException, *numbers: int) -> bool:
     return isinstance(error, pymysql.MySQLError) and _number(error) in numbers
 
 
-def connection_is_lost(error: BaseException, connection: Connection[Any]) -> bool:
+def connection_is_lost(error: BaseException, connection: Connection) -> bool:
     """Whether a statement failed in a way that leaves open what the server made of it."""
     if not isinstance(error, pymysql.MySQLError):
         return False
     return not connection.open or _number(error) in _ANSWER_LOST
 
 
-def _notice_lost_peers(connection: Connection[Any]) -> None:
-    own: socket.socket = connection._sock  # type: ignore[attr-defined]
-    if own.family == socket.AF_UNIX:
+def socket_of(connection: Connection) -> socket.socket | None:
+    """What the session goes over; None once it is closed."""
+    own: socket.socket | None = connection._sock  # type: ignore[attr-defined]
+    return own
+
+
+def shut_down(connection: Connection) -> None:
+    """End a connection from another thread: whoever reads from it sees its end."""
+    own = socket_of(connection)
+    if own is not None:
+        with suppress(OSError):
+            own.shutdown(socket.SHUT_RDWR)
+
+
+def number_of(connection: Connection) -> int:
+    """What the server calls the session."""
+    return int(connection.thread_id())  # type: ignore[no-untyped-call]
+
+
+def _notice_lost_peers(connection: Connection) -> None:
+    own = socket_of(connection)
+    if own is None or own.family == socket.AF_UNIX:
         return
     for option, value in _KEEPALIVE.items():
         own.setsockopt(socket.IPPROTO_TCP, option, value)

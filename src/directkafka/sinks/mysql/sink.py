@@ -8,6 +8,7 @@ tables, CREATE TEMPORARY TABLES for modes with a key. To have columns added: ALT
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.mysql.config import MySQLConfig
+from directkafka.sinks.mysql.lock_watch import watched
 from directkafka.sinks.mysql.session import Connection, execute, names_sql, quoted
 from directkafka.sinks.mysql.statements import move_rows
 from directkafka.sinks.mysql.store import MySQLStore, MySQLTransaction
@@ -100,7 +102,7 @@ class MySQLSink(MySQLConfig, Clonable):
             SchemaMismatchError, StoreAccessError, StoreUnavailableError: as :meth:`prepare`.
         """
         types = self._types_sql(schema)
-        with self._store.address.connected("directkafka check", sink=self.name) as connection:
+        with self._connected("directkafka check") as connection:
             table = read_table(connection, *self._place)
             if table is None:
                 self._refuse(self._mode.column_problems(schema))
@@ -121,7 +123,7 @@ class MySQLSink(MySQLConfig, Clonable):
             StoreUnavailableError: the database cannot be reached.
         """
         types = self._types_sql(schema)
-        with self._store.address.connected("directkafka prepare", sink=self.name) as connection:
+        with self._connected("directkafka prepare") as connection:
             table = read_table(connection, *self._place)
             if table is None:
                 self._make(connection, schema, types)
@@ -186,7 +188,7 @@ class MySQLSink(MySQLConfig, Clonable):
             StoreUnavailableError: the database cannot be reached.
         """
         add, target = self._mode.add, quoted(*self._place)
-        with self._store.address.connected("directkafka verify", sink=self.name) as connection:
+        with self._connected("directkafka verify") as connection:
             table = read_table(connection, *self._place) or self._refuse(["there is no such table"])
             sums = "".join(f", coalesce(sum({quoted(name)}), 0)" for name in add)
             ((rows, *totals),) = execute(connection, SQL["count_rows"].format(sums=sums, target=target))
@@ -199,6 +201,10 @@ class MySQLSink(MySQLConfig, Clonable):
             is_folded=self._mode.is_folded,
             sums=dict(zip(add, totals, strict=True)),
         )
+
+    def _connected(self, purpose: str) -> AbstractContextManager[Connection]:
+        """A session beside the ledger's."""
+        return watched(self._store.address, purpose, sink=self.name, stop=self._store.stop)
 
     @property
     def _place(self) -> tuple[str, str]:
@@ -235,20 +241,20 @@ class MySQLSink(MySQLConfig, Clonable):
             )
         return types
 
-    def _make(self, connection: Connection[Any], schema: pa.Schema, types: Sequence[str]) -> None:
+    def _make(self, connection: Connection, schema: pa.Schema, types: Sequence[str]) -> None:
         self._refuse(self._mode.column_problems(schema))
         ((collation,),) = execute(connection, SQL["binary_collation"])
         columns = definitions(schema, types, self._mode.key, collation=collation or "utf8mb4_bin")
         execute(connection, SQL["create_table"].format(target=quoted(*self._place), definitions=", ".join(columns)))
 
-    def _add_columns(self, connection: Connection[Any], schema: pa.Schema, types: Sequence[str], table: Table) -> None:
+    def _add_columns(self, connection: Connection, schema: pa.Schema, types: Sequence[str], table: Table) -> None:
         new = self._new_names(schema, table)
         for name, kind in zip(schema.names, types, strict=True):
             if name in new:
                 target = quoted(*self._place)
                 execute(connection, SQL["add_column"].format(target=target, column=quoted(name), type=kind))
 
-    def _try_insert(self, connection: Connection[Any], schema: pa.Schema) -> None:
+    def _try_insert(self, connection: Connection, schema: pa.Schema) -> None:
         execute(
             connection,
             SQL["try_insert"].format(target=quoted(*self._place), columns=names_sql(schema.names)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import TaskReport
@@ -14,9 +13,7 @@ from directkafka.sinks.mysql.task_writer import SinkPlan
 from directkafka.sinks.mysql.values_encoder import send
 
 
-def move_rows(
-    connection: Connection[Any], plan: SinkPlan, staging: tuple[str, str], reports: Sequence[TaskReport]
-) -> int:
+def move_rows(connection: Connection, plan: SinkPlan, staging: tuple[str, str], reports: Sequence[TaskReport]) -> int:
     """Move the reported rows into the target.
 
     Args:
@@ -39,7 +36,7 @@ def move_rows(
 class _Move:
     """One batch on its way into one table."""
 
-    def __init__(self, connection: Connection[Any], plan: SinkPlan, staging: str) -> None:
+    def __init__(self, connection: Connection, plan: SinkPlan, staging: str) -> None:
         self._connection = connection
         self._plan = plan
         self._staging = staging

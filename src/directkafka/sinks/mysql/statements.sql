@@ -18,8 +18,9 @@ SELECT index_name, column_name, sub_part IS NOT NULL FROM information_schema.sta
  WHERE table_schema = %(schema)s AND table_name = %(name)s AND non_unique = 0 ORDER BY index_name, seq_in_index;
 
 -- name: binary_collation
--- The collation that compares texts byte by byte, blanks at the end included: MariaDB's or MySQL's.
-SELECT min(collation_name) FROM information_schema.collations
+-- The collation that compares texts byte by byte, blanks at the end included. MariaDB knows the name of MySQL's as well,
+-- and takes it for one that leaves these blanks out.
+SELECT max(collation_name) FROM information_schema.collations
  WHERE collation_name IN ('utf8mb4_0900_bin', 'utf8mb4_nopad_bin');
 
 -- name: create_table

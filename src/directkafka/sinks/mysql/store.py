@@ -26,20 +26,22 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Any, Final
+from typing import Final
 
 import pymysql
 
-from directkafka.errors import StoreError
+from directkafka.errors import StoreError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
-from directkafka.sinks.commit import LedgerStore, Write, when_available
+from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import PipelineState, check_stands, mismatch, progress_to_json
 from directkafka.sinks.mysql.ledger_session import LedgerSession
+from directkafka.sinks.mysql.lock_watch import INTERRUPTED, MySQLWatch, watched
 from directkafka.sinks.mysql.session import (
     LOCK_WAIT_TIMEOUT,
     SQL,
@@ -53,11 +55,25 @@ from directkafka.sinks.mysql.session import (
 
 _log = logging.getLogger("directkafka.sinks.mysql.store")
 
+#: Pause between two looks for what became of a COMMIT, in seconds.
+_PAUSE_S: Final = 0.25
+#: So long it is looked for at most once a stop was asked for.
+_STOPPED_RESOLVE_S_MAX: Final = 3.0
+
 _FLUSH: Final = "innodb_flush_log_at_trx_commit"
 
 
 class _SessionLostError(Exception):
-    """The session in which a transaction was open is lost: only the ledger knows what became of it."""
+    """The session in which a transaction was open is lost: only the ledger knows what became of it.
+
+    Args:
+        error: what was met.
+        watch: what was seen from beside.
+    """
+
+    def __init__(self, error: BaseException, watch: MySQLWatch) -> None:
+        super().__init__("; ".join(filter(None, (" ".join(str(error).split()), watch.note_on(error)))))
+        self.was_given_up = watch.gave_up
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,11 +82,13 @@ class MySQLTransaction:
 
     Attributes:
         connection: its session.
+        watch: who watches it.
         commit_id: of the commit.
         after_commit: what is to be done once the commit is certain.
     """
 
-    connection: Connection[Any]
+    connection: Connection
+    watch: MySQLWatch
     commit_id: str
     after_commit: list[Callable[[], None]] = field(default_factory=list)
 
@@ -103,13 +121,18 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
     def identity(self) -> str:
         """Server and database, as the server itself names them; asked once."""
         if self._identity is None:
-            with self.address.connected("directkafka") as connection:
+            with watched(self.address, "directkafka", stop=self.stop) as connection:
                 self._identity = f"mysql/{_identify(connection)}"
         return self._identity
 
     def heed(self, stop: Event) -> None:
         """See :meth:`directkafka.sinks.api.Store.heed`."""
         self._session.stop = stop
+
+    @property
+    def stop(self) -> Event | None:
+        """What ends a wait, if anything does."""
+        return self._session.stop
 
     def fence(self, pipeline: str, *, generation: int | None = None) -> int:
         """Step 1; see :meth:`directkafka.sinks.api.Store.fence`.
@@ -119,7 +142,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
             StoreUnavailableError: also when the row's lock could not be had within ``fence_timeout_s``.
             StoreAccessError: the ledger may not be made or written.
         """
-        with self._session.guard():
+        with self._session.guard(f"pipeline {pipeline}: taking over its ledger"):
             held = self._session.take_over(pipeline, generation, FORMAT_VERSION)
             self._held[pipeline] = held
             self._session.drop_stale(pipeline, held)
@@ -127,12 +150,12 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
     def state(self, pipeline: str) -> PipelineState:
         """The pipeline's row as last committed."""
-        with self._session.guard():
+        with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
             return self._session.state(pipeline)
 
     def force_durable(self) -> None:
         """Say so where the server may lose commits that it has answered: only its own settings can forbid that."""
-        with self.address.connected("directkafka") as connection:
+        with watched(self.address, "directkafka", stop=self.stop) as connection:
             ((flush,),) = execute(connection, f"SELECT @@GLOBAL.{_FLUSH}")
         if int(flush) != 1:
             _log.warning(
@@ -143,7 +166,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
     def drop(self, pipeline: str, names: Iterable[str]) -> None:
         """Drop staging tables of batches that are over."""
-        with self._session.guard():
+        with self._session.guard(f"pipeline {pipeline}: dropping what was staged"):
             self._session.drop(pipeline, names)
 
     def close(self) -> None:
@@ -157,24 +180,27 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
         self, entry: LedgerEntry, previous: LedgerEntry | None, commit_id: str, writes: Sequence[Write]
     ) -> Iterator[MySQLTransaction]:
         """Begin in the session that the row names; an error before COMMIT is sent rolls back."""
-        with self._session.guard():
+        doing = f"pipeline {entry.pipeline}: the commit of batch {entry.batch_id}"
+        with self._session.guard(doing):
             connection = self._session.recorded(entry.pipeline, entry.generation)
             found = self._session.state(entry.pipeline) if connection is None else None
         if connection is None:
             assert found is not None, "it was read"
             check_stands(entry, previous, found, store=self.label)
             raise mismatch(entry, previous, found, store=self.label)
+        watch = self._session.watch(doing)
         try:
-            self._session.begin()
-            yield MySQLTransaction(connection=connection, commit_id=commit_id)
+            with watch:
+                self._session.begin()
+                yield MySQLTransaction(connection=connection, watch=watch, commit_id=commit_id)
         except BaseException as error:
             lost = connection_is_lost(error, connection)
             self._session.abort()
             if lost:
                 self._session.close()
-                raise _SessionLostError(str(error)) from error
+                raise _SessionLostError(error, watch) from error
             if isinstance(error, pymysql.MySQLError):
-                raise self.address.translate(error) from error
+                raise self.address.translate(error, note=watch.note_on(error)) from error
             raise
         self._session.rest()
 
@@ -190,7 +216,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
         try:
             return sink.apply(transaction, batch, reports)
         except pymysql.MySQLError as error:
-            if connection_is_lost(error, transaction.connection) or is_error(error, LOCK_WAIT_TIMEOUT):
+            if connection_is_lost(error, transaction.connection) or is_error(error, LOCK_WAIT_TIMEOUT, INTERRUPTED):
                 raise
             raise self.address.translate(error, sink=sink.name) from error
 
@@ -215,6 +241,7 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
 
     def end(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
         """COMMIT."""
+        transaction.watch.refuse_cancels()
         self._session.end()
 
     def tidy(self, transaction: MySQLTransaction, committed: LedgerEntry) -> None:
@@ -234,14 +261,26 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
     def settled_state(self, entry: LedgerEntry, cause: BaseException) -> PipelineState:
         """The row, once this driver's old session is over: whoever has the row's lock has waited for its end."""
 
-        def read() -> PipelineState:
-            with self._session.guard():
-                return self._session.settled_state(entry.pipeline, entry.generation)
+        if isinstance(cause, _SessionLostError) and cause.was_given_up and self._is_stopping():
+            raise StoreUnavailableError(store=self.label, cause="a stop was asked for")
+        until = time.monotonic() + self._resolve_timeout_s
+        while True:
+            try:
+                with self._session.guard(f"pipeline {entry.pipeline}: finding out what became of a commit"):
+                    return self._session.settled_state(entry.pipeline, entry.generation)
+            except StoreUnavailableError:
+                now = time.monotonic()
+                if self._is_stopping():
+                    until = min(until, now + _STOPPED_RESOLVE_S_MAX)
+                if now >= until:
+                    raise
+            time.sleep(_PAUSE_S)
 
-        return when_available(read, timeout_s=self._resolve_timeout_s)
+    def _is_stopping(self) -> bool:
+        return self.stop is not None and self.stop.is_set()
 
 
-def _identify(connection: Connection[Any]) -> str:
+def _identify(connection: Connection) -> str:
     try:
         ((found,),) = execute(connection, SQL["identify_mysql"])
     except pymysql.MySQLError as error:

@@ -85,3 +85,49 @@ UPDATE directkafka_ledger
 -- Staging tables of a pipeline: staging_name() puts the generation and the batch into the name.
 SELECT table_name FROM information_schema.tables
  WHERE table_schema = %(schema)s AND table_name LIKE %(pattern)s;
+
+-- name: session_state
+-- What a session is at.
+SELECT state FROM information_schema.processlist WHERE id = %(session)s;
+
+-- name: row_blockers_mysql
+-- Who has the rows that a session waits for.
+SELECT DISTINCT blocker.processlist_id, blocker.processlist_user, blocker.processlist_command,
+       blocker.processlist_time, blocker.processlist_info
+  FROM performance_schema.data_lock_waits AS waits
+  JOIN performance_schema.threads AS waiting ON waiting.thread_id = waits.requesting_thread_id
+  JOIN performance_schema.threads AS blocker ON blocker.thread_id = waits.blocking_thread_id
+ WHERE waiting.processlist_id = %(session)s;
+
+-- name: row_blockers_mariadb
+-- The same in MariaDB.
+SELECT DISTINCT blocker.trx_mysql_thread_id, list.user, list.command, list.time, list.info
+  FROM information_schema.innodb_lock_waits AS waits
+  JOIN information_schema.innodb_trx AS waiting ON waiting.trx_id = waits.requesting_trx_id
+  JOIN information_schema.innodb_trx AS blocker ON blocker.trx_id = waits.blocking_trx_id
+  LEFT JOIN information_schema.processlist AS list ON list.id = blocker.trx_mysql_thread_id
+ WHERE waiting.trx_mysql_thread_id = %(session)s;
+
+-- name: table_blockers_mysql
+-- Who has the table that a session waits for.
+SELECT DISTINCT blocker.processlist_id, blocker.processlist_user, blocker.processlist_command,
+       blocker.processlist_time, blocker.processlist_info
+  FROM performance_schema.threads AS waiting
+  JOIN performance_schema.metadata_locks AS wanted
+    ON wanted.owner_thread_id = waiting.thread_id AND wanted.lock_status = 'PENDING'
+  JOIN performance_schema.metadata_locks AS held
+    ON held.object_schema = wanted.object_schema AND held.object_name = wanted.object_name
+   AND held.lock_status = 'GRANTED' AND held.owner_thread_id <> wanted.owner_thread_id
+  JOIN performance_schema.threads AS blocker ON blocker.thread_id = held.owner_thread_id
+ WHERE waiting.processlist_id = %(session)s;
+
+-- name: table_blockers_mariadb
+-- Who may have it: MariaDB tells no more. Those that are at work, or have a transaction open, or have this database open.
+SELECT blocker.id, blocker.user, blocker.command, blocker.time, blocker.info
+  FROM information_schema.processlist AS waiting
+  JOIN information_schema.processlist AS blocker ON blocker.id NOT IN (waiting.id, connection_id())
+ WHERE waiting.id = %(session)s AND blocker.command <> 'Daemon'
+   AND (blocker.command <> 'Sleep' OR blocker.db = waiting.db
+        OR blocker.id IN (SELECT trx_mysql_thread_id FROM information_schema.innodb_trx))
+   AND coalesce(blocker.state, '') NOT LIKE 'Waiting for table%%'
+ ORDER BY blocker.time DESC LIMIT 5;

@@ -70,7 +70,7 @@ class Table:
         return next(column for column in self.columns if column.name.lower() == name.lower())
 
 
-def read_table(connection: Connection[Any], schema: str, name: str) -> Table | None:
+def read_table(connection: Connection, schema: str, name: str) -> Table | None:
     """Describe a table; None when there is none."""
     named = {"schema": schema, "name": name}
     found = execute(connection, SQL["find_table"], named)

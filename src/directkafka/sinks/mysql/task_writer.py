@@ -19,6 +19,7 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
+from directkafka.sinks.mysql.lock_watch import watched
 from directkafka.sinks.mysql.session import MySQLAddress, execute, names_sql, quoted
 from directkafka.sinks.mysql.table_schema import SQL
 from directkafka.sinks.mysql.values_encoder import ValuesEncoder, send
@@ -130,7 +131,7 @@ class MySQLTaskWriter:
                 sent += batch.num_rows
                 yield from encoder.statements(self.plan.insert_sql(staging, with_attempt=True), batch)
 
-        with self.address.connected("directkafka task", sink=self.plan.sink) as connection:
+        with watched(self.address, "directkafka task", sink=self.plan.sink) as connection:
             definitions = self.plan.staging_definitions_sql
             execute(connection, SQL["create_staging"].format(staging=staging, definitions=definitions))
             # One transaction: all of the attempt's rows or none.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -93,7 +93,7 @@ class ValuesEncoder:
         return pc.fill_null(_literals(column), _text(b"NULL"))
 
 
-def send(connection: Connection[Any], statements: Iterator[bytes]) -> int:
+def send(connection: Connection, statements: Iterator[bytes]) -> int:
     """Run INSERT statements; how many rows the server says it has written."""
     # PyMySQL would decode a statement to put arguments into it; there are none here.
     return sum(connection.query(statement) for statement in statements)

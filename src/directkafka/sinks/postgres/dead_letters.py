@@ -10,7 +10,7 @@ import psycopg
 from psycopg import sql
 
 from directkafka.sinks.dead_letters.table import DeadLetterDialect, Rows
-from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import PostgresAddress
 from directkafka.sinks.postgres.table_schema import read_table
 
@@ -60,7 +60,7 @@ class PostgresDeadLetters:
     def _connected(self) -> Iterator[psycopg.Connection[Any]]:
         with closing(self._address.connect("directkafka replay")) as connection:
             doing = f"a look at the dead letters in {self.sink}"
-            with SessionWatch(self._address, lambda: connection, doing=doing) as watch:
+            with PostgresWatch(self._address, lambda: connection, doing=doing) as watch:
                 try:
                     yield connection
                 except psycopg.Error as error:

@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.rows import DictRow, dict_row
 
 from directkafka.errors import FencedError, SchemaMismatchError, StoreUnavailableError
-from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import (
     ALREADY_THERE,
     ANSWER_S_MAX,
@@ -69,9 +69,9 @@ class LedgerSession:
             except psycopg.Error as error:
                 raise self._address.translate(error, note=watch.note_on(error)) from error
 
-    def watch(self, doing: str, session: psycopg.Connection[Any] | None = None) -> SessionWatch:
+    def watch(self, doing: str, session: psycopg.Connection[Any] | None = None) -> PostgresWatch:
         """A second look at what this session waits for, or another one."""
-        return SessionWatch(self._address, lambda: session or self._connection, doing=doing, stop=self.stop)
+        return PostgresWatch(self._address, lambda: session or self._connection, doing=doing, stop=self.stop)
 
     def connection(self, pipeline: str) -> psycopg.Connection[Any]:
         """The connection, in autocommit mode."""

@@ -25,7 +25,7 @@ from directkafka.sinks.postgres.checks import missing_right, table_problems
 from directkafka.sinks.postgres.config import PostgresConfig
 from directkafka.sinks.postgres.dead_letters import PostgresDeadLetters
 from directkafka.sinks.postgres.ledger_session import ledger_schema
-from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE
 from directkafka.sinks.postgres.statements import drop_staging, move_rows
 from directkafka.sinks.postgres.store import PostgresStore
@@ -197,7 +197,7 @@ class PostgresSink(PostgresConfig, Clonable):
         address = self._store.address
         with closing(address.connect(purpose)) as connection:
             doing = f"{purpose} of table {self.name}"
-            with SessionWatch(address, lambda: connection, doing=doing, stop=self._store.stop) as watch:
+            with PostgresWatch(address, lambda: connection, doing=doing, stop=self._store.stop) as watch:
                 try:
                     yield connection
                 except psycopg.Error as error:

@@ -43,7 +43,7 @@ from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sin
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import PipelineState, mismatch, progress_to_json, state_from_row
 from directkafka.sinks.postgres.ledger_session import Cursor, LedgerSession
-from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, SessionWatch
+from directkafka.sinks.postgres.lock_watch import WAIT_ENDED, PostgresWatch
 from directkafka.sinks.postgres.session import SQL, PostgresAddress, connection_is_lost
 
 #: Pauses between two looks for what became of a COMMIT, in seconds.
@@ -64,7 +64,7 @@ class _SessionLostError(Exception):
         watch: the watch on the session; it may know what the session waited for.
     """
 
-    def __init__(self, error: BaseException, watch: SessionWatch) -> None:
+    def __init__(self, error: BaseException, watch: PostgresWatch) -> None:
         super().__init__("; ".join(filter(None, (" ".join(str(error).split()), watch.note_on(error)))))
         self.was_given_up = watch.gave_up
 
@@ -74,7 +74,7 @@ class _Transaction:
     """An open transaction: its cursor, who watches it, and the commit's id."""
 
     cursor: Cursor
-    watch: SessionWatch
+    watch: PostgresWatch
     commit_id: uuid.UUID
 
 

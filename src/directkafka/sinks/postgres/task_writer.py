@@ -24,7 +24,7 @@ from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_encoder import RowEncoder, WireColumn, copy_chunks
-from directkafka.sinks.postgres.lock_watch import SessionWatch
+from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.staging import buffer, fold, report_inline
@@ -167,7 +167,7 @@ class PostgresTaskWriter:
                 yield from encoder.chunks(batch)
 
         connection = self.address.connect("directkafka task")
-        watch = SessionWatch(self.address, lambda: connection, doing=f"a task that stages rows for {self.plan.sink}")
+        watch = PostgresWatch(self.address, lambda: connection, doing=f"a task that stages rows for {self.plan.sink}")
         try:
             with watch:
                 self._make_staging(connection, staging)

@@ -1,0 +1,67 @@
+"""Rows as SQL."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from directkafka.errors import RowRejectedError
+from directkafka.sinks.mysql import values_encoder
+from directkafka.sinks.mysql.values_encoder import ValuesEncoder
+
+
+def encoder(packet_bytes_max: int = 1 << 24, attempt: str = "") -> ValuesEncoder:
+    return ValuesEncoder(store="db", sink="t", packet_bytes_max=packet_bytes_max, attempt=attempt)
+
+
+def test_values_are_literals_and_nulls_are_null() -> None:
+    at = datetime(2013, 1, 1, 5, 0, 0, 123456, UTC)
+    batch = pa.record_batch(
+        {
+            "text": pa.array(["it's \\ \n\0 é", None]),
+            "bytes": pa.array([b"\x00'\\\xff", None]),
+            "int": pa.array([-7, None], pa.int64()),
+            "real": pa.array([0.1, None], pa.float32()),
+            "price": pa.array([Decimal("1.50"), None]),
+            "flag": pa.array([True, None]),
+            "day": pa.array([date(2013, 1, 1), None]),
+            "at": pa.array([at, None], pa.timestamp("us", "UTC")),
+            "word": pa.array(["a", None]).dictionary_encode(),
+        }
+    )
+    (statement,) = encoder().statements("INSERT INTO t VALUES", batch)
+    assert statement == (
+        "INSERT INTO t VALUES ('it\\'s \\\\ \n\0 é',_binary'\0\\'\\\\".encode()
+        + b"\xff',-7,0.1,1.50,1,'2013-01-01','2013-01-01 05:00:00.123456','a'),"
+        + b"(NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL,NULL)"
+    )
+
+
+def test_an_attempt_is_added_to_each_row() -> None:
+    (statement,) = encoder(attempt="ab" * 16).statements("INSERT", pa.record_batch({"n": [1, 2]}))
+    assert statement == f"INSERT (1,x'{'ab' * 16}'),(2,x'{'ab' * 16}')".encode()
+
+
+def test_many_rows_become_several_statements_and_none_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(values_encoder, "_STATEMENT_BYTES", 100)
+    monkeypatch.setattr(values_encoder, "_ROWS_MAX", 300)
+    batch = pa.record_batch({"n": list(range(1000))}).slice(7)
+    statements = list(encoder().statements("INSERT", batch))
+    assert max(map(len, statements)) <= 107
+    assert [int(number) for text in statements for number in re.findall(rb"\d+", text)] == list(range(7, 1000))
+
+
+def test_a_row_that_no_statement_can_hold_is_refused_with_the_numbers() -> None:
+    batch = pa.record_batch({"n": ["x" * 2000]})
+    with pytest.raises(RowRejectedError, match="2011 bytes, and the server takes 1024 at most"):
+        list(encoder(packet_bytes_max=1024).statements("INSERT", batch))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_mysql_does_not_have_are_refused(value: float) -> None:
+    with pytest.raises(RowRejectedError, match="column 'x': NaN or an infinity"):
+        list(encoder().statements("INSERT", pa.record_batch({"x": [1.0, value]})))
