@@ -40,6 +40,7 @@ from directkafka.sinks.dead_letters import table as dead_letters_module
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.embedded.duckdb import DuckDBSink
 from directkafka.sinks.embedded.sqlite import SQLiteSink
+from directkafka.sinks.mysql.sink import MySQLSink
 from directkafka.sinks.postgres.sink import PostgresSink
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 from directkafka.testing.store_driver import SCHEMA, batches_of
@@ -66,15 +67,17 @@ REPLAYED_SCHEMA = LETTER_SCHEMA.append(pa.field("replays", pa.int32()))
 class Place:
     """A store as a test names it; ``address`` is a DSN, a path, or Kafka's servers, a blank and a prefix."""
 
-    kind: Literal["postgres", "kafka", "duckdb", "sqlite"]
+    kind: Literal["postgres", "mysql", "kafka", "duckdb", "sqlite"]
     address: str
-    #: 0 makes every task into Postgres stage its rows.
+    #: 0 makes every task into Postgres or MySQL stage its rows.
     inline_bytes_max: int = 64 * 1024 * 1024
 
     def sink(self, table: str = "flights") -> Any:
         match self.kind:
             case "postgres":
                 return PostgresSink(self.address, table, inline_bytes_max=self.inline_bytes_max)
+            case "mysql":
+                return MySQLSink(self.address, table, inline_bytes_max=self.inline_bytes_max)
             case "kafka":
                 servers, prefix = self.address.split()
                 return KafkaHarness(servers, prefix).sink(table)

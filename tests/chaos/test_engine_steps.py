@@ -1,4 +1,4 @@
-"""The engine into Postgres, killed at every step that a driver passes, without Spark and so in a second each.
+"""The engine into Postgres and MySQL, killed at every step that a driver passes, without Spark, in a second each.
 
 With Spark, tasks and a reader that looks on: ``test_kill_at_each_step.py``.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Literal
 
-import psycopg
 import pytest
 from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
 from tests.chaos.kafka_driver import running
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
+from tests.contract.mysql_harness import MySQLHarness
+from tests.contract.postgres_harness import PostgresHarness
 
 from directkafka.fault_points import FAULT_POINTS
 
@@ -23,17 +25,30 @@ COUNT = 3 * BATCH
 ROWS = [(offset, 1 + offset // BATCH) for offset in range(COUNT)]
 
 
-def staging_tables(database: str) -> list[tuple[str]]:
-    with psycopg.connect(database) as connection:
-        return connection.execute("SELECT relname::text FROM pg_class WHERE relname ~ '^directkafka_stage'").fetchall()
+def staging_tables(place: Place) -> list[str]:
+    if place.kind == "mysql":
+        return MySQLHarness(place.address).leftovers()
+    return PostgresHarness(place.address).leftovers()
+
+
+Kind = Literal["postgres", "mysql"]
+DATABASES: dict[Kind, str] = {"postgres": "database", "mysql": "mysql_database"}
+
+POINTS = [point for point in FAULT_POINTS if point not in ELSEWHERE]
+#: Of MySQL the quick run has the points between which its commit differs from Postgres'.
+QUICK = {"commit.ledger_updated", "commit.rows_moved", "commit.answered"}
+CASES = [
+    *(("postgres", point) for point in POINTS),
+    *(pytest.param("mysql", point, marks=[pytest.mark.slow] * (point not in QUICK)) for point in POINTS),
+]
 
 
 @pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["held", "staged"])
-@pytest.mark.parametrize("point", [point for point in FAULT_POINTS if point not in ELSEWHERE])
+@pytest.mark.parametrize(("kind", "point"), CASES)
 def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
-    point: str, inline_bytes_max: int, database: str, tmp_path: Path
+    kind: Kind, point: str, inline_bytes_max: int, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    place = Place("postgres", database, inline_bytes_max)
+    place = Place(kind, request.getfixturevalue(DATABASES[kind]), inline_bytes_max)
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=armed(point))) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
     store = place.sink().store
@@ -46,19 +61,20 @@ def test_an_engine_killed_at_a_step_loses_and_doubles_nothing(
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
-    assert staging_tables(database) == []
+    assert staging_tables(place) == []
 
 
+@pytest.mark.parametrize("kind", ["postgres", "mysql"])
 @pytest.mark.parametrize("point", ["commit.begun@2", "commit.ledger_updated@2", "commit.rows_moved@2"])
 def test_rows_of_the_next_batch_that_are_staged_at_a_kill_are_dropped_and_written_again(
-    point: str, database: str, tmp_path: Path
+    kind: Kind, point: str, request: pytest.FixtureRequest, tmp_path: Path
 ) -> None:
-    place = Place("postgres", database, 0)
+    place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}=kill")) as driver:
         assert driver.wait() == -signal.SIGKILL, driver.messages()
-    numbers = {int(name.split("_")[4]) for (name,) in staging_tables(database)}
+    numbers = {int(name.split("_")[4]) for name in staging_tables(place)}
     assert {1, 2} <= numbers, "the batch that was killed in its commit, and the one ahead of it"
     with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as driver:
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
-    assert staging_tables(database) == []
+    assert staging_tables(place) == []

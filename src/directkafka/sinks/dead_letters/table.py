@@ -85,12 +85,22 @@ class DeadLetterDialect:
         headers: headers as a JSON text, with values in base64.
         contains: whether the first text has the second in it.
         lock: what locks the rows that a query finds.
+        text, whole: the types that a text and a whole number are cast to.
+        claim_type: the type of the column for claims, which compares its texts as they are.
+        update: UPDATE of the table ``{target}`` from the query ``{planned}``, where rows are ``{same}``.
     """
 
     micros: str
     headers: str
     contains: str
     lock: str = ""
+    text: str = "TEXT"
+    whole: str = "BIGINT"
+    claim_type: str = "TEXT"
+    update: str = (
+        'UPDATE {target} AS letter SET "replay_claim" = planned.claim FROM {planned} '
+        'WHERE {same} AND letter."replay_claim" IS NULL'
+    )
 
 
 class DeadLetterTable(Protocol):
@@ -158,17 +168,15 @@ class DeadLetters:
     def add_columns(self) -> None:
         """Add the two columns that a replay writes, where they are not there."""
         with self.table.opened() as rows:
-            for column, kind in ((REPLAYS, "INTEGER"), (CLAIM, "TEXT")):
+            for column, kind in ((REPLAYS, "INTEGER"), (CLAIM, self.table.dialect.claim_type)):
                 if column not in self._columns:
-                    rows(SQL["add_column"].format(target=self.table.target, column=column, type=kind), ())
+                    rows(self._sql("add_column", column=column, type=kind), ())
         self._columns = self.table.columns()
 
     def count_by_reason(self, selection: Selection) -> dict[str, int]:
         """How many dead letters of the selection have which reason; changes nothing."""
         chosen, parameters = self._chosen(selection)
-        statement = SQL["count_by_reason"].format(
-            target=self.table.target, chosen=chosen, record=_RECORD, limit=_limit(selection)
-        )
+        statement = self._sql("count_by_reason", chosen=chosen, limit=_limit(selection))
         with self.table.opened() as rows:
             return {str(reason): count for reason, count in rows(statement, parameters)}
 
@@ -183,9 +191,9 @@ class DeadLetters:
         Raises:
             RowRejectedError: a record has two dead letters.
         """
-        rows, target = self.table.inside(transaction), self.table.target
+        rows = self.table.inside(transaction)
         chosen, parameters = self._chosen(selection)
-        double = rows(SQL["find_double"].format(target=target, chosen=chosen, record=_RECORD), parameters)
+        double = rows(self._sql("find_double", chosen=chosen), parameters)
         if double:
             topic, partition, offset, count = double[0]
             raise RowRejectedError(
@@ -194,26 +202,26 @@ class DeadLetters:
                 detail=f"{count} dead letters are of the one record {topic}-{partition} at offset {offset}, so a "
                 "replay would double its rows: delete all but one, and let each pipeline have a table of its own",
             )
-        rows(SQL["release"].format(target=target), (self._prefix,))
-        statement = SQL["plan"].format(
-            target=target, chosen=chosen, record=_RECORD, limit=_limit(selection), size=self._size(), after=after,
+        rows(self._sql("release"), (self._prefix,))
+        planned = self._sql(
+            "plan", chosen=chosen, limit=_limit(selection), size=self._size(), after=after,
             letters_max=LETTERS_MAX, bytes_max=BYTES_MAX,
         )  # fmt: skip
-        rows(statement, parameters)
+        update = self.table.dialect.update
+        rows(update.format(target=self.table.target, planned=planned, same=SQL["same_record"]), parameters)
 
     def planned(self) -> dict[int, int]:
         """Dead letters of each batch that is planned, by the batch's number."""
         with self.table.opened() as rows:
-            found = rows(SQL["planned"].format(target=self.table.target), (self._prefix,))
+            found = rows(self._sql("planned"), (self._prefix,))
         return {int(batch): count for batch, count in found}
 
     def read(self, batch_id: int) -> pa.Table:
         """The dead letters of one batch."""
         names = [name for name in _TYPES if name in self._columns]
         columns = ", ".join(self._as_read(name) for name in names)
-        statement = SQL["read"].format(target=self.table.target, columns=columns)
         with self.table.opened() as rows:
-            return dead_letter_table(names, rows(statement, (f"{self._prefix}{batch_id}",)))
+            return dead_letter_table(names, rows(self._sql("read", columns=columns), (f"{self._prefix}{batch_id}",)))
 
     def delete_replayed(self, transaction: Any, batch_id: int, *, expected: int) -> dict[str, int]:
         """Inside the ledger's transaction: delete the dead letters of one batch.
@@ -224,12 +232,12 @@ class DeadLetters:
         Raises:
             RowCountError: they are not as many as were read.
         """
-        rows, target, claim = self.table.inside(transaction), self.table.target, (f"{self._prefix}{batch_id}",)
-        held = rows(SQL["held_by_reason"].format(target=target, lock=self.table.dialect.lock), claim)
+        rows, claim = self.table.inside(transaction), (f"{self._prefix}{batch_id}",)
+        held = rows(self._sql("held_by_reason", lock=self.table.dialect.lock), claim)
         reasons = {str(reason): count for reason, count in held}
         if (found := sum(reasons.values())) != expected:
             raise RowCountError(store=self.table.store, sink=self.table.sink, reported=expected, found=found)
-        rows(SQL["delete"].format(target=target), claim)
+        rows(self._sql("delete"), claim)
         return reasons
 
     def _chosen(self, selection: Selection) -> tuple[str, list[Any]]:
@@ -247,13 +255,18 @@ class DeadLetters:
         )
         # A table without claims has no use for the prefix, and a database refuses a parameter that is not used.
         parameters: list[Any] = [self._prefix]
-        conditions = [SQL["mine"] if CLAIM in self._columns else "CAST($1 AS TEXT) <> ''"]
+        conditions = [self._sql("mine") if CLAIM in self._columns else f"CAST($1 AS {dialect.text}) <> ''"]
         for value, clause in clauses:
             if value is not None:
                 parameters.append(value)
-                kind = "TEXT" if isinstance(value, str) else "BIGINT"
+                kind = dialect.text if isinstance(value, str) else dialect.whole
                 conditions.append(clause.format(f"CAST(${len(parameters)} AS {kind})"))
         return " AND ".join(conditions), parameters
+
+    def _sql(self, block: str, **names: object) -> str:
+        dialect = self.table.dialect
+        known = {"target": self.table.target, "record": _RECORD, "prefix": len(self._prefix)}
+        return SQL[block].format(**known, text=dialect.text, whole=dialect.whole, **names)
 
     def _as_read(self, name: str) -> str:
         column, dialect = f'"{name}"', self.table.dialect

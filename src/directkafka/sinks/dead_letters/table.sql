@@ -1,5 +1,6 @@
--- Dead letters in a table, for a replay. The statements are read by Postgres, SQLite and DuckDB; {placeholders} are
--- quoted names, or what a dialect has its own words for. Parameters are numbered in the order in which they first appear.
+-- Dead letters in a table, for a replay. The statements are read by Postgres, MySQL, SQLite and DuckDB; {placeholders}
+-- are quoted names, or what a dialect has its own words for; {prefix} is the length of the claims' prefix. Parameters are
+-- numbered in the order in which they first appear.
 
 -- name: add_column
 -- What a replay keeps of a dead letter beside it.
@@ -7,7 +8,7 @@ ALTER TABLE {target} ADD COLUMN {column} {type};
 
 -- name: mine
 -- Dead letters that no replay holds, or one of this pipeline.
-("replay_claim" IS NULL OR substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT));
+("replay_claim" IS NULL OR substr("replay_claim", 1, {prefix}) = CAST($1 AS {text}));
 
 -- name: count_by_reason
 -- What a replay of this selection would try.
@@ -20,25 +21,25 @@ SELECT {record}, count(*) FROM {target} WHERE {chosen} GROUP BY {record} HAVING 
 
 -- name: release
 -- What an earlier replay of this pipeline held is free again.
-UPDATE {target} SET "replay_claim" = NULL
- WHERE substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT);
+UPDATE {target} SET "replay_claim" = NULL WHERE substr("replay_claim", 1, {prefix}) = CAST($1 AS {text});
 
 -- name: plan
 -- Every chosen dead letter gets its batch: so many dead letters, or so many bytes, make one.
-UPDATE {target} AS letter SET "replay_claim" = planned.claim
-  FROM (SELECT {record}, CAST($1 AS TEXT) || CAST({after} + dense_rank() OVER (
-                   ORDER BY before_bytes - before_bytes % {bytes_max}, number - number % {letters_max}) AS TEXT) AS claim
-          FROM (SELECT {record}, row_number() OVER (ORDER BY {record}) - 1 AS number,
-                       CAST(sum(size) OVER (ORDER BY {record}) - size AS BIGINT) AS before_bytes
-                  FROM (SELECT {record}, CAST({size} AS BIGINT) AS size
-                          FROM {target} WHERE {chosen} ORDER BY {record}{limit}) AS chosen) AS numbered) AS planned
- WHERE letter."topic" = planned."topic" AND letter."partition" = planned."partition"
-   AND letter."offset" = planned."offset" AND letter."replay_claim" IS NULL;
+(SELECT {record}, CAST($1 AS {text}) || CAST({after} + dense_rank() OVER (
+            ORDER BY before_bytes - before_bytes % {bytes_max}, number - number % {letters_max}) AS {text}) AS claim
+   FROM (SELECT {record}, row_number() OVER (ORDER BY {record}) - 1 AS number,
+                CAST(sum(size) OVER (ORDER BY {record}) - size AS {whole}) AS before_bytes
+           FROM (SELECT {record}, CAST({size} AS {whole}) AS size
+                   FROM {target} WHERE {chosen} ORDER BY {record}{limit}) AS chosen) AS numbered) AS planned;
+
+-- name: same_record
+-- A dead letter and its place in the plan.
+letter."topic" = planned."topic" AND letter."partition" = planned."partition" AND letter."offset" = planned."offset";
 
 -- name: planned
 -- The batches that are planned, and how many dead letters each has.
-SELECT substr("replay_claim", length(CAST($1 AS TEXT)) + 1), count(*) FROM {target}
- WHERE substr("replay_claim", 1, length(CAST($1 AS TEXT))) = CAST($1 AS TEXT) GROUP BY "replay_claim";
+SELECT substr("replay_claim", {prefix} + 1), count(*) FROM {target}
+ WHERE substr("replay_claim", 1, {prefix}) = CAST($1 AS {text}) GROUP BY "replay_claim";
 
 -- name: read
 -- The dead letters of one batch.

@@ -19,6 +19,7 @@ from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.mysql.config import MySQLConfig
+from directkafka.sinks.mysql.dead_letters import MySQLDeadLetters
 from directkafka.sinks.mysql.lock_watch import watched
 from directkafka.sinks.mysql.session import Connection, execute, names_sql, quoted
 from directkafka.sinks.mysql.statements import move_rows
@@ -90,6 +91,10 @@ class MySQLSink(MySQLConfig, Clonable):
             allows_prefetch=True,
             write_mode=self._mode,
         )
+
+    def dead_letters(self) -> MySQLDeadLetters:
+        """The table, for a replay of the dead letters in it."""
+        return MySQLDeadLetters(self._store.address, self._place, sink=self.name, stop=self._store.stop)
 
     def json_columns(self, schema: pa.Schema) -> tuple[str, ...]:
         """Columns that the sink wants as JSON texts: all nested ones."""
