@@ -1,9 +1,10 @@
-"""A TCP proxy before Postgres that loses one COMMIT: its answer, or the request itself."""
+"""A TCP proxy before a database that loses one COMMIT: its answer, or the request itself."""
 
 from __future__ import annotations
 
 import socket
 from enum import Enum
+from typing import ClassVar
 
 from tests.real.proxy import TcpProxy, end, receive, send
 
@@ -22,9 +23,12 @@ class PostgresProxy(TcpProxy):
     """Forwards to a server; :attr:`loss` arms the next COMMIT only.
 
     Attributes:
+        commit: what a request of COMMIT has in it.
         happened: the losses that did happen; a test first proves its fault.
         refuse_after_loss: whether new connections are refused from then on.
     """
+
+    commit: ClassVar[bytes] = b"COMMIT\0"
 
     def __init__(self, server_host: str, server_port: int) -> None:
         super().__init__(server_host, server_port)
@@ -35,7 +39,7 @@ class PostgresProxy(TcpProxy):
 
     def to_server(self, client: socket.socket, server: socket.socket) -> None:
         while data := receive(client):
-            if b"COMMIT\0" in data and self.loss is not Loss.NOTHING:
+            if self.commit in data and self.loss is not Loss.NOTHING:
                 self._raise_or_skip_loss(client, server, data)
                 return
             send(server, data)
@@ -65,3 +69,9 @@ class PostgresProxy(TcpProxy):
     def _end_unless_half_open(self, server: socket.socket) -> None:
         if Loss.REQUEST_HALF_OPEN not in self.happened:
             end(server)
+
+
+class MySQLProxy(PostgresProxy):
+    """The same before MySQL: a packet with a command of one byte, and a statement."""
+
+    commit: ClassVar[bytes] = b"\x07\0\0\0\x03COMMIT"

@@ -115,10 +115,12 @@ def watched(address: MySQLAddress, purpose: str, *, sink: str = "", stop: Event 
 
 
 def _either(connection: Connection, mysql: str, mariadb: str, values: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """Ask as MySQL is asked, and as MariaDB is if that has no such table."""
-    with suppress(pymysql.ProgrammingError, pymysql.OperationalError):
-        return execute(connection, SQL[mysql], values)
-    return execute(connection, SQL[mariadb], values)
+    """What MySQL's tables tell; what MariaDB's do where the first ones are not there, or nothing is in them."""
+    for block in (mysql, mariadb):
+        with suppress(pymysql.ProgrammingError, pymysql.OperationalError):
+            if found := execute(connection, SQL[block], values):
+                return found
+    return []
 
 
 def _in_words(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
