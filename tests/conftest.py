@@ -127,15 +127,6 @@ def database(postgres: EmbeddedPostgres) -> Iterator[str]:
     postgres.drop_database(name)
 
 
-@pytest.fixture(scope="session")
-def mariadb() -> Iterator[EmbeddedMariaDB]:
-    """One real MariaDB for the tests of one process; tests that kill it make one of their own."""
-    from directkafka.testing import EmbeddedMariaDB
-
-    with EmbeddedMariaDB() as server:
-        yield server
-
-
 @pytest.fixture
 def mysql_database(mariadb: EmbeddedMariaDB) -> Iterator[str]:
     """The URL of an empty database for this test alone."""

@@ -207,7 +207,7 @@ def _client_names() -> Iterator[str]:
 def pipeline_file() -> Iterator[str]:
     """The sections of the pipeline file, from their models."""
     from directkafka.pipeline import file
-    from directkafka.sinks.registry import BUILT_IN, sink_type
+    from directkafka.sinks.registry import own_types, sink_type
 
     yield "# The pipeline file"
     yield _filled(
@@ -232,11 +232,14 @@ def pipeline_file() -> Iterator[str]:
     yield "Which sink, and what it gets; beside these two names the sink's own arguments, as listed below."
     yield _items(
         (
-            ("`type` (text, required)", f"One of {', '.join(f'`{name}`' for name in BUILT_IN)}, or a package's own."),
+            (
+                "`type` (text, required)",
+                f"One of {', '.join(f'`{name}`' for name in own_types())}, or a package's own.",
+            ),
             ("`from` (text, default `default`)", "Which of the transform's named outputs."),
         )
     )
-    for name in BUILT_IN:
+    for name in own_types():
         sink: Any = sink_type(name)
         yield f'## `[[sink]]` of `type = "{name}"`'
         yield _filled(_prose((sink.__doc__ or "").partition("    Args:\n")[0]))

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from directkafka.sinks.files.reader import read_parquet
     from directkafka.sinks.files.sink import FilesSink, ParquetSink
     from directkafka.sinks.kafka.sink import KafkaSink
+    from directkafka.sinks.mysql.offset_store import MySQLOffsets
     from directkafka.sinks.mysql.sink import MySQLSink
     from directkafka.sinks.postgres.sink import PostgresSink
     from directkafka.spark.cluster import Cluster, lag
@@ -56,6 +57,7 @@ _NAMES = {
     "sinks.files.reader": "read_parquet",
     "sinks.files.sink": "FilesSink ParquetSink",
     "sinks.kafka.sink": "KafkaSink",
+    "sinks.mysql.offset_store": "MySQLOffsets",
     "sinks.mysql.sink": "MySQLSink",
     "sinks.offset_store": "OffsetDatabase OffsetStore",
     "sinks.postgres.sink": "PostgresSink",
@@ -85,6 +87,7 @@ __all__ = [
     "LedgerChange",
     "LineageError",
     "Moment",
+    "MySQLOffsets",
     "MySQLSink",
     "OffsetDatabase",
     "OffsetMismatchError",

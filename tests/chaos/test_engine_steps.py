@@ -11,7 +11,7 @@ from typing import Literal
 
 import pytest
 from tests.chaos.engine_driver import BATCH, PIPELINE, EngineDriver, Place, run_pipeline
-from tests.chaos.kafka_driver import running
+from tests.chaos.kafka_driver import FENCED, running
 from tests.chaos.test_kill_at_each_step import ELSEWHERE, armed
 from tests.contract.mysql_harness import MySQLHarness
 from tests.contract.postgres_harness import PostgresHarness
@@ -78,3 +78,26 @@ def test_rows_of_the_next_batch_that_are_staged_at_a_kill_are_dropped_and_writte
         assert driver.wait() == 0, driver.messages()
     assert place.rows() == ROWS
     assert staging_tables(place) == []
+
+
+@pytest.mark.parametrize("kind", ["mysql", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "commit.ledger_updated@2",
+        *(pytest.param(f"commit.{p}@2", marks=pytest.mark.slow) for p in ("begun", "rows_moved")),
+    ],
+)
+def test_an_engine_that_stands_still_in_its_commit_is_passed_and_lands_nothing_when_it_goes_on(
+    kind: Kind, point: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """It holds the row's lock: the newer driver ends its session. With Spark: ``test_two_drivers.py``."""
+    place = Place(kind, request.getfixturevalue(DATABASES[kind]), 0)
+    with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path, faults=f"{point}@2=stop")) as older:
+        older.wait_until_stopped()
+        with running(EngineDriver(run_pipeline, [place], COUNT, folder=tmp_path)) as newer:
+            assert newer.wait() == 0, newer.messages()
+        assert place.rows() == ROWS
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
+    assert place.rows() == ROWS

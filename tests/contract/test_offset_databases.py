@@ -9,12 +9,22 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import duckdb
 import psycopg
+import pymysql
 import pytest
 
-from directkafka import DuckDBOffsets, OffsetDatabase, OffsetRange, OffsetStore, SQLiteOffsets, TopicPartition
+from directkafka import (
+    DuckDBOffsets,
+    MySQLOffsets,
+    OffsetDatabase,
+    OffsetRange,
+    OffsetStore,
+    SQLiteOffsets,
+    TopicPartition,
+)
 from directkafka.errors import (
     DirectKafkaError,
     OffsetMismatchError,
@@ -103,10 +113,18 @@ class Place:
 
     def make_results(self) -> None:
         with self.transaction() as connection:
-            connection.execute("CREATE TABLE results (n INTEGER)")
+            self.execute(connection, "CREATE TABLE results (n INTEGER)")
 
     def insert(self, connection: Any, number: int) -> None:
-        connection.execute(self._insert, (number,))
+        self.execute(connection, self._insert, (number,))
+
+    def execute(self, connection: Any, statement: str, values: tuple[object, ...] = ()) -> Any:
+        """A cursor with the rows."""
+        if not isinstance(connection, pymysql.Connection):
+            return connection.execute(statement, values)
+        cursor = connection.cursor()
+        cursor.execute(statement, values)
+        return cursor
 
     def process(self, store: OffsetStore, *ranges: OffsetRange, is_interrupted: bool = False) -> None:
         """A row and the offsets in one transaction."""
@@ -118,10 +136,12 @@ class Place:
 
     def results(self) -> list[int]:
         with self.transaction() as connection:
-            return [n for (n,) in connection.execute("SELECT n FROM results ORDER BY n").fetchall()]
+            return [n for (n,) in self.execute(connection, "SELECT n FROM results ORDER BY n").fetchall()]
 
 
-@pytest.fixture(params=["sqlite", "duckdb", "own", pytest.param("postgres", marks=pytest.mark.real)])
+@pytest.fixture(
+    params=["sqlite", "duckdb", "own", *(pytest.param(name, marks=pytest.mark.real) for name in ("postgres", "mysql"))]
+)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     path = tmp_path / "flights.db"
     match request.param:
@@ -131,8 +151,20 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
             return Place(DuckDBOffsets(path), lambda: duckdb.connect(str(path)))
         case "own":
             return Place(OwnOffsets(path), lambda: sqlite3.connect(path))
+        case "mysql":
+            url = request.getfixturevalue("mysql_database")
+            return Place(MySQLOffsets(url), lambda: mysql_connection(url), parameter="%s")
     dsn = request.getfixturevalue("database")
     return Place(PostgresOffsets(dsn), lambda: psycopg.connect(dsn), parameter="%s")
+
+
+def mysql_connection(url: str) -> pymysql.Connection:
+    """As a program makes one of its own, with the server's own sql_mode."""
+    parts = urlsplit(url)
+    return pymysql.connect(
+        host=parts.hostname, port=parts.port or 0, user=parts.username, password=parts.password or "",
+        database=parts.path[1:],
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -255,11 +287,13 @@ def test_a_connection_that_commits_each_statement_is_refused(place: Place, start
             connection.isolation_level = None
         elif isinstance(connection, psycopg.Connection):
             connection.autocommit = True
+        elif isinstance(connection, pymysql.Connection):
+            connection.autocommit(True)
         with pytest.raises(OptionError, match="belong in one transaction"):
             started.advance(connection, [DONE])
-        connection.execute("BEGIN")
+        place.execute(connection, "BEGIN")
         started.advance(connection, [DONE])
-        connection.execute("COMMIT")
+        place.execute(connection, "COMMIT")
     assert started.load()[FIRST] == 10
 
 

@@ -34,7 +34,7 @@ from directkafka.options.source import SourceOptions, option_table
 from directkafka.pipeline.file import PipelineSection, SparkSection, TransformSection, parse_duration_ms, parse_trigger
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.plain_text import message
-from directkafka.sinks.registry import BUILT_IN, sink_type
+from directkafka.sinks.registry import own_types, sink_type
 
 Test = TypeVar("Test", bound=Callable[..., None])
 
@@ -236,7 +236,7 @@ FIELDS = {
     **{name: [field.alias or own for own, field in model.model_fields.items()] for name, model in SECTIONS.items()},
     **{
         name: ["type", "from", *(sink.SECTION_NAMES.get(own, own) for own in sink.__pydantic_fields__)]
-        for name, sink in ((name, cast("Any", sink_type(name))) for name in BUILT_IN)
+        for name, sink in ((name, cast("Any", sink_type(name))) for name in own_types())
     },
 }
 #: What TOML can write: no lone surrogates, no null, no bytes.

@@ -73,8 +73,9 @@ class OffsetStore:
             store.advance(connection, [offset_range], rows=rows)
 
     Args:
-        database: of Postgres: a libpq connection string or URI. Of SQLite and DuckDB: ``dk.SQLiteOffsets(path)``,
-            ``dk.DuckDBOffsets(path)``. Any other: an object of your own that is a ``dk.OffsetDatabase``.
+        database: of Postgres: a libpq connection string or URI. Of MySQL, SQLite and DuckDB: ``dk.MySQLOffsets(url)``,
+            ``dk.SQLiteOffsets(path)``, ``dk.DuckDBOffsets(path)``. Any other: an object of your own that is a
+            ``dk.OffsetDatabase``.
         stream: names the stream; several may share a table.
 
     Raises:

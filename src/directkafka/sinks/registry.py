@@ -40,6 +40,12 @@ _ALIASES: Final[Mapping[str, str]] = MappingProxyType({"parquet": "files"})
 ENTRY_POINTS: Final = "directkafka.sinks"
 
 
+def own_types() -> tuple[str, ...]:
+    """The types that come with this package: those above, and those that its own metadata names."""
+    others = (name for name, point in _others().items() if point.dist is not None and point.dist.name == "directkafka")
+    return (*BUILT_IN, *sorted(others))
+
+
 def sink_type(name: str | None) -> type[Sink]:
     """The class of a type of sinks. Its module is imported here, so that a file needs the packages of its own sinks.
 

@@ -1,4 +1,4 @@
-"""The fixtures that come with the package: ``kafka_broker`` and ``topic``.
+"""The fixtures that come with the package: ``kafka_broker``, ``topic`` and ``mariadb``.
 
 pytest loads this file in every project of an environment that has directkafka, so it imports nothing that costs.
 """
@@ -13,8 +13,9 @@ import pytest
 
 if TYPE_CHECKING:
     from directkafka.testing.kafka_broker import KafkaBroker
+    from directkafka.testing.mariadb import EmbeddedMariaDB
 
-__all__ = ["kafka_broker", "topic"]
+__all__ = ["kafka_broker", "mariadb", "topic"]
 
 
 @pytest.fixture(scope="session")
@@ -39,3 +40,12 @@ def topic(request: pytest.FixtureRequest) -> Callable[[], str]:
         return f"{stem[:200]}-{uuid.uuid4().hex[:8]}"
 
     return fresh
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[EmbeddedMariaDB]:
+    """One real MariaDB for the whole session; tests that kill it make one of their own."""
+    from directkafka.testing.mariadb import EmbeddedMariaDB
+
+    with EmbeddedMariaDB() as server:
+        yield server

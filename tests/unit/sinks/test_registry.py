@@ -15,7 +15,7 @@ from directkafka.sinks import registry
 from directkafka.sinks.api import Sink
 from directkafka.sinks.config import SinkConfig
 from directkafka.sinks.files.sink import FilesSink
-from directkafka.sinks.registry import BUILT_IN, sink_type
+from directkafka.sinks.registry import own_types, sink_type
 
 MODULE = """
 from dataclasses import KW_ONLY
@@ -66,7 +66,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     sys.modules.pop("mine_sinks", None)
 
 
-@pytest.mark.parametrize("name", BUILT_IN)
+@pytest.mark.parametrize("name", own_types())
 def test_a_type_of_this_package_is_a_sink_with_a_configuration(name: str) -> None:
     found = sink_type(name)
     assert issubclass(found, Sink)

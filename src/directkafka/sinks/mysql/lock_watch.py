@@ -1,4 +1,4 @@
-"""Who is in the way of a session of MySQL or MariaDB, for :mod:`directkafka.sinks.session_watch`.
+"""The watch of sessions in MySQL and MariaDB: who is in the way of one. See :mod:`directkafka.sinks.session_watch`.
 
 Where the two servers differ. Waits for rows are in MySQL's ``performance_schema``, and in MariaDB's
 ``information_schema``. Who has a table's metadata lock (ALTER TABLE, LOCK TABLES, an open transaction) MariaDB does not

@@ -19,17 +19,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError
+from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.options.texts import check_installed
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 
-try:
-    import pymysql
-    from pymysql.constants import CLIENT
-except ModuleNotFoundError as error:
-    raise EnvironmentFaultError(
-        what="the package PyMySQL is missing, which a MySQL sink needs",
-        remedy="Install it, also where the executors run: pip install '.[mysql]' in a checkout of directkafka.",
-    ) from error
+check_installed("pymysql", extra="mysql")
+
+import pymysql  # noqa: E402 - whoever lacks it is told so before
+from pymysql.constants import CLIENT  # noqa: E402
 
 SQL: Final = load_blocks("directkafka.sinks.mysql", "store.sql")
 

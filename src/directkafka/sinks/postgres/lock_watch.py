@@ -1,4 +1,4 @@
-"""Who is in the way of a session of Postgres, for :mod:`directkafka.sinks.session_watch`.
+"""The watch of sessions in Postgres: who is in the way of one. See :mod:`directkafka.sinks.session_watch`.
 
 A COMMIT that waits for a synchronous standby has committed already: a cancel would only end the wait for the copy. So
 that one is not cancelled but left to the server; and what a deferred constraint has to wait for, it waits for before
