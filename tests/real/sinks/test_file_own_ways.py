@@ -224,3 +224,10 @@ def test_columns_may_be_named_like_our_own(file: File, mode: str, inline_bytes_m
     assert file.execute("SELECT * FROM flights ORDER BY id") == [
         (n,) * 8 for n in ((1, 2) if mode != "replace" else (2,))
     ]
+
+
+def test_a_schema_s_name_ignores_case_in_duckdb(duckdb: File) -> None:
+    job = job_of(duckdb)
+    for number in (1, 2):
+        run(job, duckdb.sink("MAIN.Flights"), pa.table({"n": [number]}))
+    assert duckdb.execute("SELECT n FROM main.flights ORDER BY n") == [(1,), (2,)]

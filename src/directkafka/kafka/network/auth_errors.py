@@ -161,7 +161,7 @@ def _principal(options: ClientOptions) -> str:
         return "the user of the token"
     if options.ssl_key_store is not None:
         return "the user of the client's certificate"
-    return "the user ANONYMOUS, as who does not log in is called,"
+    return "the user ANONYMOUS (a client that does not log in)"
 
 
 def rights_needed(code: int, options: ClientOptions, *, topic_right: str = "READ") -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -213,7 +214,7 @@ def choose(chosen: Chosen) -> Selection:
 
 
 def _ms(option: str, time: datetime | str | None) -> int | None:
-    """Milliseconds since 1970; rounded down, as Kafka's timestamps have no more."""
+    """Milliseconds since 1970, rounded up: Kafka's timestamps are whole ones, and none lies before a finer time's end."""
     if time is None:
         return None
     try:
@@ -224,4 +225,4 @@ def _ms(option: str, time: datetime | str | None) -> int | None:
     if instant.tzinfo is None:
         reason = f"{time!s} is no instant without a zone: write Z or +00:00 behind it for UTC"
         raise OptionError(option=option, where="replay", reason=reason)
-    return int(instant.timestamp() * 1000)
+    return math.ceil(instant.timestamp() * 1000)

@@ -31,10 +31,10 @@ _DECIMAL: Final = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 _SUMS: Final = {"FLOAT": "DOUBLE", "REAL": "DOUBLE"}
 
 
-#: The table's name is compared without case, the schema's with case; without a schema, the current one is meant.
+#: Names are compared without case; without a schema, the current one is meant.
 _IS_THE_TABLE: Final = (
     "WHERE lower(table_name) = lower($1) AND database_name = current_database() "
-    "AND schema_name = coalesce(CAST($2 AS VARCHAR), current_schema())"
+    "AND lower(schema_name) = lower(coalesce(CAST($2 AS VARCHAR), current_schema()))"
 )
 
 

@@ -23,6 +23,9 @@ def pipeline(sink: Sink, dead_letters: Sink | None) -> Pipeline:
 def test_times_are_instants_and_may_be_texts() -> None:
     chosen = choose({"since": "2013-01-01T05:00:00.5Z", "until": datetime(2013, 1, 1, 6, tzinfo=UTC)})
     assert chosen == Selection(since_ms=1_357_016_400_500, until_ms=1_357_020_000_000)
+    # A record at the millisecond before is neither at or after the first time, nor left out by the second.
+    finer = choose({"since": "2013-01-01T05:00:00.0005Z", "until": "2013-01-01T06:00:00.0005Z"})
+    assert finer == Selection(since_ms=1_357_016_400_001, until_ms=1_357_020_000_001)
 
 
 @pytest.mark.parametrize(
