@@ -214,7 +214,7 @@ def choose(chosen: Chosen) -> Selection:
 
 
 def _ms(option: str, time: datetime | str | None) -> int | None:
-    """Milliseconds since 1970, rounded up: Kafka's timestamps are whole ones, and none lies before a finer time's end."""
+    """Milliseconds since 1970, rounded up: no timestamp of Kafka's lies between a finer time and the next whole one."""
     if time is None:
         return None
     try:
