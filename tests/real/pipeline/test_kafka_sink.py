@@ -59,7 +59,7 @@ class MortalSink(KafkaSink):
 
     died = Path()
 
-    def two_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
+    def second_phase(self, *arguments: Any, **named: Any) -> SecondPhase:
         phase = super().second_phase(*arguments, **named)
         return replace(phase, writer=DieOnce(phase.writer, self.died))
 
@@ -204,7 +204,7 @@ class CountedSink(KafkaSink):
         found: list[int] = self.__dict__.setdefault("_large", [])
         return found
 
-    def two_phase(self, transaction: Any, batch: BatchAttempt, *arguments: Any, **named: Any) -> SecondPhase:
+    def second_phase(self, transaction: Any, batch: BatchAttempt, *arguments: Any, **named: Any) -> SecondPhase:
         self.large.append(batch.batch_id)
         return super().second_phase(transaction, batch, *arguments, **named)
 
