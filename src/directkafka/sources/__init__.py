@@ -68,8 +68,14 @@ class _Names(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self) if fullname.startswith(_GONE) else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Let it have every name."""
-        vars(module)["__getattr__"] = lambda name: _restored if name == "_restored" else _Gone
+        """Let it have every name but Python's own: whoever goes through all modules asks for their files."""
+
+        def attribute(name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            return _restored if name == "_restored" else _Gone
+
+        vars(module)["__getattr__"] = attribute
 
 
 sys.meta_path.append(_Names())
