@@ -16,6 +16,7 @@ from kafka.errors import KafkaError
 from kafka.protocol.admin import ElectionType
 from tests.real.kafka.logs import WAIT_S, admin, until
 
+import directkafka.kafka.network.connections  # noqa: F401 - it makes the scheme of the administrator's sockets known
 from directkafka.testing import KafkaBroker
 
 NODES = (1, 2, 3)
@@ -76,8 +77,11 @@ def elect(servers: str, topic: str, node: int, how: ElectionType = ElectionType.
 
 @contextmanager
 def _asking(servers: str) -> Iterator[KafkaAdminClient]:
-    """kafka-python's administrator: confluent-kafka's can neither move partitions nor elect leaders."""
-    administrator = KafkaAdminClient(bootstrap_servers=servers.split(","))
+    """kafka-python's administrator: confluent-kafka's can neither move partitions nor elect leaders.
+
+    It asks while a broker is still coming back, and leaves each socket open that is refused; ours are closed.
+    """
+    administrator = KafkaAdminClient(bootstrap_servers=servers.split(","), proxy_url="directkafka://")
     try:
         yield administrator
     finally:

@@ -81,7 +81,8 @@ def test_backpressure_starts_at_the_initial_rate_and_follows_what_batches_could_
         seen.wait_for(3000)
     sizes = [sum(one.count() for one in ranges) for ranges in seen.not_empty()]
     assert sizes[0] == 60
-    assert max(sizes) > 60
+    # Up on an idle machine; on a busy one, where a batch takes longer than the interval, down.
+    assert any(size != 60 for size in sizes[1:-1])
     assert len(seen.found) == 3000
 
 
