@@ -7,6 +7,7 @@ of 4,300 digits, Kafka's protocol no text of more than 32,767 bytes, the operati
 from __future__ import annotations
 
 import math
+import os
 import re
 import warnings
 from collections.abc import Iterable
@@ -155,6 +156,16 @@ def check_type(value: object, expected: type | tuple[type, ...], *, option: str,
     """
     if not isinstance(value, expected) or (isinstance(value, bool) and expected is int):
         raise OptionError(option=option, reason=f"expected {wanted}, found {type(value).__name__}")
+
+
+def path_text(path: str | os.PathLike[str], *, option: str) -> str:
+    """A path, or an address that Hadoop understands, as text.
+
+    Raises:
+        OptionError: as :func:`check_type`.
+    """
+    check_type(path, (str, os.PathLike), option=option, wanted="a path")
+    return os.fspath(path)
 
 
 def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -> list[Item]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
 from directkafka.options.source import SourceOptions
+from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
@@ -80,7 +82,7 @@ class Pipeline:
         dead_letters: Sink | None = None,
         trigger: GivenTrigger = "1s",
         engine: str = "direct",
-        checkpoint: str | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
         output_mode: str = "append",
         master: str = "local[*]",
         spark_conf: Mapping[str, object] | None = None,
@@ -98,7 +100,7 @@ class Pipeline:
         tell_sinks_what_is_read(self._routes, self._source, pipeline=name)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
-        self._checkpoint = checkpoint
+        self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")
         self._output_mode = output_mode
         self._master = master
         self._spark_conf = dict(spark_conf or {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,6 +14,7 @@ from pyspark.sql.streaming import StreamingQuery
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, OptionError, TransformError
 from directkafka.errors.transport import Notes
+from directkafka.options.texts import path_text
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.execution.session import check_executors, is_classic
@@ -174,7 +176,7 @@ def foreach_batch(
     name: str,
     sinks: Sinks,
     *,
-    checkpoint: str,
+    checkpoint: str | os.PathLike[str],
     transform: BatchTransform = None,
     report: Reporter = log_report,
     retry_ms_max: int = 60_000,
@@ -200,7 +202,7 @@ def foreach_batch(
     return BatchFunction(
         name,
         route_outputs(sinks),
-        checkpoint=str(checkpoint),
+        checkpoint=path_text(checkpoint, option="checkpoint"),
         transform=_transform(transform),
         report=report,
         retry_ms_max=retry_ms_max,
@@ -212,7 +214,7 @@ def write_stream(
     name: str,
     sinks: Sinks,
     *,
-    checkpoint: str,
+    checkpoint: str | os.PathLike[str],
     trigger: str | Mapping[str, Any] = "1s",
     output_mode: str = "append",
     transform: BatchTransform = None,
@@ -279,7 +281,7 @@ def _close_at_end(query: StreamingQuery, function: BatchFunction) -> None:
     function.close()
 
 
-def check_engine(engine: str, checkpoint: str | None, trigger: GivenTrigger) -> None:
+def check_engine(engine: str, checkpoint: str | os.PathLike[str] | None, trigger: GivenTrigger) -> None:
     """Refuse an engine that there is not, or options that are the other one's.
 
     Raises:

@@ -15,6 +15,7 @@ first.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
@@ -25,6 +26,7 @@ from pyspark.sql import SparkSession
 
 from directkafka.errors import LineageError, OptionError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
+from directkafka.options.texts import path_text
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
@@ -141,7 +143,12 @@ def position_of(checkpoint: Checkpoint) -> Position:
 
 
 def adopt(
-    name: str, sinks: Sinks, *, checkpoint: str, confirm: bool = False, spark: SparkSession | None = None
+    name: str,
+    sinks: Sinks,
+    *,
+    checkpoint: str | os.PathLike[str],
+    confirm: bool = False,
+    spark: SparkSession | None = None,
 ) -> tuple[LedgerChange, ...]:
     """Let a pipeline's ledger follow a checkpoint that stands exactly where the ledger ends.
 
@@ -161,7 +168,7 @@ def adopt(
         LineageError: a store's ends and the checkpoint's position differ; both are named, and nothing is changed.
         OptionError: the checkpoint has not begun.
     """
-    position = position_of(Checkpoint(spark or _active(), checkpoint))
+    position = position_of(Checkpoint(spark or _active(), path_text(checkpoint, option="checkpoint")))
 
     def target(entry: LedgerEntry | None, store: str) -> _Target:
         return _adopted(name, entry, position, store)
@@ -173,7 +180,7 @@ def restart(
     name: str,
     sinks: Sinks,
     *,
-    checkpoint: str,
+    checkpoint: str | os.PathLike[str],
     origin: Origin = "ledger",
     starts: Offsets | None = None,
     confirm: bool = False,
@@ -201,7 +208,7 @@ def restart(
     """
     if origin not in ("ledger", "checkpoint"):
         raise OptionError(option="origin", reason=f"expected 'ledger' or 'checkpoint', found {origin!r}")
-    position = position_of(Checkpoint(spark or _active(), checkpoint))
+    position = position_of(Checkpoint(spark or _active(), path_text(checkpoint, option="checkpoint")))
     if origin == "ledger" and (position.planned is not None or position.done >= 0):
         raise OptionError(
             option="checkpoint",

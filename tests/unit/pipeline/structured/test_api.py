@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import traceback
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,7 @@ def test_triggers_that_spark_has_not_are_refused_when_the_pipeline_is_made(trigg
     [
         ({"engine": "structured"}, "needs a folder"),
         ({"engine": "structured", "checkpoint": ""}, "needs a folder"),
+        ({"engine": "structured", "checkpoint": 3}, "expected a path, found int"),
         ({"checkpoint": "/c"}, "remove '/c'"),
         ({"engine": "continuous"}, "'direct' or 'structured', found 'continuous'"),
     ],
@@ -59,6 +61,13 @@ def test_triggers_that_spark_has_not_are_refused_when_the_pipeline_is_made(trigg
 def test_an_engine_and_its_checkpoint_belong_together(options: dict[str, Any], said: str) -> None:
     with pytest.raises(OptionError, match=said):
         pipeline(**options)
+
+
+def test_a_checkpoint_is_a_path_or_its_text(tmp_path: Path) -> None:
+    assert pipeline(engine="structured", checkpoint=tmp_path).checkpoint == str(tmp_path)
+    assert dk.foreach_batch("p", sink(), checkpoint=tmp_path).checkpoint == str(tmp_path)
+    with pytest.raises(OptionError, match="expected a path, found int"):
+        dk.foreach_batch("p", sink(), checkpoint=3)  # type: ignore[arg-type]
 
 
 def test_a_name_that_no_store_could_keep_is_refused() -> None:
