@@ -85,6 +85,7 @@ def run(left: Left, name: str) -> dk.Pipeline:
     return pipeline
 
 
+@pytest.mark.slow
 def test_a_sqlite_file_goes_on_and_so_do_its_dead_letters(left: Left) -> None:
     run(left, "sqlite")
     rejected = [number for number in NUMBERS if number % 5 == 4]
@@ -98,7 +99,6 @@ def test_a_sqlite_file_goes_on_and_so_do_its_dead_letters(left: Left) -> None:
     assert left.in_sqlite("air.sqlite", "SELECT CAST(value AS INTEGER) FROM rejected") == rejected
 
 
-@pytest.mark.slow
 def test_a_duckdb_file_goes_on(left: Left) -> None:
     run(left, "duckdb")
     with duckdb.connect(str(left.folder / "air.duckdb")) as connection:

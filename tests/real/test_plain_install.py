@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests import plain_install
+from tests.contract.mysql_harness import MySQLHarness
 from tests.plain_install import Environment
 
 from directkafka.testing import KafkaBroker
@@ -39,6 +40,7 @@ SINKS = {
     "sqlite": 'type = "sqlite"\npath = "clicks.db"\ntable = "clicks"\n',
     "duckdb": 'type = "duckdb"\npath = "clicks.duckdb"\ntable = "clicks"\n',
     "delta": 'type = "delta"\npath = "clicks"\n',
+    "mysql": 'type = "mysql"\ndsn = "${DSN}"\ntable = "clicks"\n',
 }
 
 #: The format, as a user tries it.
@@ -47,7 +49,9 @@ import os
 from importlib.util import find_spec
 
 assert find_spec("pandas") is None
+assert find_spec("pymysql") is None
 import directkafka as dk
+from directkafka import *
 from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
@@ -172,3 +176,19 @@ def test_an_extra_alone_is_enough_for_its_sink(
     run_pipeline(where, tmp_path, world, sink=extra, verb="check")
     run_pipeline(where, tmp_path, world, sink=extra)
     assert list(tmp_path.glob("clicks*"))
+
+
+@pytest.mark.slow
+def test_the_extra_mysql_alone_is_enough_for_its_sink_and_without_it_the_error_says_what_to_install(
+    plain: Environment, wheel: Path, tmp_path: Path, world: Mapping[str, str], mysql_database: str
+) -> None:
+    (tmp_path / "clicks.toml").write_text(FILE + SINKS["mysql"])
+    refused = plain.run(plain.command, "check", "clicks.toml", folder=tmp_path, **world, DSN=mysql_database)
+    assert refused.returncode == 2, refused.stderr
+    assert "run pip install '.[mysql]' in a checkout of directkafka" in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+    where = plain_install.linked_environment(tmp_path / "venv", wheel, extras=["mysql"])
+    for verb in ("check", "run"):
+        run_pipeline(where, tmp_path, {**world, "DSN": mysql_database}, sink="mysql", verb=verb)
+    assert MySQLHarness(mysql_database).query("SELECT count(*) FROM clicks") == [(RECORDS,)]

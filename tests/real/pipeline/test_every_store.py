@@ -1,4 +1,4 @@
-"""One pipeline into every kind of store at once: six commits a batch, each store exactly once by itself."""
+"""One pipeline into every kind of store at once: seven commits a batch, each store exactly once by itself."""
 
 from __future__ import annotations
 
@@ -16,9 +16,19 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.chaos.pipelines import PARTITIONS
 from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.contract.mysql_harness import MySQLHarness
 from tests.real.pipeline.conftest import COUNT, World
 
-from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink, read_parquet
+from directkafka import (
+    DeltaSink,
+    DuckDBSink,
+    KafkaSink,
+    MySQLSink,
+    ParquetSink,
+    PostgresSink,
+    SQLiteSink,
+    read_parquet,
+)
 
 pytestmark = pytest.mark.real
 
@@ -53,11 +63,12 @@ def target(create_topic: Callable[..., str]) -> str:
 
 
 def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
-    world: World, spark: SparkSession, tmp_path: Path, target: str
+    world: World, spark: SparkSession, tmp_path: Path, target: str, mysql_database: str
 ) -> None:
     sinks: dict[str, Any] = {
         "nested": [
             PostgresSink(world.dsn, "nested"),
+            MySQLSink(mysql_database, "nested"),
             SQLiteSink(tmp_path / "air.sqlite", "nested"),
             DuckDBSink(tmp_path / "air.duckdb", "nested"),
         ],
@@ -73,6 +84,9 @@ def test_every_store_has_every_record_once_and_nested_columns_in_its_own_way(
     assert world.query("SELECT * FROM nested WHERE number = 5") == [(5, [5, None], whole, {"n": 5}, keyed)]
     with closing(sqlite3.connect(tmp_path / "air.sqlite")) as connection:
         rows = connection.execute("SELECT * FROM nested ORDER BY number").fetchall()
+    assert [row[0] for row in rows] == list(range(COUNT))
+    assert [json.loads(text) for text in rows[5][1:]] == [[5, None], whole, {"n": 5}, keyed]
+    rows = MySQLHarness(mysql_database).query("SELECT * FROM nested ORDER BY number")
     assert [row[0] for row in rows] == list(range(COUNT))
     assert [json.loads(text) for text in rows[5][1:]] == [[5, None], whole, {"n": 5}, keyed]
     with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:

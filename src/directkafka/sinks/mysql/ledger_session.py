@@ -12,10 +12,9 @@ from contextlib import contextmanager
 from threading import Event
 from typing import Any, Final, TypeVar
 
-import pymysql
-
 from directkafka.errors import FencedError, SchemaMismatchError, StoreUnavailableError
 from directkafka.sinks.ledger import PipelineState, state_from_row
+from directkafka.sinks.mysql.client import pymysql
 from directkafka.sinks.mysql.lock_watch import MySQLWatch
 from directkafka.sinks.mysql.session import (
     ALREADY_THERE,

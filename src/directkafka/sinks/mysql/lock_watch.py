@@ -14,8 +14,7 @@ from contextlib import contextmanager, suppress
 from threading import Event
 from typing import Any, ClassVar, Final
 
-import pymysql
-
+from directkafka.sinks.mysql.client import pymysql
 from directkafka.sinks.mysql.session import (
     LOCK_WAIT_TIMEOUT,
     SQL,

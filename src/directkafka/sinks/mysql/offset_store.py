@@ -6,13 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-import pymysql
-from pymysql.constants import SERVER_STATUS
-from pymysql.cursors import Cursor
-
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.sinks.databases import load_blocks
+from directkafka.sinks.mysql.client import pymysql
 from directkafka.sinks.mysql.session import Connection, MySQLAddress, close_quietly
 
 _SQL: Final = load_blocks("directkafka.sinks.mysql", "offset_store.sql")
@@ -51,7 +48,7 @@ class MySQLOffsets:
     def is_in_transaction(self, connection: Connection) -> bool:
         """A connection that is not in autocommit mode begins one by itself."""
         status: int = connection.server_status  # type: ignore[attr-defined]
-        return not connection.get_autocommit() or bool(status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+        return not connection.get_autocommit() or bool(status & pymysql.constants.SERVER_STATUS.SERVER_STATUS_IN_TRANS)
 
     def stored(self, connection: Connection, stream: str) -> Iterable[tuple[str, int, int]]:
         """All rows of the stream."""
@@ -79,6 +76,6 @@ class MySQLOffsets:
 
 def _rows(connection: Connection, block: str, *values: object) -> list[tuple[Any, ...]]:
     # The program's connection may make something else of rows than tuples.
-    with connection.cursor(Cursor) as cursor:
+    with connection.cursor(pymysql.cursors.Cursor) as cursor:
         cursor.execute(_SQL[block], values)
         return list(cursor.fetchall())

@@ -16,21 +16,17 @@ import socket
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from directkafka.errors import DirectKafkaError, OptionError
 from directkafka.options.texts import check_installed
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
-
-check_installed("pymysql", extra="mysql")
-
-import pymysql  # noqa: E402 - whoever lacks it is told so before
-from pymysql.constants import CLIENT  # noqa: E402
+from directkafka.sinks.mysql.client import pymysql
 
 SQL: Final = load_blocks("directkafka.sinks.mysql", "store.sql")
 
-Connection = pymysql.Connection
+Connection: TypeAlias = "pymysql.Connection"
 
 #: What a session that makes a table loses with when another one was faster.
 ALREADY_THERE: Final = 1050
@@ -126,8 +122,9 @@ class MySQLAddress:
         """Parse ``mysql://user:password@host:port/database``.
 
         Raises:
-            OptionError: it is none, or names no database. The message does not quote it.
+            OptionError: it is none, or names no database; PyMySQL is not installed. The message does not quote it.
         """
+        check_installed("pymysql", extra="mysql")
         try:
             url = urlsplit(dsn)
             port, host = url.port or _PORT, url.hostname or ""
@@ -163,7 +160,7 @@ class MySQLAddress:
                 autocommit=True,
                 program_name=purpose,
                 # Rows that an UPDATE has found, not only those that it has changed.
-                client_flag=CLIENT.FOUND_ROWS,
+                client_flag=pymysql.constants.CLIENT.FOUND_ROWS,
             )
             try:
                 _notice_lost_peers(connection)

@@ -33,13 +33,12 @@ from dataclasses import dataclass, field
 from threading import Event
 from typing import Final
 
-import pymysql
-
 from directkafka.errors import StoreError, StoreUnavailableError
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import FORMAT_VERSION, BatchAttempt, LedgerEntry, Sink, TaskReport
 from directkafka.sinks.commit import LedgerStore, Write
 from directkafka.sinks.ledger import PipelineState, check_stands, mismatch, progress_to_json
+from directkafka.sinks.mysql.client import pymysql
 from directkafka.sinks.mysql.ledger_session import LedgerSession
 from directkafka.sinks.mysql.lock_watch import INTERRUPTED, MySQLWatch, watched
 from directkafka.sinks.mysql.session import (
