@@ -48,7 +48,8 @@ def test_a_driver_that_is_asked_to_stop_ends_with_success_between_two_batches(
     job.state().check_complete(COUNT)
 
 
-@pytest.mark.parametrize("engine", ["direct", pytest.param("structured", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("engine", ["direct", "structured"])
 def test_a_driver_behind_a_forgotten_session_s_lock_names_it_and_can_be_stopped(
     engine: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

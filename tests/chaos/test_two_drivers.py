@@ -12,7 +12,8 @@ from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, run
 
 from directkafka.testing import KafkaBroker
 
-pytestmark = pytest.mark.real
+#: tests/chaos/test_engine_steps.py has an engine that stands still in its commit, for every store and without Spark.
+pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 COUNT = 400
 FENCED = 3
@@ -28,7 +29,8 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
-#: Every step after the fence, where the second batch with rows passes it.
+#: Every step after the fence, where the second batch with rows passes it. At commit.ledger_updated it holds the ledger
+#: row's lock, and the newer driver must end its session. Elsewhere it finds out when it goes on.
 STOPS = [
     "fence.done@1",
     "ledger.read@1",
@@ -42,13 +44,9 @@ STOPS = [
     "commit.answered@3",
     "batch.reported@2",
 ]
-#: It holds the ledger row's lock: the newer driver must end its session. Elsewhere it finds out when it goes on.
-QUICK = "commit.ledger_updated@3"
 
 
-@pytest.mark.parametrize(
-    "point", [point if point == QUICK else pytest.param(point, marks=pytest.mark.slow) for point in STOPS]
-)
+@pytest.mark.parametrize("point", STOPS)
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,7 +65,6 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     assert watcher.problem == ""
 
 
-@pytest.mark.slow
 def test_of_two_drivers_that_run_at_once_the_older_stops(
     job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
