@@ -92,16 +92,23 @@ log = logging.getLogger(__name__)
 
 #: The modules of this package that compiled code comes from, besides the one a kernel stands in.
 COMPILED = (
-    "compression.decompress",
-    "compression.lz4",
-    "kernels.c_functions",
-    "kernels.compile",
-    "records.record_batch",
-    "records.encode_kernel",
-    "records.record",
-    "records.record_columns",
+    "kafka.compression.decompress",
+    "kafka.compression.lz4",
+    "kafka.kernels.addresses",
+    "kafka.kernels.c_functions",
+    "kafka.kernels.compile",
+    "kafka.records.record_batch",
+    "kafka.records.encode_kernel",
+    "kafka.records.record",
+    "kafka.records.record_columns",
+    "payloads.json.characters",
+    "payloads.json.moments",
+    "payloads.json.nodes",
+    "payloads.json.numbers",
+    "payloads.json.scalars",
+    "payloads.json.scopes",
 )
-_PACKAGE = "directkafka.kafka"
+_PACKAGE = "directkafka"
 _NAME = "directkafka-kernels"
 #: The private folder below the temporary one; each user has one.
 PRIVATE_NAME = f"{_NAME}-{USER_ID}"

@@ -16,15 +16,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
+from directkafka.kafka.kernels.addresses import copy, load8, load64
 from directkafka.kafka.kernels.compile import kernel
-
-# Inside a kernel, numba's types count and Python's mean nothing: all is Any to the type checker.
-_inline: Any = intrinsic
-_memcpy: Any = cgutils.raw_memcpy
 
 #: width, values, offsets, validity, first bit.
 COLUMN_FIELDS: Final = 5
@@ -37,42 +31,6 @@ NUMERIC_BYTES_MAX: Final = 8 + 2 * 11
 
 _LIMBS: Final = 5
 _SIGN_NEGATIVE: Final = 0x4000
-
-
-@_inline
-def _copy(typing: Any, to: Any, source: Any, count: Any) -> Any:
-    """Copy ``count`` bytes from one address to another (LLVM's memcpy, which inlines constant sizes)."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        pointer = ir.IntType(8).as_pointer()
-        target = builder.inttoptr(arguments[0], pointer)
-        origin = builder.inttoptr(arguments[1], pointer)
-        _memcpy(builder, target, origin, arguments[2], 1)
-        return context.get_dummy_value()
-
-    return types.void(types.int64, types.int64, types.int64), generate
-
-
-@_inline
-def _load8(typing: Any, address: Any) -> Any:
-    """The byte at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
-
-    return types.uint8(types.int64), generate
-
-
-@_inline
-def _load64(typing: Any, address: Any) -> Any:
-    """The int64 at an address, in the machine's byte order."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        value = builder.load(builder.inttoptr(arguments[0], ir.IntType(64).as_pointer()))
-        value.align = 1
-        return value
-
-    return types.int64(types.int64), generate
 
 
 @kernel("void(uint8[::1], int64, int64)")
@@ -96,21 +54,21 @@ def interleave(rows: Any, columns: Any, out: Any) -> Any:
         for column in range(count):
             width, values, offsets, validity, first_bit = columns[column]
             bit = first_bit + row
-            if validity != 0 and not (_load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
+            if validity != 0 and not (load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
                 _put32(out, position, -1)
                 position += 4
                 continue
             target = base + position + 4
             if width == 8:
-                _copy(target, values + row * 8, 8)
+                copy(target, values + row * 8, 8)
             elif width == 4:
-                _copy(target, values + row * 4, 4)
+                copy(target, values + row * 4, 4)
             elif width != 0:
-                _copy(target, values + row * width, width)
+                copy(target, values + row * width, width)
             else:
-                start = _load64(offsets + row * 8)
-                width = _load64(offsets + row * 8 + 8) - start
-                _copy(target, values + start, width)
+                start = load64(offsets + row * 8)
+                width = load64(offsets + row * 8 + 8) - start
+                copy(target, values + start, width)
             _put32(out, position, width)
             position += 4 + width
     return position
@@ -152,18 +110,18 @@ def encode_arrays(lists: Any, rows: Any, element: Any, oid: Any, out: Any, offse
             position += 8
         for index in range(start, end):
             bit = first_bit + index
-            if validity != 0 and not (_load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
+            if validity != 0 and not (load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
                 _put32(out, header + 4, 1)
                 _put32(out, position, -1)
                 position += 4
                 continue
             size, source = width, values + index * width
             if width == 0:
-                first = _load64(element_offsets + index * 8)
-                size = _load64(element_offsets + index * 8 + 8) - first
+                first = load64(element_offsets + index * 8)
+                size = load64(element_offsets + index * 8 + 8) - first
                 source = values + first
             _put32(out, position, size)
-            _copy(base + position + 4, source, size)
+            copy(base + position + 4, source, size)
             position += 4 + size
         offsets[row + 1] = position
     return position
@@ -235,7 +193,7 @@ def encode_numeric(values: Any, rows: Any, scale: Any, out: Any, offsets: Any) -
     position = np.int64(0)
     offsets[0] = 0
     for row in range(rows):
-        negative = _magnitude(_load64(values + row * 16), _load64(values + row * 16 + 8), limbs)
+        negative = _magnitude(load64(values + row * 16), load64(values + row * 16 + 8), limbs)
         _multiply(limbs, fill)
         count = 0
         while limbs[0] | limbs[1] | limbs[2] | limbs[3] | limbs[4]:
@@ -277,7 +235,7 @@ def encode_uuid(values: Any, offsets: Any, rows: Any, out: Any) -> Any:
     for row in range(rows):
         found = 0
         for index in range(offsets[row], offsets[row + 1]):
-            character = _load8(values + index)
+            character = load8(values + index)
             if character in (45, 123, 125):
                 continue
             digit = _hexadecimal(character)

@@ -21,6 +21,7 @@ from numba.extending import intrinsic
 from tests.warm_numba import Printed, WarmNumba
 
 import directkafka.kafka
+import directkafka.payloads
 from directkafka.kafka.kernels import cache
 
 PROGRAM = """
@@ -233,14 +234,14 @@ def test_checked_and_unchecked_code_are_kept_apart(install: Install) -> None:
 
 
 def test_every_file_that_is_compiled_into_kernels_of_others_counts_for_their_names() -> None:
-    prefix = "directkafka.kafka."
     compiled = {
-        name.removeprefix(prefix)
-        for _, name, _ in pkgutil.walk_packages(directkafka.kafka.__path__, prefix)
+        name.removeprefix("directkafka.")
+        for package in (directkafka.kafka, directkafka.payloads)
+        for _, name, _ in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if any(comes_from(value, name) for value in vars(importlib.import_module(name)).values())
     }
     assert len(compiled) > 7
-    own = {"producer.partitioner", "records.decode_kernel"}
+    own = {"kafka.producer.partitioner", "kafka.records.decode_kernel", "payloads.json.kernel"}
     assert compiled - own <= set(cache.COMPILED)
 
 

@@ -1,0 +1,40 @@
+"""The Arrow types of declared fields: those that PySpark makes of Spark's."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+
+from directkafka.options.ddl import FieldType
+
+_TYPES: Final = {
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+
+
+def arrow_type(declared: FieldType) -> pa.DataType:
+    """The Arrow type of a field, equal to that of PySpark's ``to_arrow_type`` with UTC for its zone."""
+    inner = [arrow_type(field.type) for field in declared.fields]
+    match declared.name:
+        case "struct":
+            return pa.struct([pa.field(field.name, kind) for field, kind in zip(declared.fields, inner, strict=True)])
+        case "array":
+            return pa.list_(pa.field("element", inner[0]))
+        case "map":
+            return pa.map_(*inner)
+        case "decimal":
+            return pa.decimal128(declared.precision, declared.scale)
+        case name:
+            return _TYPES[name]

@@ -1,0 +1,127 @@
+"""The decoder of JSON texts: columns of binary texts to columns of declared fields, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.kafka.kernels.addresses import SCANNED
+from directkafka.payloads.json import nodes, times
+from directkafka.payloads.json.columns import Columns
+from directkafka.payloads.json.kernel import read_texts
+from directkafka.payloads.json.values import JsonReader
+
+#: Where the kernel names the node that has no room.
+_NODE_OF_ROOM: Final = 0
+
+
+class JsonDecoder:
+    """Decodes texts of one schema, in one thread.
+
+    Args:
+        schema: the declared fields, as Arrow's types of Spark's.
+        time_zone: of timestamps that name none.
+    """
+
+    def __init__(self, schema: pa.StructType, time_zone: str = "UTC") -> None:
+        self.schema = schema
+        self._columns = Columns(schema)
+        self._reader = JsonReader(schema, time_zone)
+        self._offset_us = times.fixed_offset_us(time_zone)
+        self._scopes = np.zeros(nodes.DEPTH_MAX * nodes.SCOPE_FIELDS, np.int64)
+        self._stamps = np.zeros(len(self._columns.nodes) + 1, np.int64)
+        #: Of the last column: what is wrong with a text, by its number; and how many texts the kernel left.
+        self.problems: dict[int, str] = {}
+        self.left_count = 0
+
+    def decode(self, texts: pa.Array) -> pa.StructArray:
+        """Decode a column.
+
+        Args:
+            texts: binary or string.
+
+        Returns:
+            A row for each text; null for a null and for a blank text.
+        """
+        array, left = self._by_kernel(_plain(texts))
+        self.problems, self.left_count = {}, len(left)
+        return self._completed(array, texts, left) if len(left) else array
+
+    def _by_kernel(self, texts: pa.Array) -> tuple[pa.StructArray, Any]:
+        column = _Texts.of(texts)
+        rows, ends = len(texts), column.ends
+        self._columns.make_room(rows, int(ends[-1] - ends[0]))
+        left = np.zeros(rows + 1, np.int64)
+        # Texts behind which less than the kernel's 16 bytes can be read are read from a copy.
+        whole = int(np.searchsorted(ends[1:], len(column.data) - SCANNED, side="right"))
+        if whole:
+            self._run(column, column.data.ctypes.data, range(whole), left)
+        if whole < rows:
+            start, end = int(ends[whole]), int(ends[-1])
+            rest = np.zeros(end - start + SCANNED, np.uint8)
+            rest[: end - start] = column.data[start:end]
+            self._run(column, rest.ctypes.data - start, range(whole, rows), left)
+        return self._columns.array(rows), left[: left[-1]]
+
+    def _run(self, column: _Texts, data: int, texts: range, left: Any) -> None:
+        """Read some texts, whose bytes are at an address, with as much room as they need."""
+        columns, first = self._columns, texts.start
+        while first < texts.stop:
+            first = read_texts(
+                data, column.ends.ctypes.data, column.validity, column.first_bit, first, texts.stop,
+                columns.nodes.reshape(-1), self._scopes, self._stamps, self._offset_us, left,
+            )  # fmt: skip
+            if first < texts.stop:
+                columns.grow(int(self._scopes[_NODE_OF_ROOM]))
+
+    def _completed(self, array: pa.StructArray, texts: pa.Array, left: Any) -> pa.StructArray:
+        """The array with the rows that the kernel left."""
+        numbers = left.tolist()
+        rows = []
+        for number in numbers:
+            row, problem = self._reader.read(texts[number].as_buffer().to_pybytes())
+            rows.append(row)
+            if problem:
+                self.problems[number] = problem
+        places = np.arange(len(array))
+        places[left] = len(array) + np.arange(len(left))
+        return pa.concat_arrays([array, pa.array(rows, self.schema)]).take(pa.array(places))
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """A column of texts as the kernel takes it.
+
+    Attributes:
+        data: the bytes of its buffer.
+        ends: int64 positions in them, one more than texts.
+        validity: address of its bitmap, or 0; ``first_bit``: the first text's number in it.
+    """
+
+    data: Any
+    ends: Any
+    validity: int
+    first_bit: int
+
+    @classmethod
+    def of(cls, texts: pa.Array) -> _Texts:
+        validity, ends, data = texts.buffers()
+        is_large = pa.types.is_large_binary(texts.type)
+        if ends is None or not len(texts):
+            return cls(np.empty(0, np.uint8), np.zeros(len(texts) + 1, np.int64), 0, 0)
+        whole = np.frombuffer(ends, np.int64 if is_large else np.int32)
+        return cls(
+            np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8),
+            np.ascontiguousarray(whole[texts.offset : texts.offset + len(texts) + 1], np.int64),
+            validity.address if texts.null_count else 0,
+            texts.offset,
+        )
+
+
+def _plain(texts: pa.Array) -> pa.Array:
+    if pa.types.is_binary(texts.type) or pa.types.is_large_binary(texts.type):
+        return texts
+    return texts.cast(pa.large_binary())

@@ -1,0 +1,348 @@
+"""The kernel that reads JSON texts into columns of a declared schema, one pass over each text.
+
+The schema is a table of nodes in preorder, so that what is below a node lies between it and the node that its field
+``NEXT`` names. A node's buffers are Arrow's own. Where a row's text, list or map begins is what its column's ``ends``
+say, so nothing has to be undone when a field comes twice, when a text turns out to be malformed half way, or when there
+is no room: the row is written again from its start.
+
+What the kernel is not sure of, it leaves: the row is null in all columns, and its number is told. Left are malformed
+texts; values that do not fit their field's type; single quotes, and words for numbers; names that are escaped; numbers
+of more than 18 digits; dates and decimals in any but their usual form; base64; more than :data:`DEPTH_MAX` scopes in
+one another. :mod:`directkafka.payloads.json.values` reads them, by the same rules.
+
+No byte is read before the text's start, and none behind its end but for the 16 that the caller has seen to.
+"""
+
+# ruff: noqa: PLR0917, PLR0911, PLR0912, PLR1714, SIM109, SIM110, C901 - as numba compiles it best
+from __future__ import annotations
+
+from typing import Any, Final
+
+from directkafka.kafka.kernels.addresses import load8, load32, load64, store32
+from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
+from directkafka.payloads.json.characters import (
+    BACKSLASH,
+    CLOSE_ARRAY,
+    CLOSE_OBJECT,
+    COLON,
+    COMMA,
+    LEFT,
+    NO_ROOM,
+    OPEN_ARRAY,
+    OPEN_OBJECT,
+    QUOTE,
+    copy_string,
+    skip_space,
+    skip_string,
+)
+from directkafka.payloads.json.nodes import (
+    BYTES_MAX,
+    COUNT,
+    DEPTH_MAX,
+    ENDS,
+    KIND,
+    LIST,
+    MAP,
+    MASK,
+    NAME,
+    NAME_LENGTH,
+    NEXT,
+    ROWS_MAX,
+    SECOND_MASK,
+    SECOND_WORD,
+    STRUCT,
+    VALIDITY,
+    VALUES,
+    WORD,
+    of_node,
+)
+from directkafka.payloads.json.scalars import NULL, put_null, read_scalar, set_valid, skip_scalar
+from directkafka.payloads.json.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
+
+#: In place of a node: a value that no field is declared for.
+_IGNORED: Final = -1
+_N: Final = 0x6E
+
+
+@helper
+def _is_name(nodes: Any, node: int, at: int, end: int) -> bool:
+    """Whether the name of a field's node stands here, with its quote."""
+    if (load64(at) ^ of_node(nodes, node, WORD)) & of_node(nodes, node, MASK):
+        return False
+    if of_node(nodes, node, NAME_LENGTH) < 8:
+        return True
+    if (load64(at + 8) ^ of_node(nodes, node, SECOND_WORD)) & of_node(nodes, node, SECOND_MASK):
+        return False
+    length = of_node(nodes, node, NAME_LENGTH)
+    name = of_node(nodes, node, NAME)
+    if at + length >= end:
+        return False
+    for place in range(16, length + 1):
+        if load8(at + place) != load8(name + place):
+            return False
+    return True
+
+
+@helper
+def _find(nodes: Any, struct: int, expected: int, at: int, end: int) -> int:
+    """The node of the field whose name stands here, looked for from the expected one on; or none."""
+    behind = of_node(nodes, struct, NEXT)
+    node = expected
+    for _ in range(of_node(nodes, struct, COUNT)):
+        if _is_name(nodes, node, at, end):
+            return node
+        node = of_node(nodes, node, NEXT)
+        if node == behind:
+            node = struct + 1
+    return _IGNORED
+
+
+@helper
+def _is_odd_name(first: int, behind: int) -> bool:
+    """Whether a name that is no field's as it stands may be one as it is meant: it has an escape, or no ASCII."""
+    for at in range(first, behind):
+        found = load8(at)
+        if found == BACKSLASH or found >= 0x80:
+            return True
+    return False
+
+
+@helper
+def _element(nodes: Any, scopes: Any, scope: Scope, at: int) -> tuple[Scope, Place]:
+    """The next element of an array."""
+    if scope.node < 0:
+        return scope, Place(at, _IGNORED, 0, 0)
+    node, row = scope.node + 1, scope.item
+    if row >= of_node(nodes, node, ROWS_MAX):
+        scopes[0] = scope.node
+        return scope, Place(NO_ROOM, node, row, 0)
+    set_valid(of_node(nodes, node, VALIDITY), row)
+    following = Scope(
+        scope.shape, scope.node, scope.row, scope.number, scope.found, row + 1, scope.expected, scope.is_fresh
+    )
+    return following, Place(at, node, row, 0)
+
+
+@helper
+def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+    """The next entry of a map, whose key's quote is passed: the key is copied."""
+    node, row = scope.node + 1, scope.item
+    if row >= of_node(nodes, node, ROWS_MAX):
+        scopes[0] = scope.node
+        return scope, Place(NO_ROOM, node, row, 0)
+    ends = of_node(nodes, node, ENDS) + 4 * row
+    start = load32(ends)
+    at, length = copy_string(at, end, of_node(nodes, node, VALUES) + start, of_node(nodes, node, BYTES_MAX) - start)
+    if at < 0:
+        scopes[0] = node
+        return scope, Place(at, node, row, 0)
+    store32(ends + 4, start + length)
+    set_valid(of_node(nodes, node + 1, VALIDITY), row)
+    following = Scope(
+        scope.shape, scope.node, scope.row, scope.number, scope.found, row + 1, scope.expected, scope.is_fresh
+    )
+    return following, Place(at, node + 1, row, 0)
+
+
+@helper
+def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+    """The field whose name stands here, its quote passed; the position behind the name."""
+    node = _IGNORED
+    if scope.node >= 0:
+        node = _find(nodes, scope.node, scope.expected, at, end)
+    if node < 0:
+        first = at
+        at = skip_string(at, end)
+        if at >= 0 and scope.node >= 0 and _is_odd_name(first, at):
+            at = LEFT
+        return scope, Place(at, _IGNORED, 0, 0)
+    at += of_node(nodes, node, NAME_LENGTH) + 1
+    expected = of_node(nodes, node, NEXT)
+    if expected == of_node(nodes, scope.node, NEXT):
+        expected = scope.node + 1
+    found, is_new = scope.found, scope.is_fresh
+    if stamps[node] == scope.number:
+        is_new = 0
+    else:
+        stamps[node] = scope.number
+        found += 1
+    if not is_new:
+        set_valid(of_node(nodes, node, VALIDITY), scope.row)
+    following = Scope(scope.shape, scope.node, scope.row, scope.number, found, scope.item, expected, scope.is_fresh)
+    return following, Place(at, node, scope.row, is_new)
+
+
+@helper
+def _skip_colon(at: int, end: int) -> int:
+    """The position of a value behind the colon and the spaces around it."""
+    if load8(at) != COLON:
+        at = skip_space(at, end)
+        if at >= end or load8(at) != COLON:
+            return LEFT
+    at += 1
+    return skip_space(at, end) if load8(at) <= 0x20 else at
+
+
+@helper
+def _place(nodes: Any, scopes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Scope, Place]:
+    """What is next in a scope: an element, or a name with a colon; and where its value goes."""
+    if scope.shape == ARRAY:
+        return _element(nodes, scopes, scope, at)
+    if load8(at) != QUOTE:
+        return scope, Place(LEFT, _IGNORED, 0, 0)
+    if scope.shape == MAP_ENTRIES:
+        scope, place = _entry(nodes, scopes, scope, at + 1, end)
+    else:
+        scope, place = _field(nodes, stamps, scope, at + 1, end)
+    if place.at < 0:
+        return scope, place
+    return scope, Place(_skip_colon(place.at, end), place.node, place.row, place.is_new)
+
+
+@helper
+def _opened(nodes: Any, place: Place, found: int, number: int) -> Scope:
+    """The scope that an opening brace or bracket begins."""
+    if place.node < 0:
+        return Scope(ARRAY if found == OPEN_ARRAY else OBJECT, _IGNORED, 0, number, 0, 0, 0, 0)
+    kind = of_node(nodes, place.node, KIND)
+    if found == OPEN_OBJECT and kind == STRUCT:
+        return Scope(OBJECT, place.node, place.row, number, 0, 0, place.node + 1, place.is_new)
+    if (found == OPEN_ARRAY and kind == LIST) or (found == OPEN_OBJECT and kind == MAP):
+        item = load32(of_node(nodes, place.node, ENDS) + 4 * place.row)
+        return Scope(ARRAY if kind == LIST else MAP_ENTRIES, place.node, place.row, number, 0, item, 0, 0)
+    return Scope(MISFIT, place.node, place.row, number, 0, 0, 0, 0)
+
+
+@helper
+def _close(nodes: Any, stamps: Any, scope: Scope) -> None:
+    """What is known at the end of a scope: where a list ends, and which fields an object has not."""
+    if scope.node < 0:
+        return
+    if scope.shape != OBJECT:
+        store32(of_node(nodes, scope.node, ENDS) + 4 * scope.row + 4, scope.item)
+    elif scope.found < of_node(nodes, scope.node, COUNT):
+        child, behind = scope.node + 1, of_node(nodes, scope.node, NEXT)
+        while child < behind:
+            if stamps[child] != scope.number:
+                put_null(nodes, child, scope.row)
+            child = of_node(nodes, child, NEXT)
+
+
+@helper
+def _value(nodes: Any, scopes: Any, place: Place, found: int, end: int, offset_us: int) -> int:
+    """A value that is neither object nor array, into its place; the position behind it."""
+    if place.node < 0:
+        return skip_scalar(place.at, end)
+    if found == _N:
+        if load32(place.at) != NULL:
+            return LEFT
+        put_null(nodes, place.node, place.row)
+        return place.at + 4
+    at = read_scalar(nodes, place.node, place.row, place.at, end, offset_us)
+    if at == NO_ROOM:
+        scopes[0] = place.node
+    return at
+
+
+@helper
+def _read_object(
+    nodes: Any, scopes: Any, stamps: Any, counter: int, row: int, at: int, end: int, offset_us: int
+) -> int:
+    """One text, whose first byte is here, into its row; the position behind its object."""
+    if load8(at) != OPEN_OBJECT:
+        return LEFT
+    stamps[counter] += 1
+    scope, depth, is_first = Scope(OBJECT, 0, row, stamps[counter], 0, 0, 1, 1), 0, True
+    at = skip_space(at + 1, end)
+    while at < end:
+        found = load8(at)
+        if found == (CLOSE_ARRAY if scope.shape == ARRAY else CLOSE_OBJECT):
+            at += 1
+            _close(nodes, stamps, scope)
+            if depth == 0:
+                return at
+            depth -= 1
+            scope, is_first = popped(scopes, depth), False
+        else:
+            if not is_first:
+                if found != COMMA:
+                    return LEFT
+                at += 1
+                if load8(at) <= 0x20:
+                    at = skip_space(at, end)
+            is_first = False
+            scope, place = _place(nodes, scopes, stamps, scope, at, end)
+            at = place.at
+            if at < 0 or at >= end:
+                return min(at, LEFT)
+            found = load8(at)
+            if found == OPEN_OBJECT or found == OPEN_ARRAY:
+                stamps[counter] += 1
+                inner = _opened(nodes, place, found, stamps[counter])
+                if inner.shape == MISFIT or depth == DEPTH_MAX - 1:
+                    return LEFT
+                push(scopes, depth, scope)
+                depth += 1
+                scope, is_first = inner, True
+                at += 1
+            else:
+                at = _value(nodes, scopes, place, found, end, offset_us)
+                if at < 0:
+                    return at
+        if load8(at) <= 0x20:
+            at = skip_space(at, end)
+    return LEFT
+
+
+@kernel(INT64(*[INT64] * 6, INT64S, INT64S, INT64S, INT64, INT64S))
+def read_texts(
+    data: int,
+    ends: int,
+    validity: int,
+    first_bit: int,
+    first: int,
+    rows: int,
+    nodes: Any,
+    scopes: Any,
+    stamps: Any,
+    offset_us: int,
+    left: Any,
+) -> int:
+    """Read texts into the columns of a schema.
+
+    Args:
+        data: address of the texts' bytes; 16 more than they have can be read.
+        ends: address of int64 positions in them, one more than texts.
+        validity: address of a bitmap of the texts that are not null; 0 where all are.
+        first_bit: the first text's number in it.
+        first, rows: the texts ``[first, rows)`` are read.
+        nodes: the schema, see this module's text. Columns have all bits of their bitmaps set.
+        scopes: room for :data:`DEPTH_MAX` scopes.
+        stamps: for each node the number of the object that its field was found in last; the last one counts them.
+        offset_us: how much the clock of timestamps without a zone is ahead of UTC, or :data:`NO_OFFSET`.
+        left: out, the numbers of texts that are left; the last one counts them.
+
+    Returns:
+        The number of texts, or, when there is no room, of the one that has none; then ``scopes[0]`` is its node.
+    """
+    last, counter = left.shape[0] - 1, stamps.shape[0] - 1
+    of_nodes, of_scopes, of_stamps = unwrapped(nodes), unwrapped(scopes), unwrapped(stamps)
+    for text in range(first, rows):
+        bit = first_bit + text
+        if validity != 0 and not (load8(validity + (bit >> 3)) >> (bit & 7)) & 1:
+            put_null(of_nodes, 0, text)
+            continue
+        at = data + load64(ends + 8 * text)
+        end = data + load64(ends + 8 * text + 8)
+        at = skip_space(at, end)
+        if at >= end:
+            put_null(of_nodes, 0, text)
+            continue
+        at = _read_object(of_nodes, of_scopes, of_stamps, counter, text, at, end, offset_us)
+        if at == NO_ROOM:
+            return text
+        if at < 0 or at > end:
+            put_null(of_nodes, 0, text)
+            left[left[last]] = text
+            left[last] += 1
+    return rows

@@ -1,0 +1,394 @@
+"""Values of declared fields, read from a JSON text as ``from_json`` in PERMISSIVE mode reads them (Spark 4.3).
+
+The rules are those of Spark's ``JacksonParser``. A field whose value does not fit its type is null, and the fields
+behind it are read, from where the parser then stands. A text that is no JSON in a place that this passes is a row of
+nulls. A blank text is no row at all. A text that goes on behind its object is read up to there.
+
+It is exact and slow, some 30 µs for ten fields. The kernel hands it what is rare: malformed texts, values of other
+types, single quotes, and what else its own text names.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from directkafka.payloads.json import MalformedJsonError, times
+from directkafka.payloads.json.tokens import Token, Tokens
+
+Converter = Callable[[Tokens], Any]
+
+_NUMBERS: Final = (Token.INTEGER, Token.REAL)
+_NUMBER_WORDS: Final = {
+    "NaN": float("nan"),
+    "INF": float("inf"),
+    "+INF": float("inf"),
+    "Infinity": float("inf"),
+    "+Infinity": float("inf"),
+    "-INF": float("-inf"),
+    "-Infinity": float("-inf"),
+}
+#: ``INF`` is a word of Java's, but no text that stands for a number in quotes.
+_QUOTED_WORDS: Final = {word: value for word, value in _NUMBER_WORDS.items() if word != "INF"}
+_DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_INT64: Final = 1 << 64
+_INT64_MAX: Final = (1 << 63) - 1
+
+
+class MismatchError(Exception):
+    """A value that does not fit the type of its field."""
+
+
+class _PartlyReadError(Exception):
+    """A value of which some is read, and what is wrong with the rest."""
+
+    def __init__(self, value: Any, problem: str) -> None:
+        super().__init__(problem)
+        self.value = value
+
+
+class JsonReader:
+    """Reads texts of one schema.
+
+    Args:
+        schema: the fields, as Arrow's types of Spark's.
+        time_zone: of timestamps that name none.
+    """
+
+    def __init__(self, schema: pa.StructType, time_zone: str = "UTC") -> None:
+        self._zone = times.zone(time_zone)
+        self._names = [field.name for field in schema]
+        self._fields = {field.name: self._converter(field.type) for field in reversed(list(schema))}
+
+    def read(self, value: bytes) -> tuple[dict[str, Any] | None, str]:
+        """The fields of a text, None where it is blank; and what is wrong with it, empty where nothing is."""
+        tokens = Tokens(java_text(value))
+        try:
+            if tokens.next() is None:
+                return None, ""
+            if tokens.current is Token.OBJECT_START:
+                return self._object(tokens, self._fields, self._names), ""
+            problem = f"{tokens.current.value} in place of an object"  # type: ignore[union-attr]
+        except MalformedJsonError as error:
+            problem = str(error)
+        except _PartlyReadError as error:
+            return error.value, str(error)
+        return dict.fromkeys(self._names), problem
+
+    def _object(self, tokens: Tokens, fields: Mapping[str, Converter], names: list[str]) -> dict[str, Any]:
+        row: dict[str, Any] = dict.fromkeys(names)
+        problem = ""
+        while tokens.next() not in (None, Token.OBJECT_END):
+            name = tokens.name
+            convert = fields.get(name) if name is not None else None
+            if convert is None:
+                tokens.skip_children()
+                continue
+            try:
+                row[name] = convert(tokens)  # type: ignore[index]
+            except _PartlyReadError as error:
+                row[name] = error.value  # type: ignore[index]
+                problem = problem or f"{name}: {error}"
+            except (MismatchError, MalformedJsonError) as error:
+                problem = problem or f"{name}: {error}"
+                tokens.skip_children()
+        if problem:
+            raise _PartlyReadError(row, problem)
+        return row
+
+    def _map(self, tokens: Tokens, convert: Converter) -> list[tuple[str, Any]]:
+        pairs, problem, is_lost = [], "", False
+        while tokens.next() not in (None, Token.OBJECT_END):
+            key = clean(tokens.name or "")
+            try:
+                pairs.append((key, convert(tokens)))
+            except _PartlyReadError as error:
+                pairs.append((key, error.value))
+                problem = problem or f"{key}: {error}"
+            except (MismatchError, MalformedJsonError) as error:
+                problem = problem or f"{key}: {error}"
+                is_lost = True
+                tokens.skip_children()
+        if is_lost:
+            raise MismatchError(problem)
+        if problem:
+            raise _PartlyReadError(pairs, problem)
+        return pairs
+
+    def _array(self, tokens: Tokens, convert: Converter) -> list[Any]:
+        items, problem = [], ""
+        while tokens.next() not in (None, Token.ARRAY_END):
+            try:
+                items.append(convert(tokens))
+            except _PartlyReadError as error:
+                items.append(error.value)
+                problem = problem or str(error)
+        if problem:
+            raise _PartlyReadError(items, problem)
+        return items
+
+    def _converter(self, kind: pa.DataType) -> Converter:
+        convert = self._converter_of_tokens(kind)
+
+        def at_value(tokens: Tokens) -> Any:
+            while tokens.current is Token.NAME:
+                tokens.next()
+            if tokens.current in (None, Token.NULL):
+                return None
+            found = convert(tokens, tokens.current)
+            if found is _NOTHING:
+                what = repr(tokens.string()[:20]) if tokens.current is Token.STRING else tokens.current.value
+                raise MismatchError(f"{what} in place of {kind}")
+            return found
+
+        return at_value
+
+    def _converter_of_tokens(self, kind: pa.DataType) -> Callable[[Tokens, Token], Any]:
+        if pa.types.is_nested(kind):
+            return self._converter_of_scopes(kind)
+        if pa.types.is_timestamp(kind):
+            return self._timestamp if kind.tz else self._local_timestamp
+        if pa.types.is_decimal(kind):
+            return lambda tokens, at: _decimal(tokens, at, kind)
+        if pa.types.is_integer(kind):
+            return lambda tokens, at: _integer(tokens, at, kind.bit_width)
+        return _SIMPLE[kind]
+
+    def _converter_of_scopes(self, kind: Any) -> Callable[[Tokens, Token], Any]:
+        if pa.types.is_struct(kind):
+            fields = {field.name: self._converter(field.type) for field in kind}
+            names = list(fields)
+            return lambda tokens, at: self._object(tokens, fields, names) if at is Token.OBJECT_START else _NOTHING
+        if pa.types.is_map(kind):
+            items = self._converter(kind.item_type)
+            return lambda tokens, at: self._map(tokens, items) if at is Token.OBJECT_START else _NOTHING
+        elements = self._converter(kind.value_type)
+        return lambda tokens, at: self._array(tokens, elements) if at is Token.ARRAY_START else _NOTHING
+
+    def _timestamp(self, tokens: Tokens, at: Token) -> Any:
+        if at is Token.INTEGER:
+            seconds = int(tokens.number)
+            if not -_INT64_MAX - 1 <= seconds <= _INT64_MAX:
+                raise MismatchError("a number that no BIGINT holds in place of a timestamp")
+            return (seconds * 1_000_000 + _INT64 // 2) % _INT64 - _INT64 // 2
+        return self._time(tokens, at, lambda text: times.timestamp(text, self._zone))
+
+    def _local_timestamp(self, tokens: Tokens, at: Token) -> Any:
+        return self._time(tokens, at, times.local_timestamp)
+
+    @staticmethod
+    def _time(tokens: Tokens, at: Token, parse: Callable[[str], int | None]) -> Any:
+        if at is not Token.STRING or not tokens.string():
+            return _NOTHING
+        found = parse(clean(tokens.string()))
+        return _NOTHING if found is None else found
+
+
+#: In place of a value: the token is none of those that the type takes.
+_NOTHING: Final = object()
+
+
+def java_text(value: bytes) -> str:
+    """UTF-8 as Java reads it: what is malformed becomes U+FFFD, a whole surrogate one of them."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return _SURROGATE.sub("\ufffd".encode(), value).decode("utf-8", "replace")
+
+
+#: Surrogates as three bytes; Java counts them as one character that is malformed.
+_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+
+
+def clean(text: str) -> str:
+    """A text whose escaped surrogates make characters in pairs, and are question marks alone, as in Java's UTF-8."""
+    if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+        return whole.encode("utf-8", "replace").decode()
+    return text
+
+
+def _boolean(_tokens: Tokens, at: Token) -> Any:
+    return at is Token.TRUE if at in (Token.TRUE, Token.FALSE) else _NOTHING
+
+
+def _integer(tokens: Tokens, at: Token, bits: int) -> Any:
+    if at is not Token.INTEGER:
+        return _NOTHING
+    found = int(tokens.number)
+    # Java takes 128 to 255 for bytes as well.
+    if not -(1 << bits - 1) <= found < (1 << 8 if bits == 8 else 1 << bits - 1):
+        raise MismatchError(f"{tokens.number[:40]}, which has more than {bits} bits")
+    return found - 256 if bits == 8 and found > 127 else found
+
+
+def _double(tokens: Tokens, at: Token) -> Any:
+    if at is Token.INTEGER:
+        # Not by the text: -0 is an integer first.
+        return float(tokens.number) if len(tokens.number) > 18 else float(int(tokens.number))
+    if at is Token.REAL:
+        return _NUMBER_WORDS.get(tokens.number) if tokens.number in _NUMBER_WORDS else float(tokens.number)
+    if at is Token.STRING and tokens.string():
+        return _QUOTED_WORDS.get(tokens.string(), _NOTHING)
+    return _NOTHING
+
+
+def _float(tokens: Tokens, at: Token) -> Any:
+    wide = _double(tokens, at)
+    if wide is _NOTHING or at is Token.STRING or not math.isfinite(wide):
+        return wide
+    return nearest_float(wide, tokens.number)
+
+
+def nearest_float(wide: float, text: str) -> float:
+    """The float that is nearest to a number: of its text, since the nearest one to its double may be another.
+
+    Args:
+        wide: the double nearest to it.
+        text: of the number.
+    """
+    with np.errstate(over="ignore"):
+        near = np.float32(wide)
+    if not np.isfinite(near) or float(near) == wide:
+        return float(near)
+    exact = Decimal(text)
+    if exact == Decimal(wide):
+        return float(near)
+    # The double is a tie between two floats, and the number is not.
+    with np.errstate(over="ignore"):
+        other = np.nextafter(near, np.float32("inf") if wide > float(near) else np.float32("-inf"))
+    if Decimal(float(near)) + Decimal(float(other)) == 2 * Decimal(wide):
+        is_above = exact > Decimal(wide)
+        return float(max(near, other) if is_above else min(near, other))
+    return float(near)
+
+
+def _string(tokens: Tokens, at: Token) -> Any:
+    if at is Token.STRING:
+        return clean(tokens.string())
+    return clean(copied(tokens))
+
+
+def _binary(tokens: Tokens, at: Token) -> Any:
+    return tokens.base64() if at is Token.STRING else _NOTHING
+
+
+def _date(tokens: Tokens, at: Token) -> Any:
+    if at is not Token.STRING or not tokens.string():
+        return _NOTHING
+    found = times.date(clean(tokens.string()))
+    return _NOTHING if found is None else found
+
+
+def _decimal(tokens: Tokens, at: Token, kind: Any) -> Any:
+    if at in _NUMBERS:
+        text = tokens.number
+    elif at is Token.STRING and tokens.string():
+        text = tokens.string().replace(",", "")
+    else:
+        return _NOTHING
+    if _DECIMAL.fullmatch(text) is None:
+        return _NOTHING
+    found = Decimal(text)
+    if found and found.adjusted() > kind.precision - kind.scale:
+        raise MismatchError(f"a number that no {kind} holds")
+    rounded = found.quantize(Decimal(1).scaleb(-kind.scale), rounding=ROUND_HALF_UP, context=_WIDE)
+    if len(rounded.as_tuple().digits) > kind.precision and rounded:
+        raise MismatchError(f"a number that no {kind} holds")
+    return rounded
+
+
+#: More digits than a text of a number may have.
+_WIDE: Final = Context(prec=100_000, Emax=10**9, Emin=-(10**9))
+
+_SIMPLE: Final[dict[pa.DataType, Callable[[Tokens, Token], Any]]] = {
+    pa.bool_(): _boolean,
+    pa.float32(): _float,
+    pa.float64(): _double,
+    pa.string(): _string,
+    pa.binary(): _binary,
+    pa.date32(): _date,
+}
+
+_QUOTED: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_TO_QUOTE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
+
+
+def copied(tokens: Tokens) -> str:
+    """What is no string, as the text that Jackson writes of it: without spaces, numbers as Java has them."""
+    parts: list[str] = []
+    depth, is_first = 0, True
+    while True:
+        at = tokens.current
+        if at in (Token.OBJECT_END, Token.ARRAY_END):
+            if depth == 0:
+                raise MismatchError(f"{at.value!r} in place of a value")
+            depth -= 1
+            parts.append(at.value)
+            is_first = False
+        else:
+            if at is not None and not is_first and parts[-1] != ":":
+                parts.append(",")
+            parts.append(_copied_token(tokens, at))
+            is_first = at in (Token.OBJECT_START, Token.ARRAY_START)
+            depth += is_first
+            if at is Token.NAME:
+                parts.append(":")
+        if depth == 0 or at is None:
+            return "".join(parts)
+        tokens.next()
+
+
+def _copied_token(tokens: Tokens, at: Token | None) -> str:
+    match at:
+        case None:
+            return ""
+        case Token.NAME:
+            return _quote(tokens.name or "")
+        case Token.STRING:
+            return _quote(tokens.string())
+        case Token.INTEGER:
+            return str(int(tokens.number))
+        case Token.REAL:
+            return java_double(_double(tokens, at))
+        case _:
+            return str(at.value)
+
+
+def _quote(text: str) -> str:
+    return '"' + _TO_QUOTE.sub(lambda found: _QUOTED.get(found[0]) or _escaped(found[0]), text) + '"'
+
+
+def _escaped(character: str) -> str:
+    """As Jackson writes controls, and what Java has two characters for: each of them by its number."""
+    units = character.encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{high:02X}{low:02X}" for high, low in zip(units[::2], units[1::2], strict=True))
+
+
+def java_double(value: float) -> str:
+    """A number as ``Double.toString`` writes it; what is not finite in quotes, as Jackson has it."""
+    if not math.isfinite(value):
+        return '"NaN"' if math.isnan(value) else f'"{"-" * (value < 0)}Infinity"'
+    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
+    if len(digits) == 1:
+        # Java has two digits at least, and of these the nearest ones.
+        sign, digits, exponent = Decimal(f"{value:.1e}").normalize().as_tuple()
+    text = "".join(map(str, digits))
+    point = len(text) + int(exponent)
+    if value == 0:
+        shown = "0.0"
+    elif 1e-3 <= abs(value) < 1e7:
+        if point <= 0:
+            shown = "0." + "0" * -point + text
+        else:
+            text = text.ljust(point, "0")
+            shown = f"{text[:point]}.{text[point:] or '0'}"
+    else:
+        shown = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
+    return "-" * bool(sign) + shown
