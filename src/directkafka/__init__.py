@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     )
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
+    from directkafka.payloads.decode import decode
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
@@ -44,6 +45,7 @@ _NAMES = {
     "errors": "DataLossError DirectKafkaError FencedError LineageError OffsetMismatchError OptionError",
     "offsets": "OffsetRange TopicPartition",
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
+    "payloads.decode": "decode",
     "pipeline.pipeline": "Pipeline",
     "pipeline.structured.api": "cause_of foreach_batch write_stream",
     "pipeline.structured.restart": "LedgerChange adopt restart",
@@ -115,6 +117,7 @@ __all__ = [
     "create_dataframe",
     "create_direct_stream",
     "create_rdd",
+    "decode",
     "foreach_batch",
     "lag",
     "offset_ranges",

@@ -7,6 +7,7 @@
     ├── NonConsecutiveOffsetsError  a range has gaps, and the program said that it has none
     ├── BatchFailedError            a batch failed, and nothing runs after it
     ├── OffsetsNotCommittedError    offsets that were queued for the group are not there
+    ├── MalformedPayloadError       a record's value or key is not what its format says
     ├── KafkaError
     │   └── DecompressionLimitError  a record batch decompresses to more than a task may hold
     └── StoreError
@@ -95,6 +96,28 @@ class RecordCountError(RowCountError):
         "stream {sink!r} at {store}: {reported} records were processed, the ranges have {found}. Roll the transaction "
         "back. Where the topic is compacted or written in transactions, ranges have gaps: give their real number of "
         "records (dk.record_counts(rdd))."
+    )
+
+
+class MalformedPayloadError(DirectKafkaError):
+    """A record's value or key cannot be read as the format that the options say, or not as a whole.
+
+    Attributes:
+        column: ``value`` or ``key``.
+        format: of the option.
+        reason: what is wrong, and where.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    column: str
+    format: str
+    reason: str
+    template = (
+        "the {column} of the record in topic {topic}, partition {partition} at offset {offset} cannot be read as "
+        "{format}: {reason}. To go on with what can be read of such records, set {column}.on.error = null; a pipeline "
+        "with [dead_letters] can set them apart: {column}.on.error = dead-letter."
     )
 
 

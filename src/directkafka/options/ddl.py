@@ -13,7 +13,7 @@ from typing import Final
 
 _TOKEN: Final = re.compile(
     r"""\s*(?:--[^\n]*\n\s*)*(?:
-      (?P<name>[^\W]+)
+      (?P<name>[A-Za-z0-9_]+)
     | `(?P<quoted>(?:[^`]|``)+)`
     | (?P<text>'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")
     | (?P<sign>[<>(),:])

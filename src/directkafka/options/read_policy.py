@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from directkafka.options.payloads import Payloads
 from directkafka.options.spec import OptionSpec, RawOptions, option, specs_of
 from directkafka.told_once import warn_once
 
@@ -80,16 +81,21 @@ COLUMNS: Final = OptionSpec(
 )
 
 
-def read_columns(given: RawOptions) -> tuple[str, ...]:
+def read_columns(given: RawOptions, payloads: Payloads = ()) -> tuple[str, ...]:
     """The names of the columns, as Spark spells them.
+
+    Args:
+        given: the options.
+        payloads: what they say of values and keys.
 
     Raises:
         OptionError: an unknown or doubled name, or headers that are asked for and left out.
     """
     with_headers = bool(given.value(INCLUDE_HEADERS))
+    errors = [payload.error_column for payload in payloads if payload.error_column is not None]
     if not given.has(COLUMNS):
-        return (*RECORD_COLUMNS, HEADERS) if with_headers else RECORD_COLUMNS
-    known = {name.lower(): name for name in (*RECORD_COLUMNS, HEADERS)}
+        return (*RECORD_COLUMNS, *([HEADERS] if with_headers else []), *errors)
+    known = {name.lower(): name for name in (*RECORD_COLUMNS, HEADERS, *errors)}
     wanted = tuple(given.value(COLUMNS))
     unknown = [name for name in wanted if name.lower() not in known]
     chosen = tuple(known[name.lower()] for name in wanted if name.lower() in known)

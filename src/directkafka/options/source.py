@@ -13,6 +13,7 @@ from directkafka.offsets import Committed, Positions, TopicPartition
 from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.limits import LIMITS_BY_TOPIC, NO_LIMITS, MinOffsets, OffsetLimits, read_limits_by_topic
 from directkafka.options.names import REFUSED_SOURCE_CLIENT_NAMES, hint
+from directkafka.options.payloads import Payloads, payload_specs, read_payloads
 from directkafka.options.positions import POSITION_SPECS, read_positions
 from directkafka.options.read_policy import COLUMNS, HEADERS, INCLUDE_HEADERS, RECORD_COLUMNS, read_columns
 from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, option, read_json, shown, specs_of
@@ -104,6 +105,7 @@ class SourceOptions:
             it when partitions are deleted.
         limits: most offsets of a batch.
         columns: names of the columns that are read, in order.
+        payloads: what values and keys are, if they are more than bytes.
 
     The other fields are named, bounded and explained by their :class:`OptionSpec`.
     """
@@ -115,6 +117,7 @@ class SourceOptions:
     group_id: str | None = None
     limits: OffsetLimits = NO_LIMITS
     columns: tuple[str, ...] = RECORD_COLUMNS
+    payloads: Payloads = ()
     min_offsets_per_trigger: int | None = option(
         None,
         name="minOffsetsPerTrigger",
@@ -245,7 +248,8 @@ class SourceOptions:
         with mistakes.kept():
             strategy = _read_strategy(given)
         with mistakes.kept():
-            columns = read_columns(given)
+            payloads = read_payloads(given)
+            columns = read_columns(given, payloads)
         with mistakes.kept():
             client = _read_client(given)
         with mistakes.kept():
@@ -257,6 +261,7 @@ class SourceOptions:
             strategy=strategy,
             limits=limits if streaming else NO_LIMITS,
             columns=columns,
+            payloads=payloads,
             starting=starting,
             ending=ending,
             client=client,
@@ -269,7 +274,15 @@ def source_specs() -> tuple[OptionSpec, ...]:
     """Every option of the source but the client's, in the order of the reference page."""
     groups = (GROUP_ID, GROUP_ID_PREFIX)
     limits, columns = (MAX_OFFSETS, LIMITS_BY_TOPIC), (INCLUDE_HEADERS, COLUMNS)
-    return (*STRATEGY_SPECS, *POSITION_SPECS, *limits, *specs_of(SourceOptions).values(), *columns, *groups)
+    return (
+        *STRATEGY_SPECS,
+        *POSITION_SPECS,
+        *limits,
+        *specs_of(SourceOptions).values(),
+        *columns,
+        *payload_specs(),
+        *groups,
+    )
 
 
 def option_table() -> tuple[OptionSpec, ...]:

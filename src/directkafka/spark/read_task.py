@@ -16,6 +16,7 @@ from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.connection_pool import close_idle
+from directkafka.options.payloads import Payloads
 from directkafka.python_worker import freeze_imports
 
 if TYPE_CHECKING:
@@ -37,7 +38,14 @@ def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
         # The attempt before may have failed by a connection that looks well and is not.
         close_idle()
     with notes.signing():
-        yield from read_range(task)
+        yield from _decoded(task) if task.payloads else read_range(task)
+
+
+def _decoded(task: RangeTask) -> Iterator[pa.RecordBatch]:
+    # A process that reads bytes alone does not load the kernels of payloads.
+    from directkafka.payloads.decode import decode_batches
+
+    return decode_batches(read_range(task), task)
 
 
 class ReadRanges:
@@ -76,6 +84,7 @@ def records_frame(
     tasks: Sequence[RangeTask],
     columns: Sequence[str],
     *,
+    payloads: Payloads = (),
     attempt: str = "",
     proof: Proof | None = None,
 ) -> DataFrame:
@@ -84,7 +93,7 @@ def records_frame(
     Args:
         session: where the DataFrame lives.
         tasks: the ranges.
-        columns: names of the columns, the same as the tasks'.
+        columns, payloads: names of the columns, and what values and keys are; the same as the tasks'.
         attempt, proof: see :class:`ReadRanges`.
     """
     # Not above: executors import this module, and have no use for DataFrames.
@@ -92,4 +101,4 @@ def records_frame(
     from directkafka.spark.schema import record_schema
 
     numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
-    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns))
+    return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns, payloads))

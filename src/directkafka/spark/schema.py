@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from directkafka.errors import OptionError
+from directkafka.options.payloads import Payloads
 from directkafka.options.producer import SinkOptions
 
 _TYPES = {
@@ -30,14 +31,25 @@ _WRITTEN = {
 }
 
 
-def record_columns(names: Sequence[str]) -> list[tuple[str, str]]:
-    """Each column's name and type, as ``simpleString`` writes types."""
-    return [(name, _TYPES[name]) for name in names]
+def record_columns(names: Sequence[str], payloads: Payloads = (), *, quoted: bool = False) -> list[tuple[str, str]]:
+    """Each column's name and type, as ``simpleString`` writes types.
+
+    Args:
+        names: of the columns.
+        payloads: what values and keys are, if they are more than bytes.
+        quoted: whether names inside of types are quoted, so that Spark can read them.
+    """
+    types = dict(_TYPES)
+    for payload in payloads:
+        types[payload.column] = payload.type.simple_string(quoted=quoted)
+        if payload.error_column is not None:
+            types[payload.error_column] = "string"
+    return [(name, types[name]) for name in names]
 
 
-def record_schema(names: Sequence[str]) -> str:
+def record_schema(names: Sequence[str], payloads: Payloads = ()) -> str:
     """The same as DDL."""
-    return ", ".join(" ".join(column) for column in record_columns(names))
+    return ", ".join(" ".join(column) for column in record_columns(names, payloads, quoted=True))
 
 
 def check_written(columns: Mapping[str, str], options: SinkOptions) -> None:

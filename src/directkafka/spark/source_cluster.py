@@ -187,6 +187,7 @@ class SourceCluster:
                 snapshot,
                 options.client,
                 columns=options.columns,
+                payloads=options.payloads,
                 fail_on_data_loss=options.fail_on_data_loss,
                 poll_timeout_ms=options.poll_timeout_ms,
             )

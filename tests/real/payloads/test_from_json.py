@@ -90,7 +90,7 @@ def test_times_without_a_zone_are_of_the_session_s(zone: str, spark: SparkSessio
         EVERY_TYPE,
         "a INT NOT NULL COMMENT 'x, y', b: DEC(5), `c ``d` NUMERIC(38,37), e REAL, f LONG, g BYTE, h SHORT, i INTEGER",
         "STRUCT<a: MAP<STRING, ARRAY<STRUCT<b: TIMESTAMP_LTZ>>>>",
-        "struct struct<>, 9lives INT, zürich STRING, array array<map<string, date>>",
+        "struct struct<>, 9lives INT, `zürich` STRING, array array<map<string, date>>",
     ],
 )
 def test_a_schema_is_what_spark_makes_of_its_text(text: str, spark: SparkSession) -> None:

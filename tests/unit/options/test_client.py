@@ -25,6 +25,7 @@ from directkafka.options.names import (
     REFUSED_CLIENT_NAMES,
     REFUSED_SOURCE_CLIENT_NAMES,
 )
+from directkafka.options.payloads import payload_specs
 from directkafka.options.producer import SinkOptions
 from directkafka.options.source import SourceOptions, option_table
 from directkafka.options.spec import OptionSpec, RawOptions, Secret
@@ -131,6 +132,7 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         # Ours.
         "max.decompressed.batch.bytes",
         "sasl.oauthbearer.token.callback",
+        *(spec.name for spec in payload_specs()),
     }
     java = [name for name in used | ignored | refused_names if name not in others and name.islower()]
     # The consumer's, producer's and admin client's ConfigDef of Kafka 4.3.0 have 140 names together;

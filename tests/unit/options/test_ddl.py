@@ -19,7 +19,7 @@ from directkafka.options.ddl import DEPTH_MAX, parse_ddl
         ("`struct` struct<>, 9lives INT", "struct<struct:struct<>,9lives:int>"),
         ("a INT NOT NULL COMMENT 'x, y''', b TIMESTAMP_LTZ", None),
         ('a INT NOT NULL COMMENT "it\'s", -- the rest\n b TIMESTAMP_LTZ', "struct<a:int,b:timestamp>"),
-        ("zürich STRING, `with ``quotes``` STRING", "struct<zürich:string,with `quotes`:string>"),
+        ("`zürich` STRING, `with ``quotes``` STRING", "struct<zürich:string,with `quotes`:string>"),
     ],
 )
 def test_fields_are_read_as_spark_reads_them(text: str, simple: str | None) -> None:
@@ -55,6 +55,7 @@ def test_a_type_that_is_written_with_quotes_is_read_again_whatever_its_names() -
         ("a INT, a STRING", "declares 'a' twice"),
         ("s STRUCT<a: INT, a: INT>", "declares 'a' twice"),
         ("STRUCT<>", "declares no field"),
+        ("zürich STRING", "has 'ürich STRING' where a type is expected|has 'zürich STRING'|has 'ü"),
         ("a INT; b INT", "has '; b INT' where a name, a type or one of"),
         ("a " + "ARRAY<" * DEPTH_MAX + "INT" + ">" * DEPTH_MAX, f"more than {DEPTH_MAX} types in one another"),
     ],

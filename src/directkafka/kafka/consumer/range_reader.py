@@ -84,7 +84,7 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         check_crcs=task.client.check_crcs,
         decompressed_bytes_max=task.client.max_decompressed_batch_bytes,
     )
-    fetch, columns = RangeFetch(task), list(task.columns)
+    fetch, columns = RangeFetch(task), list(task.record_columns)
     try:
         for fetched in fetch:
             # Past offsets that are lost: the batch that is cut by the log's new start may still hold some of them.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
+from directkafka.options.payloads import Payloads
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
 
@@ -19,6 +20,7 @@ class RangeTask:
         host, port: the partition's leader when the range was planned.
         client: addresses, security, timeouts, sizes.
         columns: names of the output's columns, in order.
+        payloads: what values and keys are, if they are more than bytes.
         fail_on_data_loss: whether a lost range is an error.
         poll_timeout_ms: longest time without progress, in milliseconds.
         leader_epoch: the partition's leader epoch when the range was planned, or -1. All its records were written
@@ -31,9 +33,19 @@ class RangeTask:
     port: int
     client: ClientOptions
     columns: tuple[str, ...] = RECORD_COLUMNS
+    payloads: Payloads = ()
     fail_on_data_loss: bool = True
     poll_timeout_ms: int = 120_000
     leader_epoch: int = -1
+
+    @property
+    def record_columns(self) -> tuple[str, ...]:
+        """The columns of the records that the output is made of; for payloads also those that name a record."""
+        if not self.payloads:
+            return self.columns
+        added = {payload.error_column for payload in self.payloads}
+        named = ("offset", *(payload.column for payload in self.payloads if payload.error_column in self.columns))
+        return tuple(dict.fromkeys([*(name for name in self.columns if name not in added), *named]))
 
     @property
     def include_headers(self) -> bool:

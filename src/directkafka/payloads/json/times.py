@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from functools import lru_cache
 from typing import Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfoNotFoundError
+
+from directkafka.options.time_zones import time_zone
 
 _SPACES: Final = "".join(map(chr, range(33))) + "\x7f"
 _DATE: Final = re.compile(r"([+-]?)(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T].*)?)?)?", re.ASCII | re.DOTALL)
@@ -23,7 +24,6 @@ _TIMESTAMP: Final = re.compile(
     re.ASCII | re.DOTALL,
 )
 _TIME_ALONE: Final = re.compile(rf"(?:T{_TIME}|{_TIME.replace('?P<', '?P<_')})", re.ASCII | re.DOTALL)
-_OFFSET: Final = re.compile(r"([+-])(?:(\d)|(\d\d)(?::?(\d\d)(?::(\d\d)|(\d\d))?)?)", re.ASCII)
 _INT: Final = re.compile(r"[+-]?\d+")
 
 #: The first day of the Gregorian calendar, 1582-10-15, counted from 1970.
@@ -31,17 +31,6 @@ _GREGORIAN: Final = -141_427
 _DAY_US: Final = 86_400_000_000
 _INT64_MAX: Final = 2**63 - 1
 _INT32_MAX: Final = 2**31 - 1
-
-#: ``ZoneId.SHORT_IDS`` of Java 17, of which Spark makes use.
-_SHORT_IDS: Final = {
-    "ACT": "Australia/Darwin", "AET": "Australia/Sydney", "AGT": "America/Argentina/Buenos_Aires",
-    "ART": "Africa/Cairo", "AST": "America/Anchorage", "BET": "America/Sao_Paulo", "BST": "Asia/Dhaka",
-    "CAT": "Africa/Harare", "CNT": "America/St_Johns", "CST": "America/Chicago", "CTT": "Asia/Shanghai",
-    "EAT": "Africa/Addis_Ababa", "ECT": "Europe/Paris", "IET": "America/Indiana/Indianapolis", "IST": "Asia/Kolkata",
-    "JST": "Asia/Tokyo", "MIT": "Pacific/Apia", "NET": "Asia/Yerevan", "NST": "Pacific/Auckland",
-    "PLT": "Asia/Karachi", "PNT": "America/Phoenix", "PRT": "America/Puerto_Rico", "PST": "America/Los_Angeles",
-    "SST": "Pacific/Guadalcanal", "VST": "Asia/Ho_Chi_Minh", "EST": "-05:00", "MST": "-07:00", "HST": "-10:00",
-}  # fmt: skip
 
 
 def date(text: str) -> int | None:
@@ -102,7 +91,7 @@ def _parsed(text: str, default: tzinfo) -> tuple[int, tzinfo | None, bool, bool]
     hour, minute, second = (int(fields.get(name, 0)) for name in ("hour", "minute", "second"))
     if hour > 23 or minute > 59 or second > 59:
         return None
-    named = zone(fields["zone"].strip(_SPACES)) if "zone" in fields else None
+    named = time_zone(fields["zone"].strip(_SPACES)) if "zone" in fields else None
     if alone is None:
         year = int(fields["year"]) * (-1 if fields["sign"] == "-" else 1)
         days = days_of(year, int(fields.get("month", 1)), int(fields.get("day", 1)))
@@ -114,37 +103,6 @@ def _parsed(text: str, default: tzinfo) -> tuple[int, tzinfo | None, bool, bool]
     fraction_us = int(fields.get("fraction", "")[:6].ljust(6, "0"))
     local_us = days * _DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + fraction_us
     return local_us, named, alone is not None, named is not None
-
-
-@lru_cache(maxsize=256)
-def zone(name: str) -> tzinfo:
-    """A time zone by its name or its offset.
-
-    Raises:
-        ZoneInfoNotFoundError: there is none.
-    """
-    name = re.sub(r"([+-])(\d):", r"\g<1>0\2:", name, count=1, flags=re.ASCII)
-    name = re.sub(r"([+-])(\d\d):(\d)$", r"\1\2:0\3", name, count=1, flags=re.ASCII)
-    name = _SHORT_IDS.get(name, name)
-    if name == "Z":
-        return UTC
-    for prefix in ("UTC", "GMT", "UT", ""):
-        if name.startswith(prefix):
-            rest = name.removeprefix(prefix)
-            if not rest and prefix:
-                return UTC
-            if (found := _OFFSET.fullmatch(rest)) is not None:
-                sign, hour, hours, minutes, *seconds = found.groups()
-                offset = timedelta(
-                    hours=int(hour or hours), minutes=int(minutes or 0), seconds=int(seconds[0] or seconds[1] or 0)
-                )
-                if offset > timedelta(hours=18) or int(minutes or 0) > 59:
-                    raise ZoneInfoNotFoundError(name)
-                return timezone(-offset if sign == "-" else offset)
-    try:
-        return ZoneInfo(name)
-    except (ValueError, OSError, ZoneInfoNotFoundError) as error:
-        raise ZoneInfoNotFoundError(name) from error
 
 
 def offset_us(local_us: int, where: tzinfo) -> int:
@@ -204,11 +162,11 @@ _FIRST_DAY: Final = _days(1, 1, 2)
 _LAST_DAY: Final = _days(9990, 1, 1)
 
 
-def fixed_offset_us(time_zone: str) -> int:
+def fixed_offset_us(name: str) -> int:
     """How much a zone's clock is ahead of UTC, in microseconds; the least int64 where that changes.
 
     Raises:
         ZoneInfoNotFoundError: there is no such zone.
     """
-    found = zone(time_zone)
+    found = time_zone(name)
     return offset_us(0, found) if isinstance(found, timezone) else -_INT64_MAX - 1

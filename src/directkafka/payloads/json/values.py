@@ -19,6 +19,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from directkafka.options.time_zones import time_zone as zone_of
 from directkafka.payloads.json import MalformedJsonError, times
 from directkafka.payloads.json.tokens import Token, Tokens
 
@@ -62,7 +63,7 @@ class JsonReader:
     """
 
     def __init__(self, schema: pa.StructType, time_zone: str = "UTC") -> None:
-        self._zone = times.zone(time_zone)
+        self._zone = zone_of(time_zone)
         self._names = [field.name for field in schema]
         self._fields = {field.name: self._converter(field.type) for field in reversed(list(schema))}
 

@@ -8,6 +8,7 @@ the process that asks for the format's schema starts without Kafka's client and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 
 from pyspark.sql import SparkSession
@@ -22,6 +23,7 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.errors.transport import Notes
+from directkafka.options.payloads import in_time_zone, read_payloads
 from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions
@@ -41,15 +43,22 @@ class DirectKafkaDataSource(DataSource):
     """
 
     notes: ClassVar[Notes] = Notes.of_this_process()
+    #: The session's, when it was told of the format: the processes that plan a read cannot ask it.
+    time_zone: ClassVar[str] = "UTC"
 
     @classmethod
-    def of_this_driver(cls) -> type[DirectKafkaDataSource]:
+    def of_this_driver(cls, time_zone: str = "UTC") -> type[DirectKafkaDataSource]:
         """The same class with this process's key in it, for Spark to hand to its processes.
+
+        Args:
+            time_zone: the session's.
 
         A class that can be imported is pickled by its name alone: a process would import it, and make a key of its own.
         The class made here is not the one that its module has under that name, so its attributes are pickled too.
         """
-        return type(cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process()})
+        return type(
+            cls.__name__, (cls,), {"__doc__": cls.__doc__, "notes": Notes.of_this_process(), "time_zone": time_zone}
+        )
 
     #: Whether a listener of the session commits to the group of ``commitToGroup`` when a batch is done.
     _group_has_listener = False
@@ -62,15 +71,16 @@ class DirectKafkaDataSource(DataSource):
     def schema(self) -> str:
         """Spark's seven columns, and ``headers`` when the option asks for them."""
         freeze_imports("plan")
-        return record_schema(read_columns(RawOptions.read(dict(self.options))))
+        given = RawOptions.read(dict(self.options))
+        payloads = read_payloads(given)
+        return record_schema(read_columns(given, payloads), payloads)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
         from directkafka.spark.datasource.readers import BatchReader
 
         log_to_stderr()
-        options = SourceOptions.parse(dict(self.options), streaming=False)
-        _refuse_user_schema(schema, options)
+        options = self._source_options(schema, streaming=False)
         return BatchReader(options, self.notes)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -78,8 +88,7 @@ class DirectKafkaDataSource(DataSource):
         from directkafka.spark.datasource.readers import StreamReader
 
         log_to_stderr()
-        options = SourceOptions.parse(dict(self.options), streaming=True)
-        _refuse_user_schema(schema, options)
+        options = self._source_options(schema, streaming=True)
         return StreamReader(options, self.notes, group_has_listener=self._group_has_listener)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -96,6 +105,15 @@ class DirectKafkaDataSource(DataSource):
         from directkafka.spark.datasource.writers import StreamWriter
 
         return StreamWriter(self._sink_options(schema), self.notes)
+
+    def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
+        options = SourceOptions.parse(dict(self.options), streaming=streaming)
+        _refuse_user_schema(schema, options)
+        for payload in options.payloads:
+            if payload.on_error == "dead-letter":
+                reason = "dead letters are a pipeline's: with the format, use null, and look at the column "
+                raise OptionError(option=f"{payload.column}.on.error", reason=f"{reason}{payload.error_column}")
+        return replace(options, payloads=in_time_zone(options.payloads, self.time_zone))
 
     def _sink_options(self, schema: StructType) -> SinkOptions:
         log_to_stderr()
@@ -114,12 +132,12 @@ class ListenedDataSource(DirectKafkaDataSource):
 
 def _refuse_user_schema(schema: StructType, options: SourceOptions) -> None:
     given = [(field.name, field.dataType.simpleString()) for field in schema.fields]
-    fixed = record_schema(options.columns)
-    if given != record_columns(options.columns):
+    fixed = record_schema(options.columns, options.payloads)
+    if given != record_columns(options.columns, options.payloads):
         raise OptionError(
             option="schema",
-            reason=f"Kafka records have the fixed columns {fixed}; parse the value instead of giving "
-            f"a schema with {', '.join(' '.join(option) for option in given)}",
+            reason=f"Kafka records have the columns {fixed}; say with value.format and value.schema what a value is, "
+            f"instead of giving a schema with {', '.join(' '.join(option) for option in given)}",
         )
 
 
@@ -140,9 +158,13 @@ def register(spark: SparkSession) -> None:
         if java_session.sessionState().dataSourceManager().dataSourceExists(DirectKafkaDataSource.name()):
             return
         if _follow_queries(spark):
-            spark.dataSource.register(ListenedDataSource.of_this_driver())
+            spark.dataSource.register(ListenedDataSource.of_this_driver(_time_zone(spark)))
             return
-    spark.dataSource.register(DirectKafkaDataSource.of_this_driver())
+    spark.dataSource.register(DirectKafkaDataSource.of_this_driver(_time_zone(spark)))
+
+
+def _time_zone(spark: SparkSession) -> str:
+    return str(spark.conf.get("spark.sql.session.timeZone"))
 
 
 def _follow_queries(spark: SparkSession) -> bool:

@@ -1,0 +1,141 @@
+"""The options of payloads: what the bytes of values and keys stand for, and which columns a read has then."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final, Literal, get_args
+from zoneinfo import ZoneInfoNotFoundError
+
+from directkafka.options.ddl import FieldType, parse_ddl
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
+from directkafka.options.time_zones import time_zone
+
+Format = Literal["json", "string"]
+OnError = Literal["fail", "null", "dead-letter"]
+
+#: The columns that may hold a payload.
+PAYLOAD_COLUMNS: Final = ("value", "key")
+
+_DOCS: Final = {
+    "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them) or "
+    "string (UTF-8). The column {column} is a struct, or a string, then. Bytes when not given.",
+    "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>.",
+    "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
+    "null (the fields that can be read stay, the others are null, and a column {column}_error says why), or "
+    "dead-letter (in pipelines with [dead_letters]). A null {column} is null, and no error.",
+    "time.zone": "The time zone of timestamps in a JSON {column} that name none: a name, or an offset such as +02:00. "
+    "The session's when not given.",
+}
+
+
+def _specs(column: str) -> dict[str, OptionSpec]:
+    docs = {name: doc.format(column=column) for name, doc in _DOCS.items()}
+    return {
+        "format": OptionSpec(name=f"{column}.format", kind="choice", choices=get_args(Format), doc=docs["format"]),
+        "schema": OptionSpec(name=f"{column}.schema", kind="text", bytes_max=1 << 20, doc=docs["schema"]),
+        "on.error": OptionSpec(
+            name=f"{column}.on.error", kind="choice", choices=get_args(OnError), default="fail", doc=docs["on.error"]
+        ),
+        "time.zone": OptionSpec(name=f"{column}.time.zone", kind="text", doc=docs["time.zone"]),
+    }
+
+
+SPECS: Final = {column: _specs(column) for column in PAYLOAD_COLUMNS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """How one column's bytes are read.
+
+    Attributes:
+        column: its name.
+        format: what they are.
+        schema: the fields of JSON; None for others.
+        on_error: what becomes of a record that cannot be read as a whole.
+        time_zone: of timestamps that name none; None: the session's.
+    """
+
+    column: str
+    format: Format
+    schema: FieldType | None = None
+    on_error: OnError = "fail"
+    time_zone: str | None = None
+
+    @property
+    def type(self) -> FieldType:
+        """What the column is then."""
+        return self.schema or FieldType("string")
+
+    @property
+    def error_column(self) -> str | None:
+        """The column that says why a record could not be read as a whole, if there is one."""
+        return f"{self.column}_error" if self.on_error != "fail" else None
+
+
+#: The payloads of a read, at most one for each column.
+Payloads = tuple[Payload, ...]
+
+
+def read_payloads(given: RawOptions) -> Payloads:
+    """The payloads that the options name.
+
+    Raises:
+        OptionError: JSON without a schema, or a schema that is none; all mistakes at once.
+    """
+    mistakes, found = Mistakes(), []
+    for column in PAYLOAD_COLUMNS:
+        with mistakes.kept():
+            if (payload := _read(given, column)) is not None:
+                found.append(payload)
+    mistakes.raise_if_any()
+    return tuple(found)
+
+
+def in_time_zone(payloads: Payloads, name: str) -> Payloads:
+    """The same, with the time zone of those that name none."""
+    return tuple(replace(payload, time_zone=payload.time_zone or name) for payload in payloads)
+
+
+def payload_specs() -> tuple[OptionSpec, ...]:
+    """Every option of payloads, in the order of the reference page."""
+    return tuple(spec for specs in SPECS.values() for spec in specs.values())
+
+
+def _read(given: RawOptions, column: str) -> Payload | None:
+    specs = SPECS[column]
+    if not given.has(specs["format"]):
+        for spec in specs.values():
+            if given.has(spec):
+                raise given.error(spec.name, f"says how a {column} is read, and there is no {column}.format")
+        return None
+    form: Format = given.value(specs["format"])
+    if form == "json" and not given.has(specs["schema"]):
+        raise given.error(specs["schema"].name, f"is missing: {column}.format = json needs the fields, as Spark's DDL")
+    for name in ("schema", "time.zone"):
+        if form != "json" and given.has(specs[name]):
+            raise given.error(specs[name].name, f"means nothing to {column}.format = {form}")
+    return Payload(
+        column=column,
+        format=form,
+        schema=_schema(given, specs["schema"]) if form == "json" else None,
+        on_error=given.value(specs["on.error"]),
+        time_zone=_time_zone(given, specs["time.zone"]),
+    )
+
+
+def _schema(given: RawOptions, spec: OptionSpec) -> FieldType:
+    try:
+        return parse_ddl(given.text(spec))
+    except ValueError as error:
+        raise given.error(spec.name, str(error)) from None
+
+
+def _time_zone(given: RawOptions, spec: OptionSpec) -> str | None:
+    if not given.has(spec):
+        return None
+    name = given.text(spec)
+    try:
+        time_zone(name)
+    except ZoneInfoNotFoundError:
+        raise given.error(spec.name, f"expected a time zone such as Europe/Berlin or +02:00, found {name!r}") from None
+    return name
