@@ -462,7 +462,7 @@ def test_the_columns_are_spark_s() -> None:
 )
 def test_a_schema_of_the_user_s_own_is_refused(options: dict[str, str], columns: tuple[str, ...]) -> None:
     assert made(**options).reader(schema(*columns))
-    with pytest.raises(OptionError, match="say with value[.]format"):
+    with pytest.raises(OptionError, match=r"say with value\.format"):
         made(**options).reader(schema("key", *columns))
     with pytest.raises(OptionError, match="value string"):
         made(**options).streamReader(StructType([StructField("value", StringType())]))
