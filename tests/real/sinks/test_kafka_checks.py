@@ -35,7 +35,8 @@ def harness(kafka_broker: KafkaBroker) -> Iterator[KafkaHarness]:
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
+    ours = [one for one in caplog.records if one.name.startswith("directkafka")]
+    return [one.getMessage() for one in ours if one.levelno == logging.WARNING]
 
 
 # Brokers.

@@ -241,6 +241,13 @@ def java_end_told() -> Iterator[None]:
         raise
 
 
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, and those during which it was raised."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
+
+
 def spark_is_gone(error: BaseException) -> bool:
     """Whether the Spark application itself has ended, so that no task can say anything."""
     return _java_is_gone(error) or is_gone(error)
@@ -253,7 +260,10 @@ def _java_is_gone(error: BaseException) -> bool:
     """
     try:
         java_errors(error)
-        is_unanswered = isinstance(error, _UNANSWERED) and not isinstance(error, Py4JJavaError)
+        # PySpark says of some calls that it cannot read the answer, and the error of the call is behind that.
+        is_unanswered = any(
+            isinstance(one, _UNANSWERED) and not isinstance(one, Py4JJavaError) for one in _causes(error)
+        )
     except (Py4JError, OSError):  # Java has reported a failure and ended, so its exception cannot be asked what it was
         is_unanswered = True
     return is_unanswered and not spark_application.java_answers()

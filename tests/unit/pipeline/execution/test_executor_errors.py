@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 import pytest
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkValueError
 from tests.unit.pipeline.spark_texts import FAILURES, SparkError, named
 
 from directkafka.errors import (
@@ -132,10 +133,29 @@ def silent_failure() -> Exception:
     return error
 
 
-UNANSWERED = [Py4JError("An error occurred while calling o12.collectToPython"), ConnectionRefusedError(111, "refused")]
+def unread_answer() -> Exception:
+    """What ``DataFrame.schema`` raises when the call behind it fails."""
+    try:
+        try:
+            raise ConnectionRefusedError(111, "refused")
+        except ConnectionRefusedError as refused:
+            raise PySparkValueError(
+                errorClass="CANNOT_PARSE_DATATYPE", messageParameters={"msg": str(refused)}
+            ) from refused
+    except PySparkValueError as error:
+        return error
 
 
-@pytest.mark.parametrize("error", [*UNANSWERED, silent_failure()], ids=["a call", "a socket", "what Java has told"])
+UNANSWERED = [
+    Py4JError("An error occurred while calling o12.collectToPython"),
+    ConnectionRefusedError(111, "refused"),
+    unread_answer(),
+]
+
+
+@pytest.mark.parametrize(
+    "error", [*UNANSWERED, silent_failure()], ids=["a call", "a socket", "a schema", "what Java has told"]
+)
 def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark_application, "java_answers", lambda: False)
     assert spark_is_gone(error)
@@ -144,7 +164,7 @@ def test_a_jvm_that_was_killed_is_told_as_such(error: Exception, monkeypatch: py
     assert found.what.startswith("Spark's JVM ended")
 
 
-@pytest.mark.parametrize("error", UNANSWERED, ids=["a call", "a socket"])
+@pytest.mark.parametrize("error", UNANSWERED, ids=["a call", "a socket", "a schema"])
 def test_the_same_words_beside_a_jvm_that_runs_are_the_transform_s(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
