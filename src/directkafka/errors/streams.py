@@ -116,8 +116,7 @@ class MalformedPayloadError(DirectKafkaError):
     reason: str
     template = (
         "the {column} of the record in topic {topic}, partition {partition} at offset {offset} cannot be read as "
-        "{format}: {reason}. To go on with what can be read of such records, set {column}.on.error = null; a pipeline "
-        "with [dead_letters] can set them apart: {column}.on.error = dead-letter."
+        "{format}: {reason}. To go on with what can be read of such records, set {column}.on.error = null."
     )
 
 

@@ -11,7 +11,7 @@ from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
 from directkafka.options.time_zones import time_zone
 
 Format = Literal["json", "string"]
-OnError = Literal["fail", "null", "dead-letter"]
+OnError = Literal["fail", "null"]
 
 #: The columns that may hold a payload.
 PAYLOAD_COLUMNS: Final = ("value", "key")
@@ -20,9 +20,9 @@ _DOCS: Final = {
     "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them) or "
     "string (UTF-8). The column {column} is a struct, or a string, then. Bytes when not given.",
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>.",
-    "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
-    "null (the fields that can be read stay, the others are null, and a column {column}_error says why), or "
-    "dead-letter (in pipelines with [dead_letters]). A null {column} is null, and no error.",
+    "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it) "
+    "or null (the fields that can be read stay, the others are null, and a column {column}_error says why). A null "
+    "{column} is null, and no error.",
     "time.zone": "The time zone of timestamps in a JSON {column} that name none: a name, or an offset such as +02:00. "
     "The session's when not given.",
 }

@@ -114,6 +114,11 @@ class PipelineSection(Section):
     output_mode: Literal["append", "update", "complete"] = Field(
         default="append", description="Of the structured engine: which rows of a stateful query a batch has."
     )
+    execution: Literal["auto", "spark"] = Field(
+        default="auto",
+        description="auto: rows stay in the Python workers that read them, where the transform is one of Arrow batches "
+        "or there is none; spark: they pass through Spark in any case.",
+    )
     retry_ms_max: int = Field(
         default=60_000,
         ge=0,
@@ -131,7 +136,7 @@ class SparkSection(Section):
 
 
 class TransformSection(Section):
-    """``[transform]``: what becomes of the records; exactly one of the two."""
+    """``[transform]``: what becomes of the records; at most one of the three. Without one, the columns as they are."""
 
     sql: str | None = Field(default=None, description="A query over the view `source`.")
     python: str | None = Field(
@@ -140,10 +145,17 @@ class TransformSection(Section):
         description='"module:function"; the function takes a DataFrame and returns one, or a dict of them.',
     )
 
+    arrow: str | None = Field(
+        default=None,
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description='"module:function"; the function takes an Arrow RecordBatch and returns one, or a dict of them. It '
+        "runs where the records are read, on executors.",
+    )
+
     @model_validator(mode="after")
-    def _one_of_two(self) -> TransformSection:
-        if (self.sql is None) == (self.python is None):
-            raise ValueError("exactly one of sql and python is needed")
+    def _one_at_most(self) -> TransformSection:
+        if sum(given is not None for given in (self.sql, self.python, self.arrow)) > 1:
+            raise ValueError("only one of sql, python and arrow can be given")
         return self
 
 
@@ -152,7 +164,7 @@ class PipelineSpec(Section):
 
     pipeline: PipelineSection
     source: dict[str, str | int | bool] = Field(repr=False)
-    transform: TransformSection
+    transform: TransformSection = TransformSection()
     sink: list[dict[str, Any]] = Field(min_length=1, repr=False)
     spark: SparkSection = SparkSection()
     dead_letters: dict[str, Any] | None = Field(default=None, repr=False)

@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
+from directkafka.options.payloads import in_time_zone
 from directkafka.options.source import SourceOptions
 from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.native_writer import NativeWriter, make_writer
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
-from directkafka.pipeline.execution.transform import (
-    FunctionReference,
-    PythonTransform,
-    SqlTransform,
-    Transform,
-    load_function,
-)
-from directkafka.pipeline.file import PipelineSpec, check_name, load, parse_trigger
+from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named
+from directkafka.pipeline.file import check_name, load, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.engine import ReplayEngine
@@ -38,7 +34,6 @@ from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
-from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import SourceCluster
 
 #: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
@@ -53,7 +48,8 @@ class Pipeline:
     Args:
         name: identity in the stores' ledgers; never reuse it for another job. Letters, digits, ``.``, ``_``, ``-``.
         source: options of the format ``directkafka``, for example ``subscribe``.
-        transform: a query over the view ``source``, or a function from a DataFrame to one or to a dict of them.
+        transform: a query over the view ``source``, a function from a DataFrame to one or to a dict of them, or an
+            :class:`ArrowTransform`. None: the source's columns as they are.
         sinks: where the output goes; a dict binds the transform's named outputs. A sink belongs to one pipeline.
         dead_letters: a sink for the records that the transform rejects, each as it came and with the reason.
         trigger: ``"1s"``, ``"available-now"``, ``{"delay": "1s"}`` or ``{"records": 100000, "at_most": "5s"}``; under
@@ -63,6 +59,8 @@ class Pipeline:
             checkpoint beside the ledger, for windows, deduplication and other state across batches.
         checkpoint: the structured engine's folder, of this pipeline alone; the direct engine has none.
         output_mode: the structured engine's: ``"append"``, ``"update"`` or ``"complete"``.
+        execution: ``"auto"``: rows stay in the Python workers that read them, where that is possible: under the direct
+            engine, with an :class:`ArrowTransform` or none. ``"spark"``: they pass through Spark in any case.
         master, spark_conf: used only when no Spark session exists, and where ``spark-submit`` was told nothing else.
         report: told of each committed batch; one log line each by default. What it raises is logged, no more.
         retry_ms_max: how long after its first failure a step whose failure may pass (a database that restarts) is
@@ -77,13 +75,14 @@ class Pipeline:
         name: str,
         *,
         source: Mapping[str, str],
-        transform: str | Callable[[DataFrame], Any] | FunctionReference,
+        transform: GivenTransform = None,
         sinks: Sinks,
         dead_letters: Sink | None = None,
         trigger: GivenTrigger = "1s",
         engine: str = "direct",
         checkpoint: str | os.PathLike[str] | None = None,
         output_mode: str = "append",
+        execution: str = "auto",
         master: str = "local[*]",
         spark_conf: Mapping[str, object] | None = None,
         report: Reporter = log_report,
@@ -102,6 +101,9 @@ class Pipeline:
         self._trigger_given = trigger
         self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")
         self._output_mode = output_mode
+        if execution not in ("auto", "spark"):
+            raise OptionError(option="execution", reason=f"expected 'auto' or 'spark', found {execution!r}")
+        self._execution = execution
         self._master = master
         self._spark_conf = dict(spark_conf or {})
         self._retry_ms_max = retry_ms_max
@@ -124,13 +126,14 @@ class Pipeline:
             return cls(
                 spec.pipeline.name,
                 source=spec.source_options(),
-                transform=_transform_of(spec),
+                transform=transform_named(**spec.transform.model_dump(), folder=spec.path.resolve().parent),
                 sinks=sinks,
                 dead_letters=dead_letters,
                 trigger=spec.pipeline.trigger,
                 engine=spec.pipeline.engine,
                 checkpoint=spec.pipeline.checkpoint,
                 output_mode=spec.pipeline.output_mode,
+                execution=spec.pipeline.execution,
                 master=spec.spark.master,
                 spark_conf=spec.spark.conf,
                 report=report,
@@ -143,6 +146,11 @@ class Pipeline:
     def source_options(self) -> SourceOptions:
         """The source's options as parsed."""
         return self._source
+
+    def source_in(self, session: SparkSession) -> SourceOptions:
+        """The same, with the session's time zone for payloads that have no other."""
+        zone = str(session.conf.get("spark.sql.session.timeZone"))
+        return replace(self._source, payloads=in_time_zone(self._source.payloads, zone))
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -179,11 +187,7 @@ class Pipeline:
         Raises:
             OptionError: it cannot be imported.
         """
-        if isinstance(self._transform, FunctionReference):
-            return load_function(self._transform, session)
-        if isinstance(self._transform, str):
-            return SqlTransform(self._transform)
-        return PythonTransform(self._transform, getattr(self._transform, "__name__", "function"))
+        return transform_given(self._transform, session)
 
     @active_session_kept()
     def check(self) -> tuple[str, ...]:
@@ -201,16 +205,17 @@ class Pipeline:
         routes = self.routes_to_look_at()
         session = self.session()
         check_executors(session)
+        writer, carried = self._compiled(session, routes)
         cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, routes)
         try:
             cluster.snapshot(must_exist=True)
             ledgers.connect()
-            remarks = self._compiled(session, routes).check()
+            remarks = writer.check()
             ledgers.peek()
         finally:
             cluster.close()
             ledgers.close()
-        return remarks
+        return (*remarks, carried)
 
     def run(self) -> None:
         """Run in this thread until :meth:`stop` is called from elsewhere or the trigger ends it.
@@ -326,11 +331,14 @@ class Pipeline:
             return self._direct(session)
         return self._structured(session, self._routes, self._checkpoint)
 
-    def _compiled(self, session: SparkSession, routes: tuple[Route, ...]) -> BatchWriter | StructuredEngine:
-        """What can check transform and sinks without running."""
+    def _compiled(
+        self, session: SparkSession, routes: tuple[Route, ...]
+    ) -> tuple[BatchWriter | NativeWriter | StructuredEngine, str]:
+        """What can check transform and sinks without running, and a remark on who carries the rows."""
         if self._checkpoint is None:
             return self._writer(session, routes)
-        return self._structured(session, routes, self._checkpoint)
+        engine = self._structured(session, routes, self._checkpoint)
+        return engine, "rows pass through Spark: the structured engine's batches are Spark's"
 
     def _structured(self, session: SparkSession, routes: tuple[Route, ...], checkpoint: str) -> StructuredEngine:
         def make_function(transform: Transform) -> BatchFunction:
@@ -359,10 +367,12 @@ class Pipeline:
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
+        # Before anything is opened: it may not know the transform's columns.
+        writer, _ = self._writer(session, self._routes)
         return DirectEngine(
             self.name,
-            cluster=SourceCluster(self._source),
-            writer=self._writer(session, self._routes),
+            cluster=SourceCluster(self.source_in(session)),
+            writer=writer,
             ledgers=Ledgers(self.name, self._routes, stop=self._stop),
             starting=self._source.starting,
             policy=PlanPolicy.of(self._source, limits=self._source.limits),
@@ -373,9 +383,9 @@ class Pipeline:
             retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
         )
 
-    def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> BatchWriter:
-        sample = records_frame(session, (), self._source.columns)
-        return BatchWriter(sample, self.transform(session), routes)
+    def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> tuple[BatchWriter | NativeWriter, str]:
+        source, transform = self.source_in(session), self.transform(session)
+        return make_writer(session, source, transform, routes, execution=self._execution)
 
     def _run_in_thread(self) -> None:
         try:
@@ -388,10 +398,3 @@ def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:
     """The source's options as Spark is given them; their names have no case."""
     given = {name.lower() for name in source}
     return {name: value for name, value in _SOURCE_DEFAULTS.items() if name not in given} | dict(source)
-
-
-def _transform_of(spec: PipelineSpec) -> str | FunctionReference:
-    if spec.transform.python is not None:
-        return FunctionReference(spec.transform.python, spec.path.resolve().parent)
-    assert spec.transform.sql is not None, "the file's model has one of the two"
-    return spec.transform.sql

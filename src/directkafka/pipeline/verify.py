@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -166,12 +166,14 @@ def _output_again(
             place = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
             return None, f"Kafka no longer has all of {place}, so nothing was read again"
     session = pipeline.session()
+    payloads = pipeline.source_in(session).payloads
     ranges = [
         OffsetRange(partition.topic, partition.partition, partition.origin, partition.end)
         for partition in entry.progress
     ]
-    tasks = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
-    source = records_frame(session, tasks, pipeline.source_options.columns)
+    planned = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
+    tasks = [replace(task, payloads=payloads) for task in planned]
+    source = records_frame(session, tasks, pipeline.source_options.columns, payloads=payloads)
     output = outputs_of(pipeline.transform(session), source, session, pipeline.routes)[route.output]
     if is_per_batch(output) and not is_folded:
         return None, "the transform groups within each batch, so its rows are not comparable over all of them"

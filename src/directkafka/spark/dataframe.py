@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.util import PythonEvalType
@@ -43,6 +44,16 @@ def map_in_arrow(
     column: Any = of_columns(*(frame[f"`{name.replace('`', '``')}`"] for name in frame.columns))
     inner: Any = frame
     return DataFrame(inner._jdf.mapInArrow(column._jc, barrier, None), frame.sparkSession)
+
+
+def arrow_schema(frame: DataFrame) -> pa.Schema:
+    """A frame's columns as its rows come to Python."""
+    return to_arrow_schema(frame.schema, timezone="UTC")
+
+
+def spark_schema(columns: pa.Schema) -> StructType:
+    """Columns of Arrow as Spark has them."""
+    return from_arrow_schema(columns)
 
 
 def create_dataframe(

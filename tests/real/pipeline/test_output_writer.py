@@ -15,10 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.output_writer import OutputWriter, arrow_schema
+from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Route
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport
 from directkafka.sinks.staging import buffer, report_inline
+from directkafka.spark.dataframe import arrow_schema
 
 pytestmark = pytest.mark.real
 

@@ -105,7 +105,6 @@ def test_an_unknown_name_is_refused_with_the_nearest_one(
     ("old", "option", "reason"),
     [
         ('[pipeline]\nname = "flights"\n', "pipeline", "the section [pipeline] is missing"),
-        ('[transform]\nsql = "SELECT 1"\n', "transform", "the section [transform] is missing"),
         (GOOD[GOOD.index("[[sink]]") :], "sink", "the section [[sink]] is missing"),
         ('name = "flights"\n', "pipeline.name", "is missing"),
         ('table = "flights"\n', "sink.0.table", "is missing"),
@@ -150,11 +149,11 @@ def test_a_value_of_a_wrong_type_or_range_is_refused_by_its_place_in_the_file(
     assert reason in error.reason
 
 
-@pytest.mark.parametrize("transform", ["", 'sql = "SELECT 1"\npython = "job:transform"'])
-def test_a_transform_is_exactly_one_of_sql_and_python(tmp_path: Path, transform: str) -> None:
-    error = mistake(tmp_path, 'sql = "SELECT 1"', transform)
+@pytest.mark.parametrize("second", ['python = "job:transform"', 'arrow = "job:transform"'])
+def test_a_transform_is_at_most_one_of_three(tmp_path: Path, second: str) -> None:
+    error = mistake(tmp_path, 'sql = "SELECT 1"', f'sql = "SELECT 1"\n{second}')
     assert error.option == "transform"
-    assert error.reason == "exactly one of sql and python is needed"
+    assert error.reason == "only one of sql, python and arrow can be given"
 
 
 @pytest.mark.parametrize("reference", ["job", "job:", ":transform", "job:a.b", "job transform"])

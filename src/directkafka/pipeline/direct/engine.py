@@ -38,6 +38,7 @@ from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
+from directkafka.pipeline.execution.native_writer import NativeWriter
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
@@ -80,7 +81,7 @@ class DirectEngine:
         name: str,
         *,
         cluster: SourceCluster,
-        writer: BatchWriter,
+        writer: BatchWriter | NativeWriter,
         ledgers: Ledgers,
         starting: Positions,
         policy: PlanPolicy,

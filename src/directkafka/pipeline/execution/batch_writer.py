@@ -28,6 +28,7 @@ from pyspark.sql import DataFrame
 from directkafka.errors import RangeNotReadError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, total_count
+from directkafka.options.payloads import Payloads
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
 from directkafka.pipeline.execution.executor_errors import from_executor, job_errors
@@ -97,16 +98,24 @@ class BatchWriter:
         transform: what becomes of the records.
         routes: which output goes where.
         hidden: columns that the transform is not shown, for what becomes of rejected records.
+        payloads: what values and keys of the records are.
     """
 
     def __init__(
-        self, sample: DataFrame, transform: Transform, routes: Sequence[Route], *, hidden: Sequence[str] = ()
+        self,
+        sample: DataFrame,
+        transform: Transform,
+        routes: Sequence[Route],
+        *,
+        hidden: Sequence[str] = (),
+        payloads: Payloads = (),
     ) -> None:
         self._sample = sample
         self._session = sample.sparkSession
         self._transform = transform
         self._routes = tuple(routes)
         self._hidden = tuple(hidden)
+        self._payloads = payloads
         self._proofs = self._session.sparkContext.accumulator({}, ProofUnion())
         #: One for each route, once the columns are known.
         self._writers: tuple[OutputWriter, ...] = ()
@@ -182,7 +191,14 @@ class BatchWriter:
         """
         self._proofs.value = {}
         ranges = [task.range for task in tasks]
-        frame = records_frame(self._session, tasks, self._sample.columns, attempt=name.attempt, proof=self._proofs)
+        frame = records_frame(
+            self._session,
+            tasks,
+            self._sample.columns,
+            payloads=self._payloads,
+            attempt=name.attempt,
+            proof=self._proofs,
+        )
         check = partial(self._prove_read, name, ranges)
         return self.write_frame(name, frame, stores=stores, read_check=check, ranges=ranges)
 

@@ -28,7 +28,7 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json, json_problems, with_json
-from directkafka.spark.dataframe import map_in_arrow
+from directkafka.spark.dataframe import arrow_schema, map_in_arrow
 
 #: Options of ``to_json``: by default, Spark leaves null fields out and cuts timestamps to milliseconds.
 _OPTIONS = {
@@ -36,13 +36,6 @@ _OPTIONS = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]xxx",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }
-
-
-def arrow_schema(frame: DataFrame) -> pa.Schema:
-    """A frame's columns as its rows come to Python."""
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:

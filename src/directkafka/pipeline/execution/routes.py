@@ -18,8 +18,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import OptionError
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, LookOnly, Work, divert
-from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.planning.subscription import reads
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
@@ -100,8 +101,14 @@ def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, 
         routes: the pipeline's sinks.
         options: of its source.
         pipeline: its name.
+
+    Raises:
+        OptionError: dead letters would not be what was read.
     """
     for route in routes:
+        if route.output == DEAD_LETTERS and options.payloads:
+            reason = "dead letters are kept as they came: decode in the transform, for example with from_json"
+            raise OptionError(option=f"{options.payloads[0].column}.format", reason=reason)
         route.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
 
 

@@ -16,12 +16,18 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError
+from directkafka.pipeline.execution.arrow_transform import (
+    DEFAULT_OUTPUT,
+    NO_TRANSFORM,
+    ArrowTransform,
+    OneOutput,
+    schemas_of,
+)
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
+from directkafka.spark.dataframe import arrow_schema, map_in_arrow, spark_schema
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
-
-DEFAULT_OUTPUT = "default"
 
 _PER_BATCH = frozenset({"Aggregate", "Window", "Deduplicate", "Distinct"})
 _CUTS = frozenset({"GlobalLimit", "LocalLimit", "Offset"})
@@ -47,7 +53,7 @@ class PythonTransform:
     name: str
 
 
-Transform = SqlTransform | PythonTransform
+Transform = SqlTransform | PythonTransform | ArrowTransform
 
 
 def apply_transform(transform: Transform, source: DataFrame, session: SparkSession) -> dict[str, DataFrame]:
@@ -58,7 +64,7 @@ def apply_transform(transform: Transform, source: DataFrame, session: SparkSessi
         RangeNotReadError: an output stops reading early (LIMIT, OFFSET).
     """
     source.createOrReplaceTempView("source")
-    name = transform.name if isinstance(transform, PythonTransform) else "sql"
+    name = "sql" if isinstance(transform, SqlTransform) else transform.name
     try:
         outputs = _produce(transform, source, session)
     except DirectKafkaError:
@@ -83,6 +89,12 @@ def _produce(transform: Transform, source: DataFrame, session: SparkSession) -> 
             return session.sql(text)
         case PythonTransform(function):
             return function(source)
+        case ArrowTransform():
+            schemas = schemas_of(transform, arrow_schema(source))
+            return {
+                output: map_in_arrow(source, OneOutput(transform, output, schemas), spark_schema(columns))
+                for output, columns in schemas.items()
+            }
         case _:
             assert_never(transform)
 
@@ -204,8 +216,6 @@ def _plan_text(frame: DataFrame) -> str:
     return str(frame._jdf.queryExecution().analyzed().toString())
 
 
-_OPTION = "transform.python"
-
 #: One import at a time, since it changes ``sys.path``; and what has been shipped to which Spark application.
 _lock = threading.Lock()
 _shipped: set[tuple[str, str]] = set()
@@ -218,13 +228,26 @@ class FunctionReference:
     Attributes:
         name: ``module:function``.
         folder: where the module may lie, beside everything that can be imported anyway; absolute.
+        is_arrow: whether it takes Arrow batches, and not a DataFrame.
     """
 
     name: str
     folder: Path
+    is_arrow: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option that names it."""
+        return "transform.arrow" if self.is_arrow else "transform.python"
 
 
-def load_function(reference: FunctionReference, session: SparkSession | None = None) -> PythonTransform:
+#: What a pipeline may be given: a query, a function, its name, or nothing.
+GivenTransform = str | Callable[[DataFrame], Outputs] | ArrowTransform | FunctionReference | None
+
+
+def load_function(
+    reference: FunctionReference, session: SparkSession | None = None
+) -> PythonTransform | ArrowTransform:
     """Import the function. A module that lies in the folder is shipped to the executors, once.
 
     Raises:
@@ -236,16 +259,50 @@ def load_function(reference: FunctionReference, session: SparkSession | None = N
         module = _import(module_name, reference)
         beside = _beside(module_name, reference.folder)
         if beside is not None:
-            _check_same(module_name, module, beside)
+            _check_same(module_name, module, beside, reference)
             if session is not None and "." not in module_name:
                 _ship(module, session)
     function = getattr(module, function_name, None)
     if not callable(function):
         found = "no such name" if function is None else f"a {type(function).__name__}"
         raise OptionError(
-            option=_OPTION, reason=f"{reference.name!r} is not a function: {module_name} has {found} {function_name!r}"
+            option=reference.option,
+            reason=f"{reference.name!r} is not a function: {module_name} has {found} {function_name!r}",
         )
-    return PythonTransform(function, reference.name)
+    return (ArrowTransform if reference.is_arrow else PythonTransform)(function, reference.name)
+
+
+def transform_given(given: GivenTransform, session: SparkSession) -> Transform:
+    """The transform that a pipeline was given, imported if it is a name.
+
+    Raises:
+        OptionError: it cannot be imported.
+    """
+    match given:
+        case None:
+            return NO_TRANSFORM
+        case ArrowTransform():
+            return given
+        case FunctionReference():
+            return load_function(given, session)
+        case str():
+            return SqlTransform(given)
+        case _:
+            return PythonTransform(given, getattr(given, "__name__", "function"))
+
+
+def transform_named(
+    *, sql: str | None, python: str | None, arrow: str | None, folder: Path
+) -> str | FunctionReference | None:
+    """What the section ``[transform]`` of a file names; at most one of the three is given.
+
+    Args:
+        sql: a query.
+        python, arrow: ``module:function``.
+        folder: where the module may lie; absolute.
+    """
+    name = python or arrow
+    return sql if name is None else FunctionReference(name, folder, is_arrow=arrow is not None)
 
 
 def _import(name: str, reference: FunctionReference) -> ModuleType:
@@ -258,22 +315,22 @@ def _import(name: str, reference: FunctionReference) -> ModuleType:
         module = importlib.import_module(name)
     except ImportError as error:
         raise OptionError(
-            option=_OPTION,
+            option=reference.option,
             reason=f"{reference.name!r} cannot be imported ({error}); the module must lie in {folder} or be installed",
         ) from error
     except Exception as error:
         raise OptionError(
-            option=_OPTION, reason=f"importing {name!r} raised {type(error).__name__}: {error}"
+            option=reference.option, reason=f"importing {name!r} raised {type(error).__name__}: {error}"
         ) from error
     return module
 
 
-def _check_same(name: str, module: ModuleType, beside: Path) -> None:
+def _check_same(name: str, module: ModuleType, beside: Path, reference: FunctionReference) -> None:
     """Refuse to run one file where the user means another; two copies of one text are as good as one."""
     loaded = Path(module.__file__).resolve() if module.__file__ else None
     if loaded != beside and not (loaded and loaded.is_file() and loaded.read_bytes() == beside.read_bytes()):
         raise OptionError(
-            option=_OPTION,
+            option=reference.option,
             reason=f"{beside} is not what {name!r} means in this process, which is {loaded or 'built in'}; "
             "rename one of the two",
         )

@@ -76,19 +76,29 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
 
 
 def _packed(part: int, report: TaskReport) -> bytes:
+    return pickle.dumps((part, packed_report(report)))
+
+
+def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
+    part, report = pickle.loads(packed)
+    return part, unpacked_report(report)
+
+
+def packed_report(report: TaskReport) -> tuple[TaskReport, bytes]:
+    """A report as it travels: without its rows, and these as a stream of Arrow's."""
     if not report.inline:
-        return pickle.dumps((part, report, b""))
+        return report, b""
     rows = pa.BufferOutputStream()
     with pa.ipc.new_stream(rows, report.inline[0].schema, options=_INLINE_OPTIONS) as stream:
         for batch in report.inline:
             stream.write_batch(batch)
-    return pickle.dumps((part, replace(report, inline=()), rows.getvalue().to_pybytes()))
+    return replace(report, inline=()), rows.getvalue().to_pybytes()
 
 
-def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
-    report: TaskReport
-    part, report, rows = pickle.loads(packed)
-    return part, replace(report, inline=tuple(pa.ipc.open_stream(rows))) if rows else report
+def unpacked_report(packed: tuple[TaskReport, bytes]) -> TaskReport:
+    """The report as it was."""
+    report, rows = packed
+    return replace(report, inline=tuple(pa.ipc.open_stream(rows))) if rows else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

@@ -21,6 +21,7 @@ from typing import Final
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import BatchWriter
+from directkafka.pipeline.execution.native_writer import NativeWriter
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.sinks.api import LedgerEntry, Sink, Store
@@ -162,7 +163,7 @@ class Ledgers:
                     counts[sink] = counts.get(sink, 0) + rows
         return counts
 
-    def take_over(self, writer: BatchWriter) -> tuple[str, ...]:
+    def take_over(self, writer: BatchWriter | NativeWriter) -> tuple[str, ...]:
         """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.
 
         Args:

@@ -18,11 +18,12 @@ from pyspark.sql.streaming import StreamingQuery
 from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
 from directkafka.pipeline.execution.routes import Route
-from directkafka.pipeline.execution.transform import DEFAULT_OUTPUT, Transform, apply_transform
+from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.retry import RetryPolicy, StopAsked

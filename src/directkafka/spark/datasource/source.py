@@ -109,10 +109,6 @@ class DirectKafkaDataSource(DataSource):
     def _source_options(self, schema: StructType, *, streaming: bool) -> SourceOptions:
         options = SourceOptions.parse(dict(self.options), streaming=streaming)
         _refuse_user_schema(schema, options)
-        for payload in options.payloads:
-            if payload.on_error == "dead-letter":
-                reason = "dead letters are a pipeline's: with the format, use null, and look at the column "
-                raise OptionError(option=f"{payload.column}.on.error", reason=f"{reason}{payload.error_column}")
         return replace(options, payloads=in_time_zone(options.payloads, self.time_zone))
 
     def _sink_options(self, schema: StructType) -> SinkOptions:

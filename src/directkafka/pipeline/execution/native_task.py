@@ -1,0 +1,190 @@
+"""The task of a native pipeline: it reads ranges, decodes, transforms and writes them, all in one Python worker.
+
+The JVM gives it numbers of ranges, and carries its reports. A task with several sinks runs their writers side by side,
+each in a thread of its own with a short queue before it, so that every batch is made once and held by nobody for long.
+
+Executors import this module without ``pyspark.sql``.
+"""
+
+from __future__ import annotations
+
+import pickle
+import queue
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from directkafka.errors.transport import Notes
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, transformed
+from directkafka.pipeline.execution.write_task import packed_report, unpacked_report
+from directkafka.sinks.api import TaskReport, TaskWriter
+from directkafka.spark.read_task import read_for_spark
+
+#: Batches that wait before a writer.
+_WAITING_MAX: Final = 2
+#: How often a queue that is full is looked at, for a writer that has ended.
+_LOOK_S: Final = 0.1
+
+Outputs = dict[str, pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RangeReport:
+    """What became of one range.
+
+    Attributes:
+        number: of the range.
+        record_count: how many records it has.
+        reports: of each writer.
+    """
+
+    number: int
+    record_count: int
+    reports: tuple[TaskReport, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NativeTask:
+    """A function for ``mapInArrow`` over a frame of range numbers: each becomes a packed :class:`RangeReport`.
+
+    Attributes:
+        tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
+        transform: what becomes of the records.
+        schemas: the columns of its outputs.
+        writers: which output goes to which sink's writer.
+        notes: sign errors on their way to the driver.
+    """
+
+    tasks: tuple[RangeTask, ...]
+    transform: ArrowTransform
+    schemas: Schemas
+    writers: tuple[tuple[str, TaskWriter], ...]
+    notes: Notes = field(default_factory=Notes.of_this_process)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Do the ranges that ``batches`` names, in that order."""
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                with self.notes.signing():
+                    packed = _packed(self._range(number))
+                yield pa.record_batch({"report": pa.array([packed], pa.binary())})
+
+    def _range(self, number: int) -> RangeReport:
+        rows = _Rows(self.tasks[number], self)
+        if len(self.writers) == 1:
+            ((output, writer),) = self.writers
+            reports: tuple[TaskReport, ...] = (writer(outputs[output] for outputs in rows if output in outputs),)
+            # A writer that does not take all rows has not written the range.
+            assert rows.is_at_end, "a sink's writer consumes all rows"
+        else:
+            reports = write_side_by_side(rows, self.writers)
+        return RangeReport(number=number, record_count=rows.record_count, reports=reports)
+
+
+class _Rows:
+    """The outputs of one range's batches, in order; counts the records as they are read."""
+
+    def __init__(self, task: RangeTask, native: NativeTask) -> None:
+        self._task = task
+        self._native = native
+        self.record_count = 0
+        self.is_at_end = False
+
+    def __iter__(self) -> Iterator[Outputs]:
+        task, native = self._task, self._native
+        for batch in read_for_spark(task, native.notes):
+            first = task.range.from_offset + self.record_count
+            self.record_count += batch.num_rows
+            place = f"{task.range}, from record {first - task.range.from_offset} of it on"
+            yield transformed(native.transform, batch, native.schemas, place)
+        self.is_at_end = True
+
+
+class _GivenUpError(Exception):
+    """Another sink's writer failed, or the reading did: this one's rows will not be complete."""
+
+
+def write_side_by_side(rows: Iterable[Outputs], writers: Sequence[tuple[str, TaskWriter]]) -> tuple[TaskReport, ...]:
+    """Run several writers at once over the outputs of the same batches.
+
+    Args:
+        rows: the outputs of batch after batch.
+        writers: which output goes to which writer.
+
+    Raises:
+        Exception: what reading or the first writer that failed has raised.
+    """
+    waiting: list[queue.Queue[pa.RecordBatch | _GivenUpError | None]] = [queue.Queue(_WAITING_MAX) for _ in writers]
+    with ThreadPoolExecutor(len(writers), thread_name_prefix="writer") as pool:
+        running = [pool.submit(writer, _taken(before)) for (_, writer), before in zip(writers, waiting, strict=True)]
+        try:
+            for outputs in rows:
+                for (output, _), before, future in zip(writers, waiting, running, strict=True):
+                    if output in outputs:
+                        _put(before, outputs[output], future)
+            for before, future in zip(waiting, running, strict=True):
+                _put(before, None, future)
+        except BaseException:
+            for before, future in zip(waiting, running, strict=True):
+                _put(before, _GivenUpError(), future, is_ending=True)
+            wait(running)
+            _raise_first(running)
+            raise
+        wait(running)
+        _raise_first(running)
+    return tuple(future.result() for future in running)
+
+
+class _WriterEndedError(Exception):
+    """A writer has ended before all rows were handed to it."""
+
+
+def _put(before: queue.Queue[Any], item: Any, future: Future[TaskReport], *, is_ending: bool = False) -> None:
+    while True:
+        if future.done():
+            if is_ending or item is None:
+                return
+            raise _WriterEndedError
+        try:
+            before.put(item, timeout=_LOOK_S)
+        except queue.Full:
+            continue
+        return
+
+
+def _taken(before: queue.Queue[Any]) -> Iterator[pa.RecordBatch]:
+    while (item := before.get()) is not None:
+        if isinstance(item, _GivenUpError):
+            raise item
+        yield item
+
+
+def _raise_first(running: Sequence[Future[TaskReport]]) -> None:
+    """Raise what a writer has raised by itself."""
+    for future in running:
+        error = future.exception() if future.done() else None
+        if error is not None and not isinstance(error, _GivenUpError):
+            raise error
+
+
+def _packed(report: RangeReport) -> bytes:
+    return pickle.dumps((report.number, report.record_count, [packed_report(one) for one in report.reports]))
+
+
+def range_reports(collected: pa.Table) -> list[RangeReport]:
+    """What the tasks of a job have reported, in the order of the ranges; a range that was done twice counts once.
+
+    Args:
+        collected: the rows that :class:`NativeTask` gave.
+    """
+    found: Mapping[int, RangeReport] = {
+        number: RangeReport(
+            number=number, record_count=count, reports=tuple(unpacked_report(packed) for packed in reports)
+        )
+        for number, count, reports in map(pickle.loads, collected.column("report").to_pylist())
+    }
+    return [found[number] for number in sorted(found)]

@@ -1,0 +1,202 @@
+"""Step 3 of a native pipeline's batch: one job whose tasks read, decode, transform and write, without a row in the JVM.
+
+It is the same step as :mod:`directkafka.pipeline.execution.batch_writer`'s, with the same sinks' writers, reports and
+proofs: what differs is who carries the rows between reading and writing. A batch that takes a second phase (a large one
+for Kafka) needs its rows dealt anew among tasks, which is Spark's work: it is done again by Spark, and so are the
+batches behind it, until one is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from directkafka.errors import OptionError, RangeNotReadError
+from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.arrow_transform import ArrowTransform, schemas_of
+from directkafka.pipeline.execution.background_job import BackgroundJob
+from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
+from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.executor_errors import job_errors
+from directkafka.pipeline.execution.native_task import NativeTask, RangeReport, range_reports
+from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.transform import Transform
+from directkafka.sinks.api import BatchAttempt
+from directkafka.spark.dataframe import arrow_schema, map_in_arrow
+from directkafka.spark.read_task import records_frame
+
+
+def why_not_native(transform: object, routes: Sequence[Route], source: pa.Schema) -> str:
+    """Why a pipeline's rows must pass through Spark; empty when they need not.
+
+    Args:
+        transform: the pipeline's.
+        routes: which output goes where.
+        source: the columns of the source.
+
+    Raises:
+        TransformError: the function cannot be run on an empty batch.
+    """
+    if not isinstance(transform, ArrowTransform):
+        return "its transform is a query or a function over DataFrames"
+    if any(route.output == DEAD_LETTERS for route in routes):
+        return "its dead letters are looked up by Spark"
+    schemas = schemas_of(transform, source)
+    for route in routes:
+        columns = route.sink.json_columns(schemas[route.output]) if route.output in schemas else ()
+        if columns:
+            return f"the sink {route.sink.name} has the nested column {columns[0]!r} as JSON, which Spark makes"
+    return ""
+
+
+class NativeWriter:
+    """Turns planned ranges into written rows, batch after batch; in the place of a :class:`BatchWriter`.
+
+    Args:
+        session: the pipeline's own.
+        source: the columns of the source.
+        transform: what becomes of the records.
+        routes: which output goes where.
+        by_spark: the same pipeline's writer by Spark.
+    """
+
+    def __init__(
+        self,
+        session: SparkSession,
+        source: pa.Schema,
+        transform: ArrowTransform,
+        routes: Sequence[Route],
+        *,
+        by_spark: BatchWriter,
+    ) -> None:
+        self._session = session
+        self._source = source
+        self._transform = transform
+        self._routes = tuple(routes)
+        self._by_spark = by_spark
+        self._schemas: Mapping[str, pa.Schema] = {}
+        #: Whether the last batch took a second phase.
+        self._is_large = False
+
+    def check(self) -> tuple[str, ...]:
+        """Run the function on an empty batch, and have every sink look at its columns; nothing is made or changed.
+
+        Raises:
+            TransformError, SchemaMismatchError: see there.
+            OptionError: a sink asks for an output that the transform does not give.
+            EnvironmentFaultError: Spark would run writing tasks twice at a time.
+        """
+        self._schemas = schemas_of(self._transform, self._source)
+        for route in self._routes:
+            if route.output not in self._schemas:
+                known = ", ".join(sorted(self._schemas))
+                raise OptionError(
+                    option="sink.from", reason=f"the transform has no output {route.output!r}; it has {known}"
+                )
+        return self._by_spark.check()
+
+    def prepare(self) -> None:
+        """Make what tables are not there, for the columns that :meth:`check` found.
+
+        Raises:
+            SchemaMismatchError: see :meth:`~directkafka.sinks.api.Sink.prepare`.
+        """
+        self._by_spark.prepare()
+
+    @property
+    def may_run_ahead(self) -> bool:
+        """Whether a batch may be written while the one before it is committed: the function keeps nothing."""
+        return all(route.sink.capabilities.allows_prefetch for route in self._routes)
+
+    def begin(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]
+    ) -> BackgroundJob[WrittenBatch]:
+        """The same as :meth:`write` in the background; nothing else is written until it is over."""
+        return BackgroundJob(self._session, partial(self.write, name, tasks, stores=stores))
+
+    def write(self, name: BatchAttempt, tasks: Sequence[RangeTask], *, stores: Collection[str]) -> WrittenBatch:
+        """Read, transform and write one batch of ranges.
+
+        Args:
+            name: the try of the batch.
+            tasks: the ranges.
+            stores: identities of the stores that lack the batch; for others nothing is written.
+
+        Raises:
+            TransformError: the function failed, or gives other columns than when it was checked.
+            RangeNotReadError: a task has not come to the end of its range.
+            DirectKafkaError: what a task met, with its fields.
+        """
+        if not self._is_large:
+            written = self._write(name, tasks, stores)
+            if written is not None:
+                return written
+        written = self._by_spark.write(name, tasks, stores=stores)
+        self._is_large = bool(written.early)
+        return written
+
+    def _write(self, name: BatchAttempt, tasks: Sequence[RangeTask], stores: Collection[str]) -> WrittenBatch | None:
+        """None where a sink needs a second phase: what its tasks reported counts for nothing then."""
+        wanted = [route for route in self._routes if route.sink.store.identity in stores]
+        with job_errors():
+            ranges = self._run(name, tasks, wanted)
+        self._prove_read(tasks, ranges)
+        reports = tuple(
+            (route.sink, tuple(found.reports[number] for found in ranges)) for number, route in enumerate(wanted)
+        )
+        for sink, found in reports:
+            if sink.capabilities.has_second_phase and sink.needs_second_phase(found):
+                self._is_large = True
+                return None
+        record_count = sum(found.record_count for found in ranges)
+        return WrittenBatch(name=name, reports=reports, record_count=record_count)
+
+    def _run(self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route]) -> list[RangeReport]:
+        writers = tuple(
+            (route.output, route.sink.task_writer(name, self._schemas[route.output], task_count=len(tasks)))
+            for route in wanted
+        )
+        task = NativeTask(tasks=tuple(tasks), transform=self._transform, schemas=dict(self._schemas), writers=writers)
+        limits = [route.sink.capabilities.writers_max for route in wanted]
+        # Tasks that write at a time; one that has several ranges does them one after the other.
+        slots = min([len(tasks), *(limit for limit in limits if limit is not None)])
+        numbers = self._session.range(0, len(tasks), 1, max(1, slots))
+        return range_reports(map_in_arrow(numbers, task, "report binary").toArrow())
+
+    @staticmethod
+    def _prove_read(tasks: Sequence[RangeTask], ranges: Sequence[RangeReport]) -> None:
+        """Each range must have been reported: a task reports it when it has come to its end."""
+        done = {found.number for found in ranges}
+        if unread := tuple(str(task.range) for number, task in enumerate(tasks) if number not in done):
+            raise RangeNotReadError(ranges=unread)
+
+
+def make_writer(
+    session: SparkSession, source: SourceOptions, transform: Transform, routes: Sequence[Route], *, execution: str
+) -> tuple[BatchWriter | NativeWriter, str]:
+    """The writer of a pipeline under the direct engine, and a remark for the user on who carries its rows.
+
+    Args:
+        session: the pipeline's own.
+        source: its source's options.
+        transform: what becomes of the records.
+        routes: which output goes where.
+        execution: ``"auto"``, or ``"spark"`` for Spark in any case.
+
+    Raises:
+        TransformError: a function of Arrow batches cannot be run on an empty one.
+    """
+    sample = records_frame(session, (), source.columns, payloads=source.payloads)
+    by_spark = BatchWriter(sample, transform, routes, payloads=source.payloads)
+    columns = arrow_schema(sample)
+    why = 'execution = "spark" says so' if execution == "spark" else why_not_native(transform, routes, columns)
+    if why or not isinstance(transform, ArrowTransform):
+        return by_spark, f"rows pass through Spark: {why}"
+    return (
+        NativeWriter(session, columns, transform, routes, by_spark=by_spark),
+        "rows stay in the Python workers that read them",
+    )

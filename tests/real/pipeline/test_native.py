@@ -1,0 +1,284 @@
+"""Native pipelines: rows stay in the Python worker that reads them, into every kind of store, exactly once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+from tests.chaos.pipelines import PARTITIONS
+from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.contract.mysql_harness import MySQLHarness
+from tests.real.pipeline.conftest import COUNT, World
+
+from directkafka import (
+    ArrowTransform,
+    DeltaSink,
+    DuckDBSink,
+    FilesSink,
+    KafkaSink,
+    MySQLSink,
+    Pipeline,
+    PostgresSink,
+    SQLiteSink,
+    read_parquet,
+)
+from directkafka.errors import DirectKafkaError, OptionError, TransformError
+from directkafka.pipeline.execution.native_writer import NativeWriter
+from directkafka.pipeline.verify import verify
+
+pytestmark = pytest.mark.real
+
+
+def number_of(batch: pa.RecordBatch) -> pa.Array:
+    return pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+
+
+def numbered(batch: pa.RecordBatch) -> pa.RecordBatch:
+    names = ["topic", "partition", "offset"]
+    return pa.RecordBatch.from_arrays([*(batch.column(name) for name in names), number_of(batch)], [*names, "number"])
+
+
+def as_records(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return batch.select(["key", "value"])
+
+
+def both(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    rows = numbered(batch)
+    even = pc.equal(pc.bit_wise_and(rows.column("number"), 1), 0)
+    return {"all": rows, "even": rows.filter(even), "records": as_records(batch)}
+
+
+def native(pipeline: Pipeline) -> Pipeline:
+    """The same pipeline, of which it is sure that no row passes through Spark."""
+    assert isinstance(pipeline._writer(pipeline.session(), pipeline.routes)[0], NativeWriter)
+    return pipeline
+
+
+def test_rows_are_there_once_and_a_second_run_finds_nothing_to_do(world: World) -> None:
+    pipeline = native(world.pipeline(ArrowTransform(numbered)))
+    assert pipeline.check()[-1] == "rows stay in the Python workers that read them"
+    for _ in range(2):
+        world.pipeline(ArrowTransform(numbered)).run()
+    assert world.numbers() == list(range(COUNT))
+    assert world.query('SELECT count(DISTINCT (topic, partition, "offset")) FROM records') == [(COUNT,)]
+    findings = verify(pipeline)
+    assert len(findings) == 1
+    assert all(finding.is_right for finding in findings), findings
+
+
+@pytest.mark.parametrize("inline_bytes_max", [0, 1 << 24], ids=["staged", "held"])
+def test_every_store_has_every_row_of_its_output_once(
+    inline_bytes_max: int,
+    world: World,
+    spark: SparkSession,
+    tmp_path: Path,
+    create_topic: Callable[..., str],
+    mysql_database: str,
+) -> None:
+    target = create_topic(partitions=PARTITIONS)
+    few = {"inline_bytes_max": inline_bytes_max}
+    sinks: dict[str, Any] = {
+        "all": [
+            PostgresSink(world.dsn, "records", **few),
+            MySQLSink(mysql_database, "records", **few),
+            SQLiteSink(tmp_path / "air.sqlite", "records"),
+            DeltaSink(tmp_path / "delta"),
+        ],
+        "even": [DuckDBSink(tmp_path / "air.duckdb", "records"), FilesSink(tmp_path / "files")],
+        "records": KafkaSink({"bootstrap.servers": world.kafka}, topic=target),
+    }
+    native(world.pipeline(ArrowTransform(both), sinks=sinks, name=target)).run()
+    everything, even = list(range(COUNT)), list(range(0, COUNT, 2))
+    assert world.numbers() == everything
+    assert [row[0] for row in MySQLHarness(mysql_database).query("SELECT number FROM records ORDER BY 1")] == everything
+    with duckdb.connect(str(tmp_path / "air.duckdb")) as connection:
+        assert [row[0] for row in connection.execute("SELECT number FROM records ORDER BY 1").fetchall()] == even
+    assert sorted(row.number for row in read_parquet(spark, tmp_path / "files").collect()) == even
+    wait_until_stable(world.kafka, target)
+    assert sorted(int(record.value) for record in read_committed(world.kafka, target)) == everything
+
+
+@pytest.mark.parametrize(
+    ("mode", "wanted"),
+    [
+        ({"mode": "upsert", "key": ["partition"], "order": ["offset"]}, None),
+        ({"mode": "merge", "key": ["partition"], "add": ["number"]}, "sum"),
+        ({"mode": "ignore"}, "all"),
+        ({"mode": "replace"}, "last"),
+    ],
+)
+def test_every_mode_means_what_it_does_by_spark(mode: dict[str, Any], wanted: str | None, world: World) -> None:
+    def run(table: str, execution: str) -> list[tuple[Any, ...]]:
+        transform = ArrowTransform(pair if mode["mode"] in ("merge", "upsert") else numbered)
+        sink = PostgresSink(world.dsn, table, **mode)
+        world.pipeline(transform, sinks=sink, name=table, execution=execution).run()
+        return world.query(
+            f"SELECT * FROM {table} ORDER BY 1, 2, 3"
+            if len(columns(table)) > 2
+            else f"SELECT * FROM {table} ORDER BY 1"
+        )
+
+    def columns(table: str) -> list[Any]:
+        return world.query(f"SELECT column_name FROM information_schema.columns WHERE table_name = '{table}'")
+
+    def pair(batch: pa.RecordBatch) -> pa.RecordBatch:
+        names = ["partition", "number"] if mode["mode"] == "merge" else ["partition", "offset", "number"]
+        return numbered(batch).select(names)
+
+    assert run("natively", "auto") == run("by_spark", "spark") != []
+
+
+def test_without_a_transform_the_columns_are_the_sources_own(world: World) -> None:
+    native(world.pipeline(None, source={"columns": "value,partition,offset"})).run()
+    rows = world.query("SELECT convert_from(value, 'UTF8')::int FROM records ORDER BY 1")
+    assert [row[0] for row in rows] == list(range(COUNT))
+
+
+def test_fields_of_json_are_columns_of_the_batch(world: World, create_topic: Callable[..., str]) -> None:
+    topic = create_topic(partitions=2)
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for number in range(100):
+        value = {"id": number, "carrier": "UA", "price": number / 4}
+        producer.produce(topic, json.dumps(value).encode(), partition=number % 2)
+    producer.flush()
+    source = {"subscribe": topic, "value.format": "json", "value.schema": "id BIGINT, carrier STRING, price DOUBLE"}
+    native(world.pipeline(ArrowTransform(fields), source=source)).run()
+    assert world.query("SELECT count(*), sum(id), sum(price) FROM records") == [(100, 4950, 1237.5)]
+    by_query = world.pipeline(
+        "SELECT value.* FROM source", source=source, name="by_query", sinks=PostgresSink(world.dsn, "again")
+    )
+    by_query.run()
+    assert world.query("SELECT count(*), sum(id), sum(price) FROM again") == [(100, 4950, 1237.5)]
+
+
+def fields(batch: pa.RecordBatch) -> pa.RecordBatch:
+    value = batch.column("value")
+    return pa.RecordBatch.from_arrays(value.flatten(), [field.name for field in value.type])
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (lambda batch: 1 / 0 if batch.num_rows else numbered(batch), "ZeroDivisionError"),
+        (lambda batch: batch.to_pylist(), "is a list; return a RecordBatch"),
+        (
+            lambda batch: numbered(batch) if not batch.num_rows else numbered(batch).select([0, 1, 2]),
+            "it gives the columns",
+        ),
+        (lambda batch: {"default": numbered(batch)} | ({"more": batch} if batch.num_rows else {}), "the outputs more"),
+    ],
+    ids=["raises", "no batch", "other columns", "other outputs"],
+)
+def test_a_function_that_fails_is_told_with_its_place_and_nothing_is_committed(
+    function: Any, said: str, world: World
+) -> None:
+    with pytest.raises(TransformError, match=said) as raised:
+        world.pipeline(ArrowTransform(function, "mine")).run()
+    assert raised.value.source == "mine"
+    if "list" not in said:
+        assert world.topic in str(raised.value)
+        assert world.query("SELECT max(batch_id) FROM directkafka_ledger") == [(0,)]
+
+
+def test_what_is_asked_for_and_cannot_be_is_refused(world: World) -> None:
+    with pytest.raises(OptionError, match="has no output 'other'; it has default"):
+        world.pipeline(ArrowTransform(numbered), sinks={"other": PostgresSink(world.dsn, "t")}).check()
+    with pytest.raises(OptionError, match="expected 'auto' or 'spark'"):
+        world.pipeline(ArrowTransform(numbered), execution="jvm")
+
+
+def test_check_says_why_rows_pass_through_spark(world: World, tmp_path: Path) -> None:
+    nested = ArrowTransform(
+        lambda batch: batch.append_column("n", pa.array([{"a": 1}] * batch.num_rows, pa.struct([("a", pa.int64())])))
+    )
+    why = {
+        "query": world.pipeline(),
+        "asked": world.pipeline(ArrowTransform(numbered), execution="spark"),
+        "nested": world.pipeline(nested),
+        "structured": world.pipeline(ArrowTransform(numbered), engine="structured", checkpoint=tmp_path / "c"),
+    }
+    said = {name: pipeline.check()[-1] for name, pipeline in why.items()}
+    assert said == {
+        "query": "rows pass through Spark: its transform is a query or a function over DataFrames",
+        "asked": 'rows pass through Spark: execution = "spark" says so',
+        "nested": "rows pass through Spark: the sink records has the nested column 'n' as JSON, which Spark makes",
+        "structured": "rows pass through Spark: the structured engine's batches are Spark's",
+    }
+
+
+@pytest.mark.parametrize("name", ["nested", "structured", "asked"])
+def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: World, tmp_path: Path) -> None:
+    ways: dict[str, dict[str, Any]] = {
+        "nested": {},
+        "structured": {"engine": "structured", "checkpoint": tmp_path / "c"},
+        "asked": {"execution": "spark"},
+    }
+    function = with_struct if name == "nested" else numbered
+    world.pipeline(ArrowTransform(function), **ways[name]).run()
+    assert world.numbers() == list(range(COUNT))
+
+
+def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
+    rows = numbered(batch)
+    return rows.append_column("n", pa.StructArray.from_arrays([rows.column("number")], ["a"]))
+
+
+def test_a_large_batch_for_kafka_is_written_by_spark(world: World, create_topic: Callable[..., str]) -> None:
+    target = create_topic(partitions=PARTITIONS)
+    sink = KafkaSink({"bootstrap.servers": world.kafka}, topic=target, inline_bytes_max=0)
+    native(world.pipeline(ArrowTransform(as_records), sinks=sink, name=target)).run()
+    wait_until_stable(world.kafka, target)
+    assert sorted(int(record.value) for record in read_committed(world.kafka, target)) == list(range(COUNT))
+
+
+def test_a_pipeline_file_names_the_function_beside_it(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DSN", world.dsn)
+    (tmp_path / "native_job.py").write_text(
+        "import pyarrow as pa\nimport pyarrow.compute as pc\n\n\ndef rows(batch):\n"
+        '    number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())\n'
+        '    return pa.RecordBatch.from_arrays([number], ["number"])\n'
+    )
+    file = tmp_path / "job.toml"
+    file.write_text(
+        '[pipeline]\nname = "numbers"\ntrigger = "available-now"\n\n[source]\n'
+        f'"kafka.bootstrap.servers" = "{world.kafka}"\nsubscribe = "{world.topic}"\nstartingOffsets = "earliest"\n\n'
+        '[transform]\narrow = "native_job:rows"\n\n'
+        '[[sink]]\ntype = "postgres"\ndsn = "${DSN}"\ntable = "records"\n'
+    )
+    native(Pipeline.from_toml(file)).run()
+    assert world.numbers() == list(range(COUNT))
+
+
+def test_a_writer_that_fails_ends_the_others_and_the_batch(world: World, tmp_path: Path) -> None:
+    world.query('CREATE TABLE records (topic text, partition int, "offset" bigint, number bigint CHECK (number < 40))')
+    sinks = {"all": [PostgresSink(world.dsn, "records", inline_bytes_max=0), SQLiteSink(tmp_path / "a.db", "records")],
+             "even": PostgresSink(world.dsn, "even"), "records": FilesSink(tmp_path / "files")}  # fmt: skip
+    with pytest.raises(DirectKafkaError, match="check constraint"):
+        world.pipeline(ArrowTransform(both), sinks=sinks).run()
+    assert max(world.numbers(), default=0) < 40
+
+
+def test_rejected_records_are_set_apart_by_spark_and_payloads_beside_them_are_refused(world: World) -> None:
+    def rejecting(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = numbered(batch)
+        reason = pc.if_else(pc.equal(rows.column("number"), 7), "seven", pa.scalar(None, pa.string()))
+        return rows.append_column("dead_letter_reason", reason)
+
+    dead_letters = PostgresSink(world.dsn, "rejected")
+    pipeline = world.pipeline(ArrowTransform(rejecting), dead_letters=dead_letters)
+    assert pipeline.check()[-1] == "rows pass through Spark: its dead letters are looked up by Spark"
+    pipeline.run()
+    assert world.numbers() == [number for number in range(COUNT) if number != 7]
+    assert world.query("SELECT convert_from(value, 'UTF8'), reason FROM rejected") == [("7", "seven")]
+    with pytest.raises(OptionError, match="dead letters are kept as they came"):
+        world.pipeline(dead_letters=PostgresSink(world.dsn, "r"), source={"value.format": "string"})
