@@ -89,7 +89,8 @@ def test_the_readme_and_the_first_steps_work_as_pasted(clicks: KafkaBroker, data
     *programs, as_test = blocks(FIRST_STEPS, "python")
     assert as_test.startswith("def test_")
     printed = read_along(tmp_path, [*blocks(README, "python"), *programs], commands, clicks, database)
-    shown, *others = printed.splitlines()
+    shown, carried, *others = printed.splitlines()
+    assert carried == "rows pass through Spark: its transform is a query or a function over DataFrames"
     assert f"It prints `{shown}`" in README.read_text()
     assert others[:2] == ["1000", "1000"]
     with psycopg.connect(database) as connection:

@@ -329,7 +329,7 @@ def test_offsets_must_name_the_partitions_that_are_read(reading: Reading, twenty
                                     "offset bigint, timestamp timestamp, timestampType int"])  # fmt: skip
 def test_a_schema_of_the_user_s_own_is_refused(reading: Reading, twenty: str, schema: str) -> None:
     message = message_of(reading(subscribe=twenty).schema(schema).load().count)
-    assert "Kafka records have the fixed columns" in message
+    assert "Kafka records have the columns" in message
 
 
 def test_a_password_is_in_no_message_and_no_plan(reading: Reading, servers: str, twenty: str) -> None:
