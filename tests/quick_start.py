@@ -35,6 +35,7 @@ _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
 _KERNELS = (
     "directkafka.kafka.records.decoder",
     "directkafka.spark.datasource.writers",
+    "directkafka.payloads.decode",
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180
