@@ -1,8 +1,8 @@
 """`make bench`: this library beside Spark's JVM connector and others, in one run, on one Spark version.
 
 Each measure warms all sides, runs them alternately several times, and prints medians, their ratio, and what is
-required of it. The exit code says whether all of it holds. Results go to stdout as a table and to
-benchmarks/results/ as JSON.
+required of it. The exit code says whether all of it holds. Results go to stdout as a table, to benchmarks/results/ as
+JSON, and, for runs of the sizes that the pages tell of, into docs/performance.md and README.md.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from figures import Figure, console, save, show
+from pages import write_pages
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
@@ -65,13 +66,16 @@ def main() -> int:
         options = ("-XX:TieredStopAtLevel=4", "-Xmx2g")
         config = {"log.retention.ms": "-1", "transaction.state.log.num.partitions": "8"}
         broker = running.enter_context(KafkaBroker(jvm_options=options, config=config))
-        figures = []
+        found = {}
         for group, measure in _measures(arguments, running, jars, broker.bootstrap_servers).items():
             if group in arguments.only:
                 console.rule(group)
-                figures += measure()
+                found[group] = measure()
+    figures = [figure for of_group in found.values() for figure in of_group]
     show(figures)
     save(figures)
+    if not arguments.keep_pages:
+        write_pages(found)
     return 0 if all(figure.is_met for figure in figures) else 1
 
 
@@ -83,8 +87,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--longest", type=int, default=50_000_000, help="of the longest range (default: %(default)s)")
     parser.add_argument("--rows", type=int, default=1_000_000, help="rows into Postgres (default: %(default)s)")
     parser.add_argument("--repeat", type=int, default=5, help="timed runs of each side (default: %(default)s)")
+    parser.add_argument("--keep-pages", action="store_true", help="leave docs/performance.md and README.md as they are")
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=GROUPS, help="groups of measures")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    sizes = ("records", "longest", "rows", "repeat")
+    # The pages tell of the sizes that are the default.
+    arguments.keep_pages |= any(getattr(arguments, size) != parser.get_default(size) for size in sizes)
+    return arguments
 
 
 def _measures(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import tomllib
 from pathlib import Path
+from types import ModuleType
 from typing import Any, cast, get_args
 
 import pytest
@@ -44,6 +46,13 @@ ABSENT = re.compile(
 )
 #: Doing words that stand for a part of the format.
 DOING = {"PendingWrite": "writer streamWriter", "Reading": "reader streamReader"}
+
+
+def benchmark_module(name: str) -> ModuleType:
+    """A module of benchmarks/, which are scripts and import one another by their bare names."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(ROOT / "benchmarks"))
+        return importlib.import_module(name)
 
 
 def prose(page: Path) -> str:
@@ -214,6 +223,40 @@ def test_the_readme_has_no_figure_that_the_design_has_not() -> None:
                 one for one in shown.split(" to ") if not re.search(rf"(?<![\d.]){re.escape(one)}(?![\d.])", held)
             ] == []
     assert rows == {}
+
+
+def test_the_page_of_figures_has_a_place_for_each_group_of_the_benchmarks() -> None:
+    groups = re.findall(r"^<!-- figures: (\w+) -->$", PERFORMANCE, re.MULTILINE)
+    assert sorted(groups) == sorted(benchmark_module("run").GROUPS)
+
+
+def test_a_group_s_table_is_replaced_as_a_whole_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages, figures = benchmark_module("pages"), benchmark_module("figures")
+    monkeypatch.setattr(pages, "PERFORMANCE", tmp_path / "performance.md")
+    monkeypatch.setattr(pages, "README", tmp_path / "README.md")
+    pages.PERFORMANCE.write_text(PERFORMANCE)
+    pages.README.write_text("<!-- measured -->\nold\n<!-- /measured -->\n")
+    names = {measure for _, measure, _ in pages.HEADLINES}
+    found = [figures.Figure(name=name, value=0.8, unit="x", required=2.0, detail="a, b") for name in sorted(names)]
+    for _ in range(2):
+        pages.write_pages({"headers": found})
+    written = pages.PERFORMANCE.read_text()
+    assert pages.figures_on(written).items() >= dict.fromkeys(names, 0.8).items()
+    assert written.count("| 0.80 x | 2, **missed** | a, b |") == len(names)
+    assert written.replace(
+        written[written.index("<!-- figures: headers") : written.index("<!-- figures: columns")], ""
+    ) in (
+        PERFORMANCE.replace(
+            PERFORMANCE[PERFORMANCE.index("<!-- figures: headers") : PERFORMANCE.index("<!-- figures: columns")], ""
+        )
+    )
+    rows = pages.README.read_text().splitlines()
+    assert len(rows) == 4 + len(pages.HEADLINES)
+    assert sum(row.endswith("| 1.2 |") for row in rows) == 2
+    with pytest.raises(ValueError, match="0 places for 'figures: nothing'"):
+        pages.write_pages({"nothing": []})
 
 
 def test_the_readme_names_every_mode_every_command_and_every_way_to_read_and_write() -> None:
