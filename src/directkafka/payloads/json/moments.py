@@ -53,6 +53,16 @@ def read_date(at: int, end: int) -> tuple[int, int]:
 
 
 @helper
+def _without_zone(at: int, moment: int, offset_us: int, is_local: bool) -> tuple[int, int]:
+    """A timestamp that ends here, at its quote, and has named no zone."""
+    if is_local:
+        return at + 1, moment
+    if offset_us == NO_OFFSET:
+        return LEFT, 0
+    return at + 1, moment - offset_us
+
+
+@helper
 def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[int, int]:
     """``YYYY-MM-DD``, ``THH:MM:SS`` (or a space for the T), a fraction, ``Z`` or ``+HH:MM``, and the quote."""
     at, days = read_date(at, end)
@@ -61,11 +71,7 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
     moment = days * _DAY_US
     found = load8(at)
     if found == QUOTE:
-        if not is_local:
-            if offset_us == NO_OFFSET:
-                return LEFT, 0
-            moment -= offset_us
-        return at + 1, moment
+        return _without_zone(at, moment, offset_us, is_local)
     if (found != 0x54 and found != 0x20) or at + 10 > end:
         return LEFT, 0
     hour, minute, second = _two(at + 1), _two(at + 4), _two(at + 7)
@@ -78,7 +84,7 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
     found = load8(at)
     if found == POINT:
         first = at + 1
-        fraction, at = read_digits(first, end)
+        fraction, at = read_digits(first, end, 0)
         count = at - first
         if count == 0 or count > 9 or at >= end:
             return LEFT, 0
@@ -88,11 +94,7 @@ def read_timestamp(at: int, end: int, offset_us: int, is_local: bool) -> tuple[i
             moment += fraction // TENS[count - 6]
         found = load8(at)
     if found == QUOTE:
-        if not is_local:
-            if offset_us == NO_OFFSET:
-                return LEFT, 0
-            moment -= offset_us
-        return at + 1, moment
+        return _without_zone(at, moment, offset_us, is_local)
     if is_local:
         return LEFT, 0
     if found == 0x5A:

@@ -47,9 +47,8 @@ _FIVES: Final = np.array(
 
 
 @helper
-def read_digits(at: int, end: int) -> tuple[int, int]:
-    """The number that digits stand for, while they are few, and the position behind them."""
-    value = 0
+def read_digits(at: int, end: int, value: int) -> tuple[int, int]:
+    """The number that digits behind those of a value stand for, while they are few, and the position behind them."""
     while at < end:
         digit = load8(at) - ZERO
         if digit < 0 or digit > 9:
@@ -85,7 +84,7 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
         negative = 1
         at += 1
     start = at
-    value, at = read_digits(at, end)
+    value, at = read_digits(at, end, 0)
     count = at - start
     if count == 0 or at >= end or (count > 1 and load8(start) == ZERO):
         return LEFT, 0, 0, 0, 0, False
@@ -94,13 +93,7 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
     if found == POINT:
         real = 1
         first = at + 1
-        at = first
-        while at < end:
-            digit = load8(at) - ZERO
-            if digit < 0 or digit > 9:
-                break
-            value = value * 10 + digit
-            at += 1
+        value, at = read_digits(first, end, value)
         if at == first or at >= end:
             return LEFT, 0, 0, 0, 0, False
         power = first - at
@@ -113,7 +106,7 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
         if sign == MINUS or sign == PLUS:
             at += 1
         first = at
-        exponent, at = read_digits(at, end)
+        exponent, at = read_digits(at, end, 0)
         if at == first or at - first > 4 or at >= end:
             return LEFT, 0, 0, 0, 0, False
         power += -exponent if sign == MINUS else exponent

@@ -209,7 +209,7 @@ _SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 
 def clean(text: str) -> str:
     """A text whose escaped surrogates make characters in pairs, and are question marks alone, as in Java's UTF-8."""
-    if not text.isascii() and any("\ud800" <= one <= "\udfff" for one in text):
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
         return whole.encode("utf-8", "replace").decode()
     return text

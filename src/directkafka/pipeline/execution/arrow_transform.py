@@ -42,6 +42,8 @@ _KEPT: Final = {
     pa.date32(),
 }  # fmt: skip
 _DECIMAL_DIGITS_MAX: Final = 38
+#: The columns that name a record.
+_PLACE: Final = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +142,25 @@ def transformed(
     if outputs.keys() - schemas.keys():
         unknown = ", ".join(sorted(outputs.keys() - schemas.keys()))
         raise _error(transform, place, f"it gives the outputs {unknown}, which it did not for an empty batch")
-    return {output: _settled(transform, rows, schemas[output], place) for output, rows in outputs.items()}
+    settled = {output: _settled(transform, rows, schemas[output], place) for output, rows in outputs.items()}
+    for output, rows in settled.items():
+        if _names_others(rows, batch):
+            raise _error(transform, place, f"output {output!r} has rows of records that are not in the batch")
+    return settled
+
+
+def _names_others(rows: pa.RecordBatch, batch: pa.RecordBatch) -> bool:
+    """Whether rows say by topic, partition and offset that they are of other records than the batch's."""
+    if rows.num_rows == 0 or any(
+        name not in held.schema.names or held.schema.field(name).type != kind
+        for held in (rows, batch)
+        for name, kind in _PLACE.items()
+    ):
+        return False
+    return any(
+        pc.less(found["min"], there["min"]).as_py() or pc.greater(found["max"], there["max"]).as_py()
+        for found, there in ((pc.min_max(rows.column(name)), pc.min_max(batch.column(name))) for name in _PLACE)
+    )
 
 
 def _run(transform: ArrowTransform, batch: pa.RecordBatch, place: str) -> dict[str, pa.RecordBatch]:
@@ -159,7 +179,7 @@ def _run(transform: ArrowTransform, batch: pa.RecordBatch, place: str) -> dict[s
 
 
 def _settled(transform: ArrowTransform, rows: pa.RecordBatch, schema: pa.Schema, place: str) -> pa.RecordBatch:
-    """Rows in the types that were checked, and of no other record than the batch has."""
+    """Rows in the types that were checked."""
     if rows.schema.names != schema.names:
         found, wanted = ", ".join(rows.schema.names), ", ".join(schema.names)
         raise _error(transform, place, f"it gives the columns {found}, and for an empty batch {wanted}")

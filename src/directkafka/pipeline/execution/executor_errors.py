@@ -262,7 +262,7 @@ def _java_is_gone(error: BaseException) -> bool:
         java_errors(error)
         # PySpark says of some calls that it cannot read the answer, and the error of the call is behind that.
         is_unanswered = any(
-            isinstance(one, _UNANSWERED) and not isinstance(one, Py4JJavaError) for one in _causes(error)
+            isinstance(cause, _UNANSWERED) and not isinstance(cause, Py4JJavaError) for cause in _causes(error)
         )
     except (Py4JError, OSError):  # Java has reported a failure and ended, so its exception cannot be asked what it was
         is_unanswered = True

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from directkafka.errors import RangeNotReadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, transformed
@@ -75,13 +76,17 @@ class NativeTask:
 
     def _range(self, number: int) -> RangeReport:
         rows = _Rows(self.tasks[number], self)
-        if len(self.writers) == 1:
-            ((output, writer),) = self.writers
-            reports: tuple[TaskReport, ...] = (writer(outputs[output] for outputs in rows if output in outputs),)
-            # A writer that does not take all rows has not written the range.
-            assert rows.is_at_end, "a sink's writer consumes all rows"
-        else:
-            reports = write_side_by_side(rows, self.writers)
+        try:
+            if len(self.writers) == 1:
+                ((output, writer),) = self.writers
+                reports: tuple[TaskReport, ...] = (writer(outputs[output] for outputs in rows if output in outputs),)
+            else:
+                reports = write_side_by_side(rows, self.writers)
+        except WriterEndedError:
+            rows.is_at_end = False
+        # What a sink's writer has not taken is not written, whatever it reports.
+        if not rows.is_at_end:
+            raise RangeNotReadError(ranges=(str(self.tasks[number].range),))
         return RangeReport(number=number, record_count=rows.record_count, reports=reports)
 
 
@@ -97,10 +102,8 @@ class _Rows:
     def __iter__(self) -> Iterator[Outputs]:
         task, native = self._task, self._native
         for batch in read_for_spark(task, native.notes):
-            first = task.range.from_offset + self.record_count
             self.record_count += batch.num_rows
-            place = f"{task.range}, from record {first - task.range.from_offset} of it on"
-            yield transformed(native.transform, batch, native.schemas, place)
+            yield transformed(native.transform, batch, native.schemas, str(task.range))
         self.is_at_end = True
 
 
@@ -116,6 +119,7 @@ def write_side_by_side(rows: Iterable[Outputs], writers: Sequence[tuple[str, Tas
         writers: which output goes to which writer.
 
     Raises:
+        WriterEndedError: a writer has returned before it had all rows.
         Exception: what reading or the first writer that failed has raised.
     """
     waiting: list[queue.Queue[pa.RecordBatch | _GivenUpError | None]] = [queue.Queue(_WAITING_MAX) for _ in writers]
@@ -136,19 +140,21 @@ def write_side_by_side(rows: Iterable[Outputs], writers: Sequence[tuple[str, Tas
             raise
         wait(running)
         _raise_first(running)
+    if not all(before.empty() for before in waiting):
+        raise WriterEndedError
     return tuple(future.result() for future in running)
 
 
-class _WriterEndedError(Exception):
+class WriterEndedError(Exception):
     """A writer has ended before all rows were handed to it."""
 
 
 def _put(before: queue.Queue[Any], item: Any, future: Future[TaskReport], *, is_ending: bool = False) -> None:
     while True:
         if future.done():
-            if is_ending or item is None:
+            if is_ending:
                 return
-            raise _WriterEndedError
+            raise WriterEndedError
         try:
             before.put(item, timeout=_LOOK_S)
         except queue.Full:
@@ -172,7 +178,9 @@ def _raise_first(running: Sequence[Future[TaskReport]]) -> None:
 
 
 def _packed(report: RangeReport) -> bytes:
-    return pickle.dumps((report.number, report.record_count, [packed_report(one) for one in report.reports]))
+    return pickle.dumps(
+        (report.number, report.record_count, [packed_report(task_report) for task_report in report.reports])
+    )
 
 
 def range_reports(collected: pa.Table) -> list[RangeReport]:
