@@ -123,8 +123,9 @@ def test_the_guides_work_as_pasted(clicks: KafkaBroker, database: str, tmp_path:
     with psycopg.connect(database) as connection:
         clicked = connection.execute("SELECT count(*) FROM clicks").fetchone()
         totals = connection.execute("SELECT count(*), sum(clicks) FROM click_totals").fetchone()
+        longer = connection.execute("SELECT count(*), min(click) FROM longer_clicks").fetchone()
         replayed = connection.execute("SELECT count(*), (SELECT count(*) FROM not_numbers) FROM numbers").fetchone()
-    assert (clicked, totals) == ((1000,), (3, 1000))
+    assert (clicked, totals, longer) == ((1000,), (3, 1000), (1000, "/0"))
     assert replayed == (1000, 0)
 
 
