@@ -125,7 +125,7 @@ def test_the_guides_work_as_pasted(clicks: KafkaBroker, database: str, tmp_path:
         totals = connection.execute("SELECT count(*), sum(clicks) FROM click_totals").fetchone()
         longer = connection.execute("SELECT count(*), min(click) FROM longer_clicks").fetchone()
         replayed = connection.execute("SELECT count(*), (SELECT count(*) FROM not_numbers) FROM numbers").fetchone()
-    assert (clicked, totals, longer) == ((1000,), (3, 1000), (1000, "/0"))
+    assert (clicked, totals, longer) == ((1000,), (3, 1000), (1000, '{"page": "/0"}'))
     assert replayed == (1000, 0)
 
 
