@@ -88,6 +88,19 @@ class BatchAttempt:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class EncodedRows:
+    """Rows in the bytes in which a store takes them, for example as data of Postgres' COPY.
+
+    Attributes:
+        row_count: how many rows.
+        chunks: their bytes, in order; no piece is large, so that nobody needs room for all of them at once.
+    """
+
+    row_count: int
+    chunks: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TaskReport:
     """What one task attempt wrote, as told to the driver. Only a winning attempt's report arrives.
 
@@ -96,6 +109,7 @@ class TaskReport:
         attempt: a UUID of the task attempt, as hex; keys its rows in a staging area.
         staged: whether rows lie in the staging area.
         inline: the rows themselves when they were few; the driver writes them.
+        encoded: the same in the store's own bytes, so that the driver has only to send them.
         payload: what the sink's ``apply`` needs beside, such as the names of the files that rows are in.
     """
 
@@ -103,7 +117,14 @@ class TaskReport:
     attempt: str
     staged: bool
     inline: tuple[pa.RecordBatch, ...] = ()
+    encoded: EncodedRows | None = None
     payload: bytes = b""
+
+    @property
+    def held_count(self) -> int:
+        """How many rows travel in the report."""
+        encoded = self.encoded.row_count if self.encoded else 0
+        return encoded + sum(int(batch.num_rows) for batch in self.inline)
 
 
 #: Consumes one task's rows, returns its report: on an executor, or on the driver where all rows of an output have come

@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
+from directkafka.sinks.write_modes import WriteMode
 
 _PREFIX: Final = "directkafka_stage"
 
@@ -56,12 +57,15 @@ def _pipeline(name: str, ledger: str) -> str:
 InlineRows = tuple[pa.RecordBatch, ...]
 
 
-def buffer(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> InlineRows | Iterator[pa.RecordBatch]:
+def buffer(
+    batches: Iterable[pa.RecordBatch], *, bytes_max: int, row_bytes: int = 0
+) -> InlineRows | Iterator[pa.RecordBatch]:
     """All batches that have rows, if they are few; else an iterator over them, held and coming.
 
     Args:
         batches: of one task.
-        bytes_max: up to so many bytes of Arrow data are few.
+        bytes_max: up to so many bytes are few.
+        row_bytes: what the store's own form has in each row beside the values, counted with Arrow's bytes.
 
     Returns:
         A tuple, or an iterator that lets go of each batch when the next one is asked for.
@@ -71,21 +75,40 @@ def buffer(batches: Iterable[pa.RecordBatch], *, bytes_max: int) -> InlineRows |
     held_bytes = 0
     for batch in coming:
         held.append(batch)
-        held_bytes += batch.nbytes
+        held_bytes += batch.nbytes + row_bytes * batch.num_rows
         if held_bytes > bytes_max:
             return _drain(held, coming)
     return tuple(held)
 
 
-def report_inline(few: InlineRows, *, rows: int | None = None) -> TaskReport:
-    """The report of a task that hands its rows over.
+def report_inline(few: InlineRows) -> TaskReport:
+    """The report of a task that hands its rows over as they are."""
+    return TaskReport(rows=_count(few), attempt=uuid.uuid4().hex, staged=False, inline=few)
+
+
+def report_encoded(
+    few: InlineRows, mode: WriteMode, encode: Callable[[str, pa.RecordBatch], Iterable[bytes | memoryview]]
+) -> TaskReport:
+    """The report of a task that hands its rows over in the store's own bytes; those of a merge folded first.
 
     Args:
         few: the rows.
-        rows: how many they were before they were folded, if they were.
+        mode: how rows meet those that are there.
+        encode: makes the bytes of a batch, given the attempt's UUID as hex.
     """
-    count = sum(batch.num_rows for batch in few) if rows is None else rows
-    return TaskReport(rows=count, attempt=uuid.uuid4().hex, staged=False, inline=few)
+    attempt = uuid.uuid4().hex
+    if not few:
+        return TaskReport(rows=0, attempt=attempt, staged=False)
+    kept: Sequence[pa.RecordBatch] = few
+    if mode.name == "merge":
+        kept = fold(pa.Table.from_batches(few), mode.key, mode.add).to_batches()
+    chunks = tuple(bytes(chunk) for batch in kept for chunk in encode(attempt, batch))
+    encoded = EncodedRows(row_count=_count(kept), chunks=chunks)
+    return TaskReport(rows=_count(few), attempt=attempt, staged=False, encoded=encoded)
+
+
+def _count(batches: Iterable[pa.RecordBatch]) -> int:
+    return sum(int(batch.num_rows) for batch in batches)
 
 
 def _drain(held: deque[pa.RecordBatch], coming: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -73,6 +73,11 @@ class WriteMode:
         return cls(name=name, key=tuple(key or ()), add=tuple(add or ()), order=tuple(order or ()))
 
     @property
+    def adds_rows(self) -> bool:
+        """Whether every row of a batch becomes one of the table, so that none has to be compared with others."""
+        return self.name in ("append", "replace")
+
+    @property
     def is_folded(self) -> bool:
         """Whether the table's number of rows says little about the number that was written."""
         return self.name != "append"

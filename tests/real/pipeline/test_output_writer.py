@@ -40,7 +40,8 @@ class PidWriter:
         if not isinstance(rows, tuple):
             return TaskReport(rows=sum(one.num_rows for one in rows), attempt="a", staged=True, payload=pid)
         if self.is_folding and rows:
-            return replace(report_inline((rows[0].slice(0, 1),), rows=sum(one.num_rows for one in rows)), payload=pid)
+            folded = report_inline((rows[0].slice(0, 1),))
+            return replace(folded, rows=sum(one.num_rows for one in rows), payload=pid)
         return replace(report_inline(rows), payload=pid)
 
 

@@ -156,8 +156,7 @@ class OutputWriter:
 def _all_held(reports: tuple[TaskReport, ...]) -> bool:
     """Whether there were rows, and each of them came to the driver: none was staged or folded into another one."""
     rows = sum(report.rows for report in reports)
-    inline = sum(batch.num_rows for report in reports for batch in report.inline)
-    return bool(0 < rows == inline)
+    return 0 < rows == sum(report.held_count for report in reports)
 
 
 def _columns(schema: pa.Schema) -> list[tuple[str, pa.DataType]]:

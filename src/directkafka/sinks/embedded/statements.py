@@ -117,7 +117,7 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
         _empty(connection, plan)
     if not count:
         return 0
-    if plan.mode.name in ("append", "replace") and plan.goes_straight:
+    if plan.mode.adds_rows and plan.goes_straight:
         taken = connection.fill(plan.target, _Feed(plan.converted, rows))
         _check_taken(plan, sent=count, taken=taken)
         return count
@@ -126,7 +126,7 @@ def move_rows(connection: FileConnection, plan: FilePlan, rows: StagedRows) -> i
     connection.fill((BATCH,), _Feed(named, rows), is_temporary=True)
     _refuse_nulls(connection, plan, batch)
     taken = _place(connection, plan, batch)
-    if plan.mode.name in ("append", "replace"):
+    if plan.mode.adds_rows:
         _check_taken(plan, sent=count, taken=taken)
     elif plan.triggers and plan.mode.key:
         _check_keys(connection, plan, batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import TaskReport
@@ -48,19 +48,19 @@ class _Move:
         if plan.mode.name == "replace":
             execute(self._connection, self._sql("empty_table"))
         # In the order of the tasks, which says what comes first.
-        counted = [report for report in reports if report.staged or report.inline]
+        counted = [report for report in reports if report.staged or report.encoded]
         staged = [report for report in counted if report.staged]
         if not counted:
             return 0
         self._check_staged(staged)
-        if plan.mode.name in ("append", "replace"):
-            written = self._write_inline(counted, plan.target_sql, with_attempt=False)
+        if plan.mode.adds_rows:
+            written = self._send_encoded(counted)
             return written + (self._insert("append", staged) if staged else 0)
         # Rows that came through the driver join those that are staged, so that one statement sees them all.
         if not staged:
             execute(self._connection, self._sql("drop_temporary"))
             execute(self._connection, self._sql("create_temporary", definitions=plan.staging_definitions_sql))
-        self._write_inline(counted, self._staging, with_attempt=True)
+        self._send_encoded(counted)
         self._place(counted)
         if not staged:
             execute(self._connection, self._sql("drop_temporary"))
@@ -94,16 +94,10 @@ class _Move:
         self._attempts = _attempts(reports)
         return affected(self._connection, self._sql(block))
 
-    def _write_inline(self, counted: Sequence[TaskReport], table: str, *, with_attempt: bool) -> int:
-        head = self._plan.insert_sql(table, with_attempt=with_attempt)
-
-        def statements() -> Iterator[bytes]:
-            for report in counted:
-                encoder = self._plan.encoder(report.attempt if with_attempt else "")
-                for batch in report.inline:
-                    yield from encoder.statements(head, batch)
-
-        return send(self._connection, statements())
+    def _send_encoded(self, counted: Sequence[TaskReport]) -> int:
+        """Run the statements that the tasks have made, into the table or into the staging table."""
+        encoded = (report.encoded for report in counted if report.encoded)
+        return send(self._connection, (chunk for rows in encoded for chunk in rows.chunks))
 
     def _check_staged(self, staged: Sequence[TaskReport]) -> None:
         """Count before moving: the table may have been dropped by somebody, and made anew by a task that came late."""

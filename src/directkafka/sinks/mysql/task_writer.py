@@ -22,8 +22,8 @@ from directkafka.sinks.ledger import check_count
 from directkafka.sinks.mysql.lock_watch import watched
 from directkafka.sinks.mysql.session import MySQLAddress, execute, names_sql, quoted
 from directkafka.sinks.mysql.table_schema import SQL
-from directkafka.sinks.mysql.values_encoder import ValuesEncoder, send
-from directkafka.sinks.staging import buffer, fold, report_inline
+from directkafka.sinks.mysql.values_encoder import FIELD_BYTES, HEAD_BYTES, ValuesEncoder, send
+from directkafka.sinks.staging import buffer, report_encoded
 from directkafka.sinks.write_modes import WriteMode
 
 
@@ -97,7 +97,7 @@ class MySQLTaskWriter:
         address: the database.
         plan: what the driver decided about the table.
         staging: schema and name of the batch's staging table; made by the first task that needs it.
-        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+        inline_bytes_max: up to about this many bytes travel inside the report.
     """
 
     address: MySQLAddress
@@ -112,15 +112,18 @@ class MySQLTaskWriter:
             RowRejectedError: a row that MySQL cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        rows = buffer(batches, bytes_max=self.inline_bytes_max)
-        return self._hand_over(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
+        row_bytes = HEAD_BYTES + FIELD_BYTES * len(self.plan.columns)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
+        if isinstance(rows, tuple):
+            return report_encoded(rows, self.plan.mode, self._encode)
+        return self._stage(uuid.uuid4().hex, rows)
 
-    def _hand_over(self, few: tuple[pa.RecordBatch, ...]) -> TaskReport:
-        if not few or self.plan.mode.name != "merge":
-            return report_inline(few)
-        table = pa.Table.from_batches(few)
-        folded = fold(table, self.plan.mode.key, self.plan.mode.add)
-        return report_inline(tuple(folded.to_batches()), rows=table.num_rows)
+    def _encode(self, attempt: str, batch: pa.RecordBatch) -> Iterator[bytes]:
+        if self.plan.mode.adds_rows:
+            attempt, table = "", self.plan.target_sql
+        else:
+            table = quoted(*self.staging)
+        return self.plan.encoder(attempt).statements(self.plan.insert_sql(table, with_attempt=bool(attempt)), batch)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         encoder, staging, sent = self.plan.encoder(attempt), quoted(*self.staging), 0

@@ -7,7 +7,7 @@ the server ask the client for any of its files; so it is not used.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,10 @@ from directkafka.sinks.mysql.session import Connection
 
 #: About how large a statement becomes, in bytes, unless the server takes smaller ones only or a row is larger.
 _STATEMENT_BYTES: Final = 4 * 1024 * 1024
+
+#: Of a row: parentheses and a comma. Of a field: a comma and NULL, or quotes.
+HEAD_BYTES: Final = 3
+FIELD_BYTES: Final = 5
 
 #: Rows that are encoded at a time, which bounds memory.
 _ROWS_MAX: Final = 65_536
@@ -93,7 +97,7 @@ class ValuesEncoder:
         return pc.fill_null(_literals(column), _text(b"NULL"))
 
 
-def send(connection: Connection, statements: Iterator[bytes]) -> int:
+def send(connection: Connection, statements: Iterable[bytes]) -> int:
     """Run INSERT statements; how many rows the server says it has written."""
     # PyMySQL would decode a statement to put arguments into it; there are none here.
     return sum(connection.query(statement) for statement in statements)

@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 TRAILER: Final = b"\xff\xff"
 
+#: Of a row's number of fields, and of a field's length.
+HEAD_BYTES: Final = 2
+LENGTH_BYTES: Final = 4
+
 #: Aim of one chunk. Larger ones fall out of the processor's cache, smaller ones pay numpy's calls.
 CHUNK_BYTES: Final = 512 * 1024
 
@@ -128,7 +132,7 @@ class RowEncoder:
             repeated = np.frombuffer(self.attempt * rows, dtype=np.uint8)
             wired.append(_fixed(repeated, 16, None))
         lines = np.array([column.line for column in wired], dtype=np.int64).reshape(-1, COLUMN_FIELDS)
-        bytes_max = rows * (2 + 4 * len(wired)) + sum(column.bytes_max for column in wired)
+        bytes_max = rows * (HEAD_BYTES + LENGTH_BYTES * len(wired)) + sum(column.bytes_max for column in wired)
         out = np.empty(bytes_max, dtype=np.uint8)
         size = interleave(rows, lines, out)
         return out[:size].data
@@ -154,7 +158,7 @@ class _RefusedRow(Exception):  # noqa: N818 - a message to the caller above, nev
         self.reason = reason
 
 
-def copy_chunks(cursor: psycopg.Cursor[Any], statement: sql.Composed, chunks: Iterable[memoryview]) -> int:
+def copy_chunks(cursor: psycopg.Cursor[Any], statement: sql.Composed, chunks: Iterable[bytes | memoryview]) -> int:
     """Run a ``COPY ... FROM STDIN (FORMAT binary)`` over encoded rows, in bounded memory.
 
     Returns:

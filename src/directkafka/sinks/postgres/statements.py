@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
 from directkafka.sinks.ledger import check_count
 from directkafka.sinks.postgres.copy_encoder import copy_chunks
 from directkafka.sinks.postgres.table_schema import SQL
@@ -45,19 +45,19 @@ def move_rows(cursor: Cursor, plan: SinkPlan, staging: str, reports: Sequence[Ta
         psycopg.Error: untranslated.
     """
     staged = [report for report in reports if report.staged]
-    inline = [report for report in reports if report.inline]
-    if plan.mode.name in ("append", "replace"):
+    encoded = [report.encoded for report in reports if report.encoded]
+    if plan.mode.adds_rows:
         if plan.mode.name == "replace":
             _empty(cursor, plan)
-        return _append_inline(cursor, plan, inline) + _append_staged(cursor, plan, staging, staged)
+        return _append_encoded(cursor, plan, encoded) + _append_staged(cursor, plan, staging, staged)
     _check_staged(cursor, plan, staging, staged)
     # In the order of the tasks, which says what comes first.
-    counted = [report for report in reports if report.staged or report.inline]
+    counted = [report for report in reports if report.staged or report.encoded]
     if not counted:
         return 0
     # Rows that came through the driver join those that are staged, so that one statement sees them all.
     source = plan.staging_sql(staging) if staged else _make_temporary(cursor, plan, staging)
-    _copy_inline(cursor, plan, source, inline, with_attempt=True)
+    _copy_encoded(cursor, plan, source, encoded)
     _refuse_nulls(cursor, plan, source, counted)
     _insert(cursor, plan, source, counted)
     if plan.triggers and plan.mode.key:
@@ -105,9 +105,9 @@ def _empty(cursor: Cursor, plan: SinkPlan) -> None:
         check_left(store=plan.store, sink=plan.sink, left=found[0] if found else 0, triggers=plan.triggers)
 
 
-def _append_inline(cursor: Cursor, plan: SinkPlan, inline: Sequence[TaskReport]) -> int:
-    sent, stored = _copy_inline(cursor, plan, plan.target_sql, inline, with_attempt=False)
-    _check_taken(plan, sent=sent, taken=stored)
+def _append_encoded(cursor: Cursor, plan: SinkPlan, encoded: Sequence[EncodedRows]) -> int:
+    stored = _copy_encoded(cursor, plan, plan.target_sql, encoded)
+    _check_taken(plan, sent=sum(rows.row_count for rows in encoded), taken=stored)
     return stored
 
 
@@ -177,29 +177,12 @@ def _check_staged(cursor: Cursor, plan: SinkPlan, staging: str, staged: Sequence
     )
 
 
-def _copy_inline(
-    cursor: Cursor,
-    plan: SinkPlan,
-    table: sql.Identifier,
-    inline: Sequence[TaskReport],
-    *,
-    with_attempt: bool,
-) -> tuple[int, int]:
-    """Rows sent, and rows that the server says it has stored."""
-    if not inline:
-        return 0, 0
-    sent = 0
-
-    def chunks() -> Iterator[memoryview]:
-        nonlocal sent
-        for report in inline:
-            encoder = plan.encoder(report.attempt if with_attempt else "")
-            for batch in report.inline:
-                sent += batch.num_rows
-                yield from encoder.chunks(batch)
-
-    stored = copy_chunks(cursor, plan.copy_sql(table, with_attempt=with_attempt), chunks())
-    return sent, stored
+def _copy_encoded(cursor: Cursor, plan: SinkPlan, table: sql.Identifier, encoded: Sequence[EncodedRows]) -> int:
+    """Rows that the server says it has stored."""
+    if not encoded:
+        return 0
+    statement = plan.copy_sql(table, with_attempt=not plan.mode.adds_rows)
+    return copy_chunks(cursor, statement, (chunk for rows in encoded for chunk in rows.chunks))
 
 
 def _make_temporary(cursor: Cursor, plan: SinkPlan, staging: str) -> sql.Identifier:

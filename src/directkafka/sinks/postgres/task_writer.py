@@ -1,8 +1,8 @@
 """The task writer of a Postgres sink, on executors: holds few rows, stages many; and the driver's plan for it.
 
 A task does not know how many rows will come. It holds them while they are few; a task that ends so hands them
-to the driver inside its report, and they are written once, by the committing transaction. As soon as they are
-more, the task opens a connection and COPYs everything, held and coming, into the batch's staging table under
+to the driver inside its report, as data of COPY, and the committing transaction writes them once. As soon as they
+are more, the task opens a connection and COPYs everything, held and coming, into the batch's staging table under
 its own attempt's UUID. Nobody reads that table but the committing transaction, and it reads the attempts whose
 reports have arrived: a task that dies, or a speculative twin, leaves rows that count for nothing.
 """
@@ -23,11 +23,11 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.postgres.copy_encoder import RowEncoder, WireColumn, copy_chunks
+from directkafka.sinks.postgres.copy_encoder import HEAD_BYTES, LENGTH_BYTES, RowEncoder, WireColumn, copy_chunks
 from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
-from directkafka.sinks.staging import buffer, fold, report_inline
+from directkafka.sinks.staging import buffer, report_encoded
 from directkafka.sinks.write_modes import WriteMode
 
 
@@ -131,7 +131,7 @@ class PostgresTaskWriter:
         address: the database.
         plan: what the driver decided about the table.
         staging: name of the batch's staging table; made by the first task that needs it.
-        inline_bytes_max: up to this many bytes of Arrow data travel inside the report.
+        inline_bytes_max: up to about this many bytes travel inside the report.
     """
 
     address: PostgresAddress
@@ -146,15 +146,14 @@ class PostgresTaskWriter:
             RowRejectedError: a row that Postgres cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        rows = buffer(batches, bytes_max=self.inline_bytes_max)
-        return self._hand_over(rows) if isinstance(rows, tuple) else self._stage(uuid.uuid4().hex, rows)
+        row_bytes = HEAD_BYTES + LENGTH_BYTES * len(self.plan.columns)
+        rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
+        if isinstance(rows, tuple):
+            return report_encoded(rows, self.plan.mode, self._encode)
+        return self._stage(uuid.uuid4().hex, rows)
 
-    def _hand_over(self, few: tuple[pa.RecordBatch, ...]) -> TaskReport:
-        if not few or self.plan.mode.name != "merge":
-            return report_inline(few)
-        table = pa.Table.from_batches(few)
-        folded = fold(table, self.plan.mode.key, self.plan.mode.add)
-        return report_inline(tuple(folded.to_batches()), rows=table.num_rows)
+    def _encode(self, attempt: str, batch: pa.RecordBatch) -> Iterator[memoryview]:
+        return self.plan.encoder("" if self.plan.mode.adds_rows else attempt).chunks(batch)
 
     def _stage(self, attempt: str, batches: Iterator[pa.RecordBatch]) -> TaskReport:
         encoder, staging = self.plan.encoder(attempt), self.plan.staging_sql(self.staging)

@@ -11,7 +11,7 @@ import pytest
 from directkafka.errors import RowRejectedError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
-from directkafka.sinks.api import TaskReport
+from directkafka.sinks.api import EncodedRows, TaskReport
 from directkafka.sinks.staging import report_inline
 
 NUMBERS = pa.record_batch({"id": pa.array(range(1_000_000), pa.int64())})
@@ -27,6 +27,7 @@ def test_reports_come_in_the_order_of_the_tasks_with_the_rows_that_were_held() -
         report_inline(few),
         TaskReport(rows=7, attempt="b", staged=True, payload=b"files"),
         TaskReport(rows=0, attempt="c", staged=False),
+        TaskReport(rows=9, attempt="d", staged=False, encoded=EncodedRows(row_count=3, chunks=(b"of", b"COPY"))),
     ]
     tasks = [WriteTask(lambda _, report=report: report) for report in sent]  # type: ignore[misc]
     assert reports_of(collected(*tasks)) == tuple(sent)
