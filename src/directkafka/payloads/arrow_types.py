@@ -1,4 +1,4 @@
-"""The Arrow types of declared fields: those that PySpark makes of Spark's."""
+"""The Arrow types of declared fields, which are those that PySpark makes of Spark's; and what kind a type is."""
 
 from __future__ import annotations
 
@@ -38,3 +38,18 @@ def arrow_type(declared: FieldType) -> pa.DataType:
             return pa.decimal128(declared.precision, declared.scale)
         case name:
             return _TYPES[name]
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values are texts, in whatever layout."""
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether values are bytes, in whatever layout."""
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )

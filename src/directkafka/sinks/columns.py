@@ -105,18 +105,3 @@ def target_problems(
         advice = f"run CREATE UNIQUE INDEX {index_sql} ({names})"
         problems.insert(0, f"the key ({names}) has no unique index without a condition: {advice}")
     return problems
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether values are texts, in whatever layout."""
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def is_bytes(kind: pa.DataType) -> bool:
-    """Whether values are bytes, in whatever layout."""
-    return bool(
-        pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-        or pa.types.is_binary_view(kind)
-        or pa.types.is_fixed_size_binary(kind)
-    )

@@ -33,7 +33,7 @@ from directkafka.errors import (
     StoreRequestError,
     StoreUnavailableError,
 )
-from directkafka.sinks.columns import is_text
+from directkafka.payloads.arrow_types import is_text
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 

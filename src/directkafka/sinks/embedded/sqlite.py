@@ -18,7 +18,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.columns import Column, is_bytes, is_text
+from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.sinks.columns import Column
 from directkafka.sinks.embedded.file.connection import FileConnection
 from directkafka.sinks.embedded.file.database_file import DatabaseFile
 from directkafka.sinks.embedded.sink import EmbeddedSink

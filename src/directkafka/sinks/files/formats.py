@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.files.json_lines import json_objects
+from directkafka.payloads.json.texts import json_objects
 from directkafka.sinks.files.schema import plain_schema
 
 ParquetCompression = Literal["zstd", "snappy", "lz4", "gzip", "none"]

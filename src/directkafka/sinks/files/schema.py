@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 import pyarrow as pa
 
-from directkafka.sinks.files.json_lines import can_be_json
+from directkafka.payloads.json.texts import can_be_json
 from directkafka.sinks.files.log_state import TableState
 
 Format = Literal["parquet", "json", "text"]

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from directkafka.sinks.columns import Column, column_problems, is_bytes, is_text, target_problems
+from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.sinks.columns import Column, column_problems, target_problems
 from directkafka.sinks.databases import is_json, load_blocks
 from directkafka.sinks.mysql.session import Connection, execute, quoted
 from directkafka.sinks.write_modes import WriteMode

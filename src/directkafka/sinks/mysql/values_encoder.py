@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.columns import is_bytes, is_text
+from directkafka.payloads.arrow_types import is_bytes, is_text
 from directkafka.sinks.mysql.session import Connection
 
 #: About how large a statement becomes, in bytes, unless the server takes smaller ones only or a row is larger.

@@ -16,7 +16,8 @@ import pyarrow as pa
 from psycopg import sql
 from psycopg.rows import dict_row
 
-from directkafka.sinks.columns import Column, is_bytes, is_text
+from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.sinks.columns import Column
 from directkafka.sinks.databases import load_blocks
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.copy_encoder import Wire, WireColumn

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directkafka.sinks.files.json_lines import can_be_json, json_objects
+from directkafka.payloads.json.texts import can_be_json, json_objects
 
 NESTED = pa.schema(
     [

@@ -1,17 +1,22 @@
 """Arrow columns as JSON texts, without a Python object per value: every step is one of Arrow's own kernels.
 
-Written as Spark's ``to_json`` does: a null member of an object is left out, a null in a list or map is ``null``,
-NaN and the infinities are strings, dates and timestamps are ISO 8601 (instants in UTC, with a ``Z``).
+Written as Spark's ``to_json`` does: a null in a list or map is ``null``, NaN and the infinities are strings, bytes are
+base64, dates and timestamps are ISO 8601 (instants in UTC). Two ways of writing differ in small things, see
+:class:`JsonStyle`.
 """
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from functools import reduce
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from directkafka.payloads.arrow_types import is_bytes, is_text
+from directkafka.payloads.json.base64_texts import base64_texts
 
 #: Control characters that JSON has a short form for; the others become \\u00XX.
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -19,8 +24,30 @@ _CONTROLS: Final = tuple((chr(code), _SHORT.get(chr(code), f"\\u{code:04x}")) fo
 _NOT_FINITE: Final = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonStyle:
+    """What may be written in more than one way.
+
+    Attributes:
+        keeps_nulls: whether a null member of an object is ``null``, and not left out.
+        utc: what stands behind an instant.
+        marks_doubles: whether a whole floating number has ``.0`` behind it.
+    """
+
+    keeps_nulls: bool
+    utc: str
+    marks_doubles: bool
+
+
+#: Lines of a file, as Spark writes them into files.
+OF_LINES: Final = JsonStyle(keeps_nulls=False, utc="Z", marks_doubles=False)
+
+#: Nested columns of a table, which show their nulls.
+OF_COLUMNS: Final = JsonStyle(keeps_nulls=True, utc="+00:00", marks_doubles=True)
+
+
 def can_be_json(kind: pa.DataType) -> bool:
-    """Whether values of this type, nested ones included, have a JSON form here; binary has none."""
+    """Whether values of this type, nested ones included, have a JSON form in files; binary has none there."""
     if pa.types.is_struct(kind):
         return all(can_be_json(field.type) for field in kind)
     if pa.types.is_map(kind):
@@ -31,14 +58,22 @@ def can_be_json(kind: pa.DataType) -> bool:
 
 
 def json_objects(batch: pa.RecordBatch) -> pa.Array:
-    """One JSON object for each row; never null."""
-    return _objects(batch.schema.names, batch.columns, batch.num_rows)
+    """One JSON object for each row, as a line of a file; never null."""
+    return _objects(batch.schema.names, batch.columns, batch.num_rows, OF_LINES)
 
 
-def _objects(names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
+def json_texts(array: pa.Array) -> pa.Array:
+    """The JSON of each value of a nested column, as a database keeps it; null where the value is null."""
+    return _encoded(array, OF_COLUMNS)
+
+
+def _objects(names: list[str], columns: list[pa.Array], count: int, style: JsonStyle) -> pa.Array:
+    encoded = [_encoded(column, style) for column in columns]
+    if style.keeps_nulls:
+        encoded = [pc.fill_null(texts, "null") for texts in encoded]
     members = [
-        pc.binary_join_element_wise(json.dumps(name, ensure_ascii=False) + ":", _encoded(column), "")
-        for name, column in zip(names, columns, strict=True)
+        pc.binary_join_element_wise(json.dumps(name, ensure_ascii=False) + ":", texts, "")
+        for name, texts in zip(names, encoded, strict=True)
     ]
     # A null member is null as a text, too, and "skip" leaves it out with its comma. The empty text at the end is there
     # because Arrow (26) also leaves out the rows in which everything is null; no member ends with a comma.
@@ -47,37 +82,51 @@ def _objects(names: list[str], columns: list[pa.Array], count: int) -> pa.Array:
     return pc.binary_join_element_wise("{", joined, "}", "")
 
 
-def _encoded(array: pa.Array) -> pa.Array:
+def _encoded(array: pa.Array, style: JsonStyle) -> pa.Array:
     """The JSON text of each value; null where it is null."""
     kind = array.type
     if pa.types.is_struct(kind):
         names = [field.name for field in kind]
-        return _with_nulls_of(array, _objects(names, array.flatten(), len(array)))
+        return _with_nulls_of(array, _objects(names, array.flatten(), len(array), style))
     if pa.types.is_map(kind):
-        return _map(array)
+        return _map(array, style)
     if _is_list(kind):
-        return _list(array, pc.fill_null(_encoded(array.flatten()), "null"), "[", "]")
-    return _scalar(array)
+        return _list(array, pc.fill_null(_encoded(array.flatten(), style), "null"), "[", "]")
+    return _scalar(array, style)
 
 
-def _scalar(array: pa.Array) -> pa.Array:
-    kind, text = array.type, pc.cast(array, pa.string())
-    if _is_text(kind):
+def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
+    kind = array.type
+    if pa.types.is_null(kind):
+        return array.cast(pa.string())
+    if is_bytes(kind):
+        return _quoted(base64_texts(array))
+    text = _plain(array, style)
+    if is_text(kind):
         return _quoted(_escaped(text))
     if pa.types.is_floating(kind):
         return reduce(_replaced, _NOT_FINITE.items(), text)
     if pa.types.is_timestamp(kind):
-        return _quoted(pc.replace_substring(text, " ", "T"))
+        text = pc.replace_substring(text, " ", "T")
+        return _quoted(pc.replace_substring(text, "Z", style.utc) if kind.tz else text)
     return _quoted(text) if pa.types.is_date(kind) else text
 
 
-def _map(array: pa.Array) -> pa.Array:
+def _plain(array: pa.Array, style: JsonStyle) -> pa.Array:
+    """Values as texts without quotes."""
+    text = pc.cast(array, pa.string())
+    if style.marks_doubles and pa.types.is_floating(array.type):
+        return pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
+    return text
+
+
+def _map(array: pa.Array, style: JsonStyle) -> pa.Array:
     """A map is an object; its keys become strings."""
     kind = array.type
     pairs = array.cast(pa.list_(pa.struct([("key", kind.key_type), ("value", kind.item_type)])))
     key, value = pairs.flatten().flatten()
-    name = _quoted(_escaped(pc.cast(key, pa.string())))
-    members = pc.binary_join_element_wise(name, pc.fill_null(_encoded(value), "null"), ":")
+    name = _quoted(_escaped(_plain(key, style)))
+    members = pc.binary_join_element_wise(name, pc.fill_null(_encoded(value, style), "null"), ":")
     return _list(pairs, members, "{", "}")
 
 
@@ -113,13 +162,9 @@ def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 def _is_plain(kind: pa.DataType) -> bool:
     tests = (
-        pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, _is_text,
+        pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, is_text,
         pa.types.is_date, pa.types.is_timestamp,
     )  # fmt: skip
     return any(test(kind) for test in tests)
