@@ -9,7 +9,7 @@ A file is a list of blocks::
 The statements are package data, not user input; names of tables and columns that vary are ``{placeholders}``
 for :class:`psycopg.sql.SQL`, values are ``%(parameters)s``.
 
-Nested columns that a store keeps as JSON: Spark writes the texts, a mark in the schema says what they are.
+Nested columns that a store keeps as JSON: they come as texts, and a mark in the schema says what they are.
 
 A member of a JSON object has a text for its name. Of a map's keys Spark makes it by Java's ``toString`` of what it
 holds inside: right for texts, numbers and truth values; a date becomes a number of days, a timestamp one of
@@ -34,6 +34,7 @@ from directkafka.errors import (
     StoreUnavailableError,
 )
 from directkafka.payloads.arrow_types import is_text
+from directkafka.sinks.api import Sink
 
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 
@@ -165,6 +166,18 @@ def with_json(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
         ],
         schema.metadata,
     )
+
+
+def schema_for(sink: Sink, schema: pa.Schema) -> pa.Schema:
+    """The columns that a sink is given, where an output has those of ``schema``; what comes as JSON is marked.
+
+    Raises:
+        SchemaMismatchError: a column that is to become JSON has a map whose keys cannot be written as text.
+    """
+    names = sink.json_columns(schema)
+    if problems := json_problems(schema, names):
+        raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
+    return with_json(schema, names)
 
 
 def json_problems(schema: pa.Schema, names: Collection[str]) -> list[str]:

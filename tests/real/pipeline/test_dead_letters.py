@@ -20,7 +20,8 @@ from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, REASON, LookOnly, Rejected, divert
+from directkafka.pipeline.execution.dead_letters import LookOnly, Rejected, divert
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS, REASON
 from directkafka.sinks.api import SinkCapabilities
 from directkafka.testing import KafkaBroker
 

@@ -196,39 +196,27 @@ def test_what_is_asked_for_and_cannot_be_is_refused(world: World) -> None:
 
 
 def test_check_says_why_rows_pass_through_spark(world: World, tmp_path: Path) -> None:
-    nested = ArrowTransform(
-        lambda batch: batch.append_column("n", pa.array([{"a": 1}] * batch.num_rows, pa.struct([("a", pa.int64())])))
-    )
     why = {
         "query": world.pipeline(),
         "asked": world.pipeline(ArrowTransform(numbered), execution="spark"),
-        "nested": world.pipeline(nested),
         "structured": world.pipeline(ArrowTransform(numbered), engine="structured", checkpoint=tmp_path / "c"),
     }
     said = {name: pipeline.check()[-1] for name, pipeline in why.items()}
     assert said == {
         "query": "rows pass through Spark: its transform is a query or a function over DataFrames",
         "asked": 'rows pass through Spark: execution = "spark" says so',
-        "nested": "rows pass through Spark: the sink records has the nested column 'n' as JSON, which Spark makes",
         "structured": "rows pass through Spark: the structured engine's batches are Spark's",
     }
 
 
-@pytest.mark.parametrize("name", ["nested", "structured", "asked"])
+@pytest.mark.parametrize("name", ["structured", "asked"])
 def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: World, tmp_path: Path) -> None:
     ways: dict[str, dict[str, Any]] = {
-        "nested": {},
         "structured": {"engine": "structured", "checkpoint": tmp_path / "c"},
         "asked": {"execution": "spark"},
     }
-    function = with_struct if name == "nested" else numbered
-    world.pipeline(ArrowTransform(function), **ways[name]).run()
+    world.pipeline(ArrowTransform(numbered), **ways[name]).run()
     assert world.numbers() == list(range(COUNT))
-
-
-def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
-    rows = numbered(batch)
-    return rows.append_column("n", pa.StructArray.from_arrays([rows.column("number")], ["a"]))
 
 
 def test_a_large_batch_for_kafka_is_written_by_spark(world: World, create_topic: Callable[..., str]) -> None:
@@ -266,19 +254,3 @@ def test_a_writer_that_fails_ends_the_others_and_the_batch(world: World, tmp_pat
     with pytest.raises(DirectKafkaError, match="check constraint"):
         world.pipeline(ArrowTransform(both), sinks=sinks).run()
     assert max(world.numbers(), default=0) < 40
-
-
-def test_rejected_records_are_set_apart_by_spark_and_payloads_beside_them_are_refused(world: World) -> None:
-    def rejecting(batch: pa.RecordBatch) -> pa.RecordBatch:
-        rows = numbered(batch)
-        reason = pc.if_else(pc.equal(rows.column("number"), 7), "seven", pa.scalar(None, pa.string()))
-        return rows.append_column("dead_letter_reason", reason)
-
-    dead_letters = PostgresSink(world.dsn, "rejected")
-    pipeline = world.pipeline(ArrowTransform(rejecting), dead_letters=dead_letters)
-    assert pipeline.check()[-1] == "rows pass through Spark: its dead letters are looked up by Spark"
-    pipeline.run()
-    assert world.numbers() == [number for number in range(COUNT) if number != 7]
-    assert world.query("SELECT convert_from(value, 'UTF8'), reason FROM rejected") == [("7", "seven")]
-    with pytest.raises(OptionError, match="dead letters are kept as they came"):
-        world.pipeline(dead_letters=PostgresSink(world.dsn, "r"), source={"value.format": "string"})

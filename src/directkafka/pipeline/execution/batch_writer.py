@@ -30,16 +30,19 @@ from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.options.payloads import Payloads
 from directkafka.pipeline.execution.background_job import BackgroundJob
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, AtWork, Work
+from directkafka.pipeline.execution.dead_letters import AtWork, Work
 from directkafka.pipeline.execution.executor_errors import from_executor, job_errors
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.pipeline.execution.output_writer import OutputWriter, wanted_schema
+from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route, outputs_of
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
 from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
+from directkafka.sinks.databases import schema_for
 from directkafka.sinks.ledger import check_count
+from directkafka.spark.dataframe import arrow_schema
 from directkafka.spark.read_task import records_frame
 
 
@@ -139,7 +142,7 @@ class BatchWriter:
         own = {name: frame for name, frame in outputs.items() if name != DEAD_LETTERS}
         notes = remarks(own, store_count=len({route.sink.store.identity for route in self._routes}))
         self._writers = tuple(
-            OutputWriter(self._session, route, wanted_schema(route.sink, outputs[route.output]))
+            OutputWriter(self._session, route, schema_for(route.sink, arrow_schema(outputs[route.output])))
             for route in self._routes
         )
         self._may_run_ahead = self._keeps_batches_apart(own)

@@ -25,31 +25,19 @@ from typing import Final, Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from directkafka.errors import TransformError
 from directkafka.pipeline.execution.kept import Keeper
-from directkafka.sinks.api import Sink
-from directkafka.sinks.dead_letters.table import REPLAYS
-
-#: The output of rejected records, and the name of the section in the pipeline file.
-DEAD_LETTERS: Final = "dead_letters"
-
-#: The column that says why a row's record is rejected; null for all others.
-REASON: Final = "dead_letter_reason"
-
-#: What is said of records that are rejected in a pipeline without a place for them.
-NO_PLACE: Final = (
-    "it rejects records, and the pipeline has no place for them: add the section [dead_letters], or the argument "
-    "dead_letters"
+from directkafka.pipeline.execution.rejection import (
+    BETWEEN_REASONS,
+    DEAD_LETTERS,
+    HEADER,
+    REASON,
+    RECORD,
+    TOLD,
+    kept_columns,
+    unnamed_records,
+    without_place,
 )
-
-#: What names a record.
-_RECORD: Final = ("topic", "partition", "offset")
-
-#: Of the source, in the order of the table; those that it has. The last one is a replay's.
-_KEPT: Final = (*_RECORD, "timestamp", "key", "value", "headers", REPLAYS)
-
-#: In headers of a Kafka record, before the names of :data:`_RECORD` and ``reason``.
-_HEADER: Final = "directkafka."
+from directkafka.sinks.api import Sink
 
 _HEADERS: Final = "array<struct<key:string,value:binary>>"
 
@@ -60,7 +48,7 @@ _SENT_BYTES_MAX: Final = 4 * 1024 * 1024
 #: What a rejected row takes beside its reason: the record's place, and what the hash table adds.
 _ROW_BYTES: Final = 64
 
-#: Before the names of :data:`_RECORD`, as a rejected row has them.
+#: Before the names of :data:`~directkafka.pipeline.execution.rejection.RECORD`, as a rejected row has them.
 _OF_ROW: Final = "directkafka_rejected_"
 
 #: Marks a record that was found.
@@ -118,7 +106,7 @@ class AtWork:
 
     def measure(self, rejected: DataFrame) -> Rejected:
         """In a small job."""
-        found = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length("reason")), f.lit(0))).head()
+        found = rejected.agg(f.count(f.lit(1)), f.coalesce(f.sum(f.octet_length(TOLD)), f.lit(0))).head()
         assert found is not None, "a sum over nothing is a row too"
         return Rejected(rows=int(found[0]), reason_bytes=int(found[1]))
 
@@ -142,12 +130,9 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
         rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
     if sink is None:
         if rejecting:
-            raise TransformError(
-                source=f"output {next(iter(rejecting))!r}",
-                cause=NO_PLACE,
-            )
+            raise without_place(next(iter(rejecting)))
         return kept
-    columns = _columns_of(source)
+    columns = kept_columns(source.columns)
     rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}
     for name in rejecting.keys() & kept.keys():
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
@@ -159,26 +144,12 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
 
 def _named_records(output: str, frame: DataFrame) -> DataFrame:
     """Topic, partition, offset and reason of the rejected records of one output."""
-    reason = REASON if REASON in frame.columns else "reason"
-    if missing := [name for name in (*_RECORD, reason) if name not in frame.columns]:
-        raise TransformError(
-            source=f"output {output!r}",
-            cause=f"it rejects records without the columns {', '.join(missing)}, which say which record and why",
-        )
+    reason = REASON if REASON in frame.columns else TOLD
+    if (error := unnamed_records(output, frame.columns, reason)) is not None:
+        raise error
     # A text made of a record's bytes may be no UTF-8, which Spark does not mind and a database's clients do.
-    text = f.make_valid_utf8(f.col(reason).cast("string")).alias("reason")
-    return frame.where(f.col(reason).isNotNull()).select(*_RECORD, text)
-
-
-def _columns_of(source: DataFrame) -> list[str]:
-    """The source's columns that a dead letter has."""
-    if missing := [name for name in (*_RECORD, "value") if name not in source.columns]:
-        raise TransformError(
-            source="[dead_letters]",
-            cause="a rejected record is kept as it came, and the source's option columns leaves out "
-            + ", ".join(missing),
-        )
-    return [name for name in _KEPT if name in source.columns]
+    text = f.make_valid_utf8(f.col(reason).cast("string")).alias(TOLD)
+    return frame.where(f.col(reason).isNotNull()).select(*RECORD, text)
 
 
 def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> DataFrame:
@@ -186,24 +157,24 @@ def _dead_letters(records: DataFrame, rejected: list[DataFrame], work: Work) -> 
     rows = reduce(DataFrame.unionByName, rejected) if rejected else None
     size = work.measure(rows) if rows is not None else Rejected(0, 0)
     if rows is None or size.rows == 0:
-        return records.where(f.lit(False)).withColumn("reason", f.lit("").cast("string"))
-    told = f.array_join(f.sort_array(f.collect_set("reason")), "; ").alias("reason")
-    reasons = rows.groupBy(*(f.col(name).alias(_OF_ROW + name) for name in _RECORD)).agg(told)
-    is_the_record = [f.col(name) == f.col(_OF_ROW + name) for name in _RECORD]
+        return records.where(f.lit(False)).withColumn(TOLD, f.lit("").cast("string"))
+    told = f.array_join(f.sort_array(f.collect_set(TOLD)), BETWEEN_REASONS).alias(TOLD)
+    reasons = rows.groupBy(*(f.col(name).alias(_OF_ROW + name) for name in RECORD)).agg(told)
+    is_the_record = [f.col(name) == f.col(_OF_ROW + name) for name in RECORD]
     if size.is_few:
-        records = records.join(f.broadcast(reasons.drop("reason")), on=is_the_record, how="left_semi")
+        records = records.join(f.broadcast(reasons.drop(TOLD)), on=is_the_record, how="left_semi")
     # Spark has no idea how much a source gives, takes it for little, and would send that to every task.
     records = records.withColumn(_FOUND, f.lit(True)).hint("merge")
     found = reasons.hint("merge").join(records, on=is_the_record, how="left")
     # A row that names no record of the batch would be lost here, row and record alike.
-    reason = f.when(f.col(_FOUND), f.col("reason")).otherwise(f.raise_error(_unknown()).cast("string"))
-    return found.select(*(name for name in records.columns if name != _FOUND), reason.alias("reason"))
+    reason = f.when(f.col(_FOUND), f.col(TOLD)).otherwise(f.raise_error(_unknown()).cast("string"))
+    return found.select(*(name for name in records.columns if name != _FOUND), reason.alias(TOLD))
 
 
 def _unknown() -> Column:
     """What to say of a rejected row whose topic, partition and offset are those of no record."""
     told = [
-        f.concat(f.lit(f"{name} "), f.coalesce(f.col(_OF_ROW + name).cast("string"), f.lit("null"))) for name in _RECORD
+        f.concat(f.lit(f"{name} "), f.coalesce(f.col(_OF_ROW + name).cast("string"), f.lit("null"))) for name in RECORD
     ]
     place = f.concat_ws(", ", *told)
     return f.concat(f.lit("[dead_letters] a rejected row names no record of the batch: "), place)
@@ -212,8 +183,8 @@ def _unknown() -> Column:
 def _record(columns: Sequence[str]) -> list[Column]:
     """The columns of a Kafka record: bytes as they came, and in headers where they came from and why."""
     told = [
-        f.struct(f.lit(_HEADER + name).alias("key"), f.col(name).cast("string").cast("binary").alias("value"))
-        for name in (*_RECORD, "reason")
+        f.struct(f.lit(HEADER + name).alias("key"), f.col(name).cast("string").cast("binary").alias("value"))
+        for name in (*RECORD, TOLD)
     ]
     headers = f.array(*told)
     if "headers" in columns:

@@ -20,9 +20,12 @@ import pyarrow as pa
 from directkafka.errors import RangeNotReadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, transformed
+from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch
 from directkafka.pipeline.execution.write_task import packed_report, unpacked_report
 from directkafka.sinks.api import TaskReport, TaskWriter
+from directkafka.sinks.databases import is_json
 from directkafka.spark.read_task import read_for_spark
 
 #: Batches that wait before a writer.
@@ -56,6 +59,7 @@ class NativeTask:
         tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
         transform: what becomes of the records.
         schemas: the columns of its outputs.
+        letters: sets apart what it rejects; None in a pipeline without a place for that.
         writers: which output goes to which sink's writer.
         notes: sign errors on their way to the driver.
     """
@@ -64,6 +68,7 @@ class NativeTask:
     transform: ArrowTransform
     schemas: Schemas
     writers: tuple[tuple[str, TaskWriter], ...]
+    letters: LettersOfBatch | None = None
     notes: Notes = field(default_factory=Notes.of_this_process)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -103,8 +108,33 @@ class _Rows:
         task, native = self._task, self._native
         for batch in read_for_spark(task, native.notes):
             self.record_count += batch.num_rows
-            yield transformed(native.transform, batch, native.schemas, str(task.range))
+            outputs = transformed(native.transform, batch, native.schemas, str(task.range))
+            yield outputs if native.letters is None else native.letters.divert(outputs, batch)
         self.is_at_end = True
+
+
+@dataclass(frozen=True, slots=True)
+class JsonTextsWriter:
+    """A sink's writer that is given nested columns as JSON, where the sink has no type for them; picklable.
+
+    Attributes:
+        inner: the sink's.
+        schema: of the rows that it is given; the columns of JSON are marked.
+    """
+
+    inner: TaskWriter
+    schema: pa.Schema
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's rows."""
+        return self.inner(map(self._written, batches))
+
+    def _written(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        columns = [
+            json_texts(column) if is_json(field) else column
+            for field, column in zip(self.schema, batch.columns, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 class _GivenUpError(Exception):

@@ -8,7 +8,7 @@ batches behind it, until one is small.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 
 import pyarrow as pa
@@ -17,40 +17,19 @@ from pyspark.sql import SparkSession
 from directkafka.errors import OptionError, RangeNotReadError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.execution.arrow_transform import ArrowTransform, schemas_of
+from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, schemas_of
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
 from directkafka.pipeline.execution.executor_errors import job_errors
-from directkafka.pipeline.execution.native_task import NativeTask, RangeReport, range_reports
+from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch, diverted
+from directkafka.pipeline.execution.native_task import JsonTextsWriter, NativeTask, RangeReport, range_reports
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform
-from directkafka.sinks.api import BatchAttempt
+from directkafka.sinks.api import BatchAttempt, TaskWriter
+from directkafka.sinks.databases import is_json, schema_for
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow
 from directkafka.spark.read_task import records_frame
-
-
-def why_not_native(transform: object, routes: Sequence[Route], source: pa.Schema) -> str:
-    """Why a pipeline's rows must pass through Spark; empty when they need not.
-
-    Args:
-        transform: the pipeline's.
-        routes: which output goes where.
-        source: the columns of the source.
-
-    Raises:
-        TransformError: the function cannot be run on an empty batch.
-    """
-    if not isinstance(transform, ArrowTransform):
-        return "its transform is a query or a function over DataFrames"
-    if any(route.output == DEAD_LETTERS for route in routes):
-        return "its dead letters are looked up by Spark"
-    schemas = schemas_of(transform, source)
-    for route in routes:
-        columns = route.sink.json_columns(schemas[route.output]) if route.output in schemas else ()
-        if columns:
-            return f"the sink {route.sink.name} has the nested column {columns[0]!r} as JSON, which Spark makes"
-    return ""
 
 
 class NativeWriter:
@@ -78,7 +57,10 @@ class NativeWriter:
         self._transform = transform
         self._routes = tuple(routes)
         self._by_spark = by_spark
-        self._schemas: Mapping[str, pa.Schema] = {}
+        #: Of the function's outputs, and of those once rejected records are set apart.
+        self._schemas: Schemas = {}
+        self._outputs: Schemas = {}
+        self._letters: LettersOfBatch | None = None
         #: Whether the last batch took a second phase.
         self._is_large = False
 
@@ -92,8 +74,12 @@ class NativeWriter:
         """
         self._schemas = schemas_of(self._transform, self._source)
         for route in self._routes:
-            if route.output not in self._schemas:
-                known = ", ".join(sorted(self._schemas))
+            if route.output == DEAD_LETTERS:
+                self._letters = LettersOfBatch.of(self._source, route.sink)
+        self._outputs = diverted(self._schemas, self._letters.schema(self._source) if self._letters else None)
+        for route in self._routes:
+            if route.output not in self._outputs:
+                known = ", ".join(sorted(self._outputs))
                 raise OptionError(
                     option="sink.from", reason=f"the transform has no output {route.output!r}; it has {known}"
                 )
@@ -156,16 +142,23 @@ class NativeWriter:
         return WrittenBatch(name=name, reports=reports, record_count=record_count)
 
     def _run(self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route]) -> list[RangeReport]:
-        writers = tuple(
-            (route.output, route.sink.task_writer(name, self._schemas[route.output], task_count=len(tasks)))
-            for route in wanted
+        task = NativeTask(
+            tasks=tuple(tasks),
+            transform=self._transform,
+            schemas=self._schemas,
+            writers=tuple((route.output, self._writer(route, name, task_count=len(tasks))) for route in wanted),
+            letters=self._letters,
         )
-        task = NativeTask(tasks=tuple(tasks), transform=self._transform, schemas=dict(self._schemas), writers=writers)
         limits = [route.sink.capabilities.writers_max for route in wanted]
         # Tasks that write at a time; one that has several ranges does them one after the other.
         slots = min([len(tasks), *(limit for limit in limits if limit is not None)])
         numbers = self._session.range(0, len(tasks), 1, max(1, slots))
         return range_reports(map_in_arrow(numbers, task, "report binary").toArrow())
+
+    def _writer(self, route: Route, name: BatchAttempt, *, task_count: int) -> TaskWriter:
+        schema = schema_for(route.sink, self._outputs[route.output])
+        writer = route.sink.task_writer(name, schema, task_count=task_count)
+        return JsonTextsWriter(writer, schema) if any(map(is_json, schema)) else writer
 
     @staticmethod
     def _prove_read(tasks: Sequence[RangeTask], ranges: Sequence[RangeReport]) -> None:
@@ -192,11 +185,11 @@ def make_writer(
     """
     sample = records_frame(session, (), source.columns, payloads=source.payloads)
     by_spark = BatchWriter(sample, transform, routes, payloads=source.payloads)
-    columns = arrow_schema(sample)
-    why = 'execution = "spark" says so' if execution == "spark" else why_not_native(transform, routes, columns)
-    if why or not isinstance(transform, ArrowTransform):
-        return by_spark, f"rows pass through Spark: {why}"
+    if not isinstance(transform, ArrowTransform):
+        return by_spark, "rows pass through Spark: its transform is a query or a function over DataFrames"
+    if execution == "spark":
+        return by_spark, 'rows pass through Spark: execution = "spark" says so'
     return (
-        NativeWriter(session, columns, transform, routes, by_spark=by_spark),
+        NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark),
         "rows stay in the Python workers that read them",
     )

@@ -22,12 +22,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from directkafka.errors import SchemaMismatchError, TransformError
+from directkafka.errors import TransformError
 from directkafka.pipeline.execution.executor_errors import too_much_for_driver
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.write_task import PART, WriteTask, reports_of
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
-from directkafka.sinks.databases import is_json, json_problems, with_json
+from directkafka.sinks.databases import is_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow
 
 #: Options of ``to_json``: by default, Spark leaves null fields out and cuts timestamps to milliseconds.
@@ -38,21 +38,8 @@ _OPTIONS = {
 }
 
 
-def wanted_schema(sink: Sink, frame: DataFrame) -> pa.Schema:
-    """The columns that the sink is to be given; those that are to become JSON texts are marked.
-
-    Raises:
-        SchemaMismatchError: a column that is to become JSON has a map whose keys cannot be written as text.
-    """
-    schema = arrow_schema(frame)
-    names = sink.json_columns(schema)
-    if problems := json_problems(schema, names):
-        raise SchemaMismatchError(store=sink.store.identity, sink=sink.name, detail="; ".join(problems))
-    return with_json(schema, names)
-
-
 def with_json_texts(frame: DataFrame, schema: pa.Schema) -> DataFrame:
-    """The frame with JSON in the place of the columns that :func:`wanted_schema` has marked."""
+    """The frame with JSON in the place of the columns that are marked so."""
     names = [field.name for field in schema if is_json(field)]
     return frame.withColumns({name: f.to_json(f.col(f"`{name.replace('`', '``')}`"), _OPTIONS) for name in names})
 

@@ -12,7 +12,7 @@ from typing import Final, TypedDict, Unpack
 from pyspark.sql import SparkSession
 
 from directkafka.errors import OptionError
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.pipeline.file import replay_name

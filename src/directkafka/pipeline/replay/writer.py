@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt

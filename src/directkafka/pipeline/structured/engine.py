@@ -20,8 +20,8 @@ from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.dead_letters import DEAD_LETTERS, NO_PLACE
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS, without_place
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
@@ -181,7 +181,7 @@ class StructuredEngine:
                 reason=f"the transform has no output {DEFAULT_OUTPUT!r}; it has {', '.join(sorted(outputs))}",
             )
         if DEAD_LETTERS in outputs:
-            raise TransformError(source=f"output {DEAD_LETTERS!r}", cause=NO_PLACE)
+            raise without_place(DEAD_LETTERS)
         return outputs[DEFAULT_OUTPUT], AS_IT_IS
 
     def _continued_offsets(self) -> dict[str, str]:

@@ -26,4 +26,5 @@ def test_columns_are_what_pythons_own_encoder_makes_of_each_value(
 @pytest.mark.parametrize("width", [1, 2, 3])
 def test_values_of_a_fixed_size_are_encoded_too(width: int) -> None:
     value = bytes(range(width))
-    assert base64_texts(pa.array([value, None], pa.binary(width))).to_pylist() == [base64.b64encode(value).decode(), None]
+    found = base64_texts(pa.array([value, None], pa.binary(width)))
+    assert found.to_pylist() == [base64.b64encode(value).decode(), None]

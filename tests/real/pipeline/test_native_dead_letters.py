@@ -1,0 +1,174 @@
+"""Dead letters of native pipelines, beside those of the same function where Spark carries the rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from tests.contract.kafka_harness import read_committed, wait_until_stable
+from tests.contract.mysql_harness import MySQLHarness
+from tests.real.pipeline.conftest import COUNT, World
+from tests.real.pipeline.test_native import native, number_of, numbered
+
+from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, PostgresSink, SQLiteSink
+from directkafka.errors import DirectKafkaError, TransformError
+
+pytestmark = pytest.mark.real
+
+ROUND = list(range(0, COUNT, 10))
+OTHERS = [number for number in range(COUNT) if number not in ROUND]
+_NONE = pa.scalar(None, pa.string())
+
+
+def rejecting(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Every tenth number is rejected."""
+    rows = numbered(batch)
+    number = rows.column("number")
+    is_round = pc.equal(pc.subtract(number, pc.multiply(pc.divide(number, 10), 10)), 0)
+    text = pc.binary_join_element_wise(pc.cast(number, pa.string()), "is round", " ")
+    return rows.append_column("dead_letter_reason", pc.if_else(is_round, text, _NONE))
+
+
+@pytest.mark.parametrize("execution", ["auto", "spark"])
+def test_every_record_is_a_row_or_a_letter_with_its_bytes_and_the_reason(execution: str, world: World) -> None:
+    pipeline = world.pipeline(
+        ArrowTransform(rejecting),
+        dead_letters=PostgresSink(world.dsn, "rejected"),
+        execution=execution,
+        source={"includeHeaders": "true"},
+    )
+    if execution == "auto":
+        native(pipeline)
+    for _ in range(2):  # the second run finds nothing to do
+        pipeline.run()
+    assert world.numbers() == OTHERS
+    letters = world.query("SELECT convert_from(value, 'UTF8')::int, reason FROM rejected ORDER BY 1")
+    assert letters == [(number, f"{number} is round") for number in ROUND]
+    counts = world.query("SELECT total_rows FROM directkafka_ledger WHERE pipeline = 'numbers'")
+    assert counts == [({"records": len(OTHERS), "rejected": len(ROUND)},)]
+
+
+def test_letters_go_into_every_store(
+    world: World, tmp_path: Path, mysql_database: str, create_topic: Callable[..., str]
+) -> None:
+    topic = create_topic(1)
+    for number, sink in enumerate(
+        [
+            SQLiteSink(tmp_path / "air.sqlite", "rejected"),
+            DuckDBSink(tmp_path / "air.duckdb", "rejected"),
+            MySQLSink(mysql_database, "rejected"),
+            KafkaSink({"bootstrap.servers": world.kafka}, topic),
+        ]
+    ):
+        name = f"into-{number}-{topic[-8:]}"
+        sinks = PostgresSink(world.dsn, f"records_{number}")
+        transform = ArrowTransform(rejecting)
+        native(world.pipeline(transform, sinks=sinks, dead_letters=sink, name=name)).run()
+        rows = world.query(f"SELECT number FROM records_{number} ORDER BY 1")
+        assert [row[0] for row in rows] == OTHERS
+    found = MySQLHarness(mysql_database).query("SELECT CAST(value AS CHAR), reason FROM rejected")
+    assert sorted((int(value), reason) for value, reason in found) == [(n, f"{n} is round") for n in ROUND]
+    wait_until_stable(world.kafka, topic)
+    records = sorted(read_committed(world.kafka, topic), key=lambda one: int(one.value))
+    assert [int(one.value) for one in records] == ROUND
+    headers = dict(records[1].headers or ())
+    assert headers["directkafka.topic"] == world.topic.encode()
+    assert headers["directkafka.reason"] == b"10 is round"
+
+
+@pytest.mark.parametrize("execution", ["auto", "spark"])
+def test_what_is_replayed_goes_where_it_should_have_gone(execution: str, world: World) -> None:
+    dead_letters = PostgresSink(world.dsn, "rejected")
+    pipeline = world.pipeline(ArrowTransform(rejecting), dead_letters=dead_letters, execution=execution)
+    pipeline.run()
+    mended = world.pipeline(ArrowTransform(numbered), dead_letters=dead_letters, execution=execution)
+    mended.replay()
+    assert world.numbers() == list(range(COUNT))
+    assert world.query("SELECT * FROM rejected") == []
+
+
+def test_a_rejected_row_that_names_no_record_stops_the_pipeline(world: World) -> None:
+    def elsewhere(batch: pa.RecordBatch) -> pa.RecordBatch:
+        rows = rejecting(batch)
+        return rows.set_column(1, "partition", pc.cast(pc.add(rows.column("partition"), 100), pa.int32()))
+
+    with pytest.raises(DirectKafkaError, match="rows of records that are not in the batch"):
+        world.pipeline(ArrowTransform(elsewhere), dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    assert world.query("SELECT * FROM rejected") == []
+
+
+def test_rejecting_without_a_place_is_refused_before_the_first_batch(world: World) -> None:
+    with pytest.raises(TransformError, match=r"add the section \[dead_letters\]"):
+        world.pipeline(ArrowTransform(rejecting)).check()
+
+
+NESTED = pa.struct(
+    [
+        ("n", pa.int64()),
+        ("half", pa.float64()),
+        ("odd", pa.float32()),
+        ("text", pa.string()),
+        ("bytes", pa.binary()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("local", pa.timestamp("us")),
+        ("day", pa.date32()),
+        ("price", pa.decimal128(12, 3)),
+        ("is", pa.bool_()),
+        ("list", pa.list_(pa.struct([("a", pa.int32())]))),
+        ("tags", pa.map_(pa.string(), pa.float64())),
+        ("none", pa.string()),
+    ]
+)
+
+
+def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
+    rows = numbered(batch)
+    values = []
+    for number in number_of(batch).to_pylist():
+        values.append(
+            None
+            if number % 7 == 3
+            else {
+                "n": number,
+                "half": number / 2,
+                "odd": float("nan") if number % 5 == 0 else float("inf") if number % 5 == 1 else number / 8,
+                "text": f'"\\/\b\f\n\r\t\x01\x7fé€😀{number}',
+                "bytes": b"\x00\xff\x80"[: number % 4],
+                "at": number * 1_000_001,
+                "local": -number * 1_000_003,
+                "day": number,
+                "price": number,
+                "is": number % 2 == 0,
+                "list": [None, {"a": None}, {"a": number}][: number % 4],
+                "tags": [(f"k{number}", None), ("1", 1.0)] if number % 3 else None,
+            }
+        )
+    return rows.append_column("n", pa.array(values, NESTED))
+
+
+def test_nested_columns_are_the_same_json_as_by_spark(world: World, tmp_path: Path, mysql_database: str) -> None:
+    found: dict[str, Any] = {}
+    for execution in ("auto", "spark"):
+        name = f"nested_{execution}"
+        sqlite = SQLiteSink(tmp_path / f"{name}.sqlite", "records")
+        sinks = {"default": [PostgresSink(world.dsn, name), sqlite, MySQLSink(mysql_database, name)]}
+        pipeline = world.pipeline(ArrowTransform(with_struct), sinks=sinks, execution=execution, name=name)
+        if execution == "auto":
+            native(pipeline)
+        pipeline.run()
+        with closing(sqlite3.connect(tmp_path / f"{name}.sqlite")) as connection:
+            texts = connection.execute("SELECT n FROM records ORDER BY number").fetchall()
+        found[execution] = (
+            world.query(f"SELECT n::text FROM {name} ORDER BY number"),
+            texts,
+            MySQLHarness(mysql_database).query(f"SELECT n FROM {name} ORDER BY number"),
+        )
+    for native_rows, by_spark in zip(found["auto"], found["spark"], strict=True):
+        assert len(native_rows) == COUNT
+        assert native_rows == by_spark

@@ -1,0 +1,155 @@
+"""Rejected records of a batch, set apart in the task that has read it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from directkafka.errors import TransformError
+from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch, diverted
+
+SOURCE = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+    ]
+)
+COLUMNS = ("topic", "partition", "offset", "key", "value", "headers")
+LETTERS = LettersOfBatch(columns=COLUMNS, is_record=False)
+RECORDS = LettersOfBatch(columns=COLUMNS, is_record=True)
+HEADERS: list[Any] = [None, [], [("trace", b"1")], [("a", None), ("b", b"2")]]
+
+
+def records(count: int, first: int = 100) -> pa.RecordBatch:
+    rows = [
+        {"key": None, "value": b"%d" % number, "topic": "air", "partition": 3, "offset": 2 * number,
+         "headers": HEADERS[number % len(HEADERS)] and [dict(zip(("key", "value"), one, strict=True))
+                                                        for one in HEADERS[number % len(HEADERS)]]}
+        for number in range(first, first + count)
+    ]  # fmt: skip
+    return pa.RecordBatch.from_pylist(rows, schema=SOURCE)
+
+
+def rows(source: pa.RecordBatch, reasons: Mapping[int, str], *, name: str = "dead_letter_reason") -> pa.RecordBatch:
+    """Rows that name the source's records, some with a reason."""
+    told = pa.array([reasons.get(row) for row in range(source.num_rows)], pa.string())
+    return source.select(["topic", "partition", "offset"]).append_column(name, told)
+
+
+REASONS = st.dictionaries(st.integers(0, 7), st.sampled_from(["no number", "too late", ""]))
+
+
+@given(first=REASONS, second=REASONS, alone=REASONS)
+def test_every_record_is_a_row_or_one_letter_with_all_its_reasons(
+    first: Mapping[int, str], second: Mapping[int, str], alone: Mapping[int, str]
+) -> None:
+    source = records(8)
+    outputs = {"a": rows(source, first), "b": rows(source, second), "dead_letters": rows(source, alone, name="reason")}
+    found = LETTERS.divert(outputs, source)
+    offsets = source.column("offset").to_pylist()
+    for output, reasons in (("a", first), ("b", second)):
+        assert found[output].schema.names == ["topic", "partition", "offset"]
+        assert found[output].column("offset").to_pylist() == [offsets[row] for row in range(8) if row not in reasons]
+    expected = {
+        row: "; ".join(sorted({some[row] for some in (first, second, alone) if row in some}))
+        for row in sorted({*first, *second, *alone})
+    }
+    letters = found["dead_letters"]
+    assert letters.schema.names == [*COLUMNS, "reason"]
+    assert letters.column("reason").to_pylist() == list(expected.values())
+    assert letters.select(list(COLUMNS)).to_pylist() == [
+        source.select(list(COLUMNS)).slice(row, 1).to_pylist()[0] for row in expected
+    ]
+
+
+def test_as_a_record_a_letter_has_its_own_headers_and_then_where_it_came_from_and_why() -> None:
+    source = records(4)
+    found = RECORDS.divert({"default": rows(source, {0: "a", 1: "b", 2: "c", 3: "d"})}, source)["dead_letters"]
+    assert found.schema.names == ["key", "value", "headers"]
+    for row, letter in enumerate(found.to_pylist()):
+        own = source.column("headers")[row].as_py() or []
+        told = {"topic": b"air", "partition": b"3", "offset": b"%d" % (200 + 2 * row), "reason": b"abcd"[row : row + 1]}
+        assert letter["headers"] == [
+            *own,
+            *({"key": f"directkafka.{name}", "value": value} for name, value in told.items()),
+        ]
+        assert letter["value"] == b"%d" % (100 + row)
+
+
+def test_a_letter_without_headers_gets_those_that_tell() -> None:
+    source = records(2).select(["value", "topic", "partition", "offset"])
+    plain = LettersOfBatch(columns=("topic", "partition", "offset", "value"), is_record=True)
+    found = plain.divert({"default": rows(source, {1: "no"})}, source)["dead_letters"]
+    assert found.column("value").to_pylist() == [b"101"]
+    assert [one["key"] for one in found.column("headers")[0].as_py()] == [
+        "directkafka.topic", "directkafka.partition", "directkafka.offset", "directkafka.reason",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("topic", "sea", "topic sea, partition 3, offset 200"),
+        ("partition", 4, "topic air, partition 4, offset 200"),
+        ("offset", 201, "topic air, partition 3, offset 201"),
+        ("offset", None, "topic air, partition 3, offset null"),
+    ],
+)
+def test_a_rejected_row_that_names_no_record_of_the_batch_is_refused(column: str, value: Any, said: str) -> None:
+    source = records(2)
+    wrong = rows(source, {0: "no"}).to_pylist()
+    wrong[0][column] = value
+    batch = pa.RecordBatch.from_pylist(wrong, schema=rows(source, {}).schema)
+    with pytest.raises(TransformError, match=rf"a rejected row names no record of the batch: {said}"):
+        LETTERS.divert({"default": batch}, source)
+    with pytest.raises(TransformError, match="names no record of the batch"):
+        LETTERS.divert({"default": batch}, source.slice(0, 0))
+
+
+def test_a_reason_that_is_no_utf_8_is_one_afterwards() -> None:
+    source = records(1)
+    broken = pa.Array.from_buffers(pa.string(), 1, pa.array([b"no \xff"], pa.binary()).buffers())
+    batch = source.select(["topic", "partition", "offset"]).append_column("dead_letter_reason", broken)
+    assert LETTERS.divert({"default": batch}, source)["dead_letters"].column("reason").to_pylist() == ["no \ufffd"]
+
+
+def test_an_output_may_lack_in_a_batch_and_so_may_rejected_records() -> None:
+    found = LETTERS.divert({}, records(3))
+    assert found["dead_letters"].num_rows == 0
+    assert found["dead_letters"].schema == LETTERS.schema(SOURCE)
+
+
+def schema(*names: str, reason: pa.DataType | None = None) -> pa.Schema:
+    kinds = {"dead_letter_reason": reason or pa.string(), "reason": reason or pa.string()}
+    return pa.schema([(name, kinds.get(name, pa.int64())) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("outputs", "said"),
+    [
+        ({"a": schema("offset", "dead_letter_reason")}, "without the columns topic, partition, which say"),
+        ({"dead_letters": schema("topic", "partition", "offset")}, "without the columns reason, which say"),
+        (
+            {"a": schema("topic", "partition", "offset", "dead_letter_reason", reason=pa.int64())},
+            "'dead_letter_reason' is int64: make it a string",
+        ),
+    ],
+)
+def test_what_rejects_must_say_which_record_and_why(outputs: Mapping[str, pa.Schema], said: str) -> None:
+    with pytest.raises(TransformError, match=said):
+        diverted(outputs, LETTERS.schema(SOURCE))
+
+
+def test_rejecting_without_a_place_is_refused() -> None:
+    with pytest.raises(TransformError, match=r"add the section \[dead_letters\]"):
+        diverted({"a": schema("dead_letter_reason")}, None)
+    assert diverted({"a": schema("offset")}, None) == {"a": schema("offset")}
