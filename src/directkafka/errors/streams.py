@@ -116,7 +116,8 @@ class MalformedPayloadError(DirectKafkaError):
     reason: str
     template = (
         "the {column} of the record in topic {topic}, partition {partition} at offset {offset} cannot be read as "
-        "{format}: {reason}. To go on with what can be read of such records, set {column}.on.error = null."
+        "{format}: {reason}. To go on with what can be read of such records, set {column}.on.error = null; to set them "
+        "apart, dead-letter, in a pipeline with dead letters."
     )
 
 

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 from zoneinfo import ZoneInfoNotFoundError
 
+from directkafka.errors import OptionError
 from directkafka.options.ddl import FieldType, parse_ddl
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
 from directkafka.options.time_zones import time_zone
 
 Format = Literal["json", "string"]
-OnError = Literal["fail", "null"]
+OnError = Literal["fail", "null", "dead-letter"]
 
 #: The columns that may hold a payload.
 PAYLOAD_COLUMNS: Final = ("value", "key")
+
+#: Columns that a pipeline's source has beside the decoded ones, where records that are rejected are kept as they came:
+#: the bytes of a payload, and why it could not be read.
+AS_IT_CAME: Final = {"value": "directkafka_value", "key": "directkafka_key"}
+UNREAD: Final = "directkafka_unread"
 
 _DOCS: Final = {
     "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them) or "
     "string (UTF-8). The column {column} is a struct, or a string, then. Bytes when not given.",
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>.",
     "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it) "
-    "or null (the fields that can be read stay, the others are null, and a column {column}_error says why). A null "
-    "{column} is null, and no error.",
+    "null (the fields that can be read stay, the others are null, and a column {column}_error says why) or dead-letter "
+    "(it goes to the pipeline's dead letters, and not to the transform). A null {column} is null, and no error.",
     "time.zone": "The time zone of timestamps in a JSON {column} that name none: a name, or an offset such as +02:00. "
     "The session's when not given.",
 }
@@ -69,7 +76,7 @@ class Payload:
     @property
     def error_column(self) -> str | None:
         """The column that says why a record could not be read as a whole, if there is one."""
-        return f"{self.column}_error" if self.on_error != "fail" else None
+        return f"{self.column}_error" if self.on_error == "null" else None
 
 
 #: The payloads of a read, at most one for each column.
@@ -94,6 +101,48 @@ def read_payloads(given: RawOptions) -> Payloads:
 def in_time_zone(payloads: Payloads, name: str) -> Payloads:
     """The same, with the time zone of those that name none."""
     return tuple(replace(payload, time_zone=payload.time_zone or name) for payload in payloads)
+
+
+def decodes(payload: Payload, columns: Sequence[str]) -> bool:
+    """Whether columns of decoded records have something of a payload."""
+    own = {payload.column, payload.error_column, AS_IT_CAME[payload.column]}
+    return not own.isdisjoint(columns) or (payload.on_error == "dead-letter" and UNREAD in columns)
+
+
+def undecoded_columns(columns: Sequence[str], payloads: Payloads) -> tuple[str, ...]:
+    """The columns of the records that decoded ones with ``columns`` are made of."""
+    added = {UNREAD, *AS_IT_CAME.values(), *(payload.error_column for payload in payloads)}
+    named = (payload.column for payload in payloads if decodes(payload, columns))
+    return tuple(dict.fromkeys([*(name for name in columns if name not in added), *named]))
+
+
+def kept_columns(columns: tuple[str, ...], payloads: Payloads) -> dict[str, str]:
+    """The columns that keep what payloads were, with Spark's types, for a source that has dead letters.
+
+    Args:
+        columns: of the source.
+        payloads: what values and keys are.
+    """
+    kept = {AS_IT_CAME[payload.column]: "binary" for payload in payloads if payload.column in columns}
+    if any(payload.on_error == "dead-letter" for payload in payloads):
+        kept[UNREAD] = "string"
+    return kept
+
+
+def check_dead_letters(payloads: Payloads, columns: tuple[str, ...]) -> None:
+    """See that records which cannot be read have a place to go, if that is what becomes of them.
+
+    Raises:
+        OptionError: nobody would take them.
+    """
+    for payload in payloads:
+        if payload.on_error == "dead-letter" and UNREAD not in columns:
+            raise OptionError(
+                option=f"{payload.column}.on.error",
+                reason="dead-letter is for pipelines with a place for such records: the section [dead_letters], or the "
+                "argument dead_letters; elsewhere take null, and the column "
+                f"{payload.column}_error",
+            )
 
 
 def payload_specs() -> tuple[OptionSpec, ...]:

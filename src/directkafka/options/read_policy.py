@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from directkafka.options.payloads import Payloads
+from directkafka.options.payloads import Payloads, kept_columns
 from directkafka.options.spec import OptionSpec, RawOptions, option, specs_of
 from directkafka.told_once import warn_once
 
@@ -93,15 +93,17 @@ def read_columns(given: RawOptions, payloads: Payloads = ()) -> tuple[str, ...]:
     """
     with_headers = bool(given.value(INCLUDE_HEADERS))
     errors = [payload.error_column for payload in payloads if payload.error_column is not None]
+    kept = kept_columns(tuple(payload.column for payload in payloads), payloads)
     if not given.has(COLUMNS):
         return (*RECORD_COLUMNS, *([HEADERS] if with_headers else []), *errors)
-    known = {name.lower(): name for name in (*RECORD_COLUMNS, HEADERS, *errors)}
+    named = (*RECORD_COLUMNS, HEADERS, *errors)
+    known = {name.lower(): name for name in (*named, *kept)}
     wanted = tuple(given.value(COLUMNS))
     unknown = [name for name in wanted if name.lower() not in known]
     chosen = tuple(known[name.lower()] for name in wanted if name.lower() in known)
     if unknown or not chosen or len(set(chosen)) < len(chosen):
         found = ", ".join(wanted) or "nothing"
-        raise given.error(COLUMNS.name, f"expected names out of {', '.join(known.values())}, each once, found {found}")
+        raise given.error(COLUMNS.name, f"expected names out of {', '.join(named)}, each once, found {found}")
     if with_headers and HEADERS not in chosen:
         raise given.error(COLUMNS.name, f"leaves out {HEADERS}, which {INCLUDE_HEADERS.name} asks for")
     return chosen

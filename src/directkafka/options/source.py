@@ -202,6 +202,10 @@ class SourceOptions:
         doc="Wait between two tries of the driver.",
     )
 
+    def columns_given(self) -> dict[str, str]:
+        """The option that names the columns of decoded payloads; others are what the rest of the options says."""
+        return {COLUMNS.name: ", ".join(self.columns)} if self.payloads else {}
+
     @property
     def include_headers(self) -> bool:
         """Whether there is a column ``headers``."""

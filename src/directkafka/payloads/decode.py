@@ -6,16 +6,21 @@ what can be read of it, with a reason in a column of its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final, Protocol, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from directkafka.errors import OptionError
 from directkafka.errors.streams import MalformedPayloadError
+from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.offsets import OffsetRange
 from directkafka.options.ddl import parse_ddl
-from directkafka.options.payloads import Payload
+from directkafka.options.payloads import AS_IT_CAME, UNREAD, Payload, Payloads, decodes
 from directkafka.options.time_zones import time_zone as zone_of
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.decoder import JsonDecoder
@@ -57,16 +62,86 @@ def decode_batches(batches: Iterator[pa.RecordBatch], task: RangeTask) -> Iterat
     Raises:
         MalformedPayloadError: a record that cannot be read, where that is an error.
     """
-    decoders = [(payload, decoder_of(payload)) for payload in task.payloads if _is_wanted(payload, task)]
+    decoder = BatchDecoder(tuple(payload for payload in task.payloads if decodes(payload, task.columns)), task.columns)
     for batch in batches:
+        yield decoder.decode(batch, partial(_place, task.range, batch))
+
+
+def _place(offset_range: OffsetRange, batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
+    return offset_range.topic, offset_range.partition, batch.column("offset")[row].as_py()
+
+
+#: Topic, partition and offset of a row.
+Place = Callable[[int], tuple[str, int, int]]
+
+
+class BatchDecoder:
+    """Decodes the payloads of batches of records.
+
+    Args:
+        payloads: what values and keys are; their columns must be in the batches.
+        columns: that the decoded batches have.
+    """
+
+    def __init__(self, payloads: Payloads, columns: Sequence[str]) -> None:
+        self._decoders = [(payload, decoder_of(payload)) for payload in payloads]
+        self._columns = list(columns)
+
+    def decode(self, batch: pa.RecordBatch, place: Place) -> pa.RecordBatch:
+        """The batch with its payloads decoded.
+
+        Args:
+            batch: records.
+            place: says which record a row is, for messages.
+
+        Raises:
+            MalformedPayloadError: a record that cannot be read, where that is an error.
+        """
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-        for payload, decoder in decoders:
+        unread: dict[int, list[str]] = {}
+        for payload, decoder in self._decoders:
+            columns[AS_IT_CAME[payload.column]] = columns[payload.column]
             columns[payload.column] = decoder.decode(columns[payload.column])
             if decoder.problems and payload.on_error == "fail":
-                raise _error(payload, task, batch, decoder.problems)
+                raise _error(payload, place, decoder.problems)
             if payload.error_column is not None:
                 columns[payload.error_column] = _reasons(decoder.problems, batch.num_rows)
-        yield pa.RecordBatch.from_arrays([columns[name] for name in task.columns], names=list(task.columns))
+            if payload.on_error == "dead-letter":
+                for row, problem in decoder.problems.items():
+                    unread.setdefault(row, []).append(f"the {payload.column} is no {payload.format}: {problem}")
+        columns[UNREAD] = _reasons({row: "; ".join(problems) for row, problems in unread.items()}, batch.num_rows)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self._columns], names=self._columns)
+
+
+@dataclass(frozen=True, slots=True)
+class DecodeRecords:
+    """A function for ``mapInArrow``: records with topic, partition and offset become those that a source gives.
+
+    Attributes:
+        payloads: what values and keys are.
+        columns: of the result.
+        notes: sign errors on their way to the driver.
+    """
+
+    payloads: Payloads
+    columns: tuple[str, ...]
+    notes: Notes = field(default_factory=Notes.of_this_process)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Decode batches of records.
+
+        Raises:
+            MalformedPayloadError: a record that cannot be read, where that is an error.
+        """
+        with self.notes.signing():
+            decoder = BatchDecoder(self.payloads, self.columns)
+            for batch in batches:
+                yield decoder.decode(batch, partial(_own_place, batch))
+
+
+def _own_place(batch: pa.RecordBatch, row: int) -> tuple[str, int, int]:
+    topic, partition, offset = (batch.column(name)[row].as_py() for name in ("topic", "partition", "offset"))
+    return topic, partition, offset
 
 
 def decode(
@@ -113,22 +188,20 @@ def _payload(form: str, schema: str | None, time_zone: str) -> Payload:
     return Payload(column="value", format=form, schema=declared, time_zone=time_zone)  # type: ignore[arg-type]
 
 
-def _is_wanted(payload: Payload, task: RangeTask) -> bool:
-    return payload.column in task.columns or payload.error_column in task.columns
-
-
 def _reasons(problems: dict[int, str], rows: int) -> pa.Array:
     if not problems:
         return pa.nulls(rows, pa.string())
-    return pa.array([problems.get(row) for row in range(rows)], pa.string())
+    numbers = np.full(rows, -1)
+    numbers[list(problems)] = np.arange(len(problems))
+    return pa.array(list(problems.values()), pa.string()).take(pa.array(numbers, mask=numbers < 0))
 
 
-def _error(payload: Payload, task: RangeTask, batch: pa.RecordBatch, problems: dict[int, str]) -> MalformedPayloadError:
+def _error(payload: Payload, place: Place, problems: dict[int, str]) -> MalformedPayloadError:
     row = min(problems)
-    offset: Any = batch.column("offset")[row].as_py()
+    topic, partition, offset = place(row)
     return MalformedPayloadError(
-        topic=task.range.topic,
-        partition=task.range.partition,
+        topic=topic,
+        partition=partition,
         offset=offset,
         column=payload.column,
         format=payload.format,

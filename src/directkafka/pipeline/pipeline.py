@@ -13,7 +13,6 @@ from typing import Unpack
 from pyspark.sql import SparkSession
 
 from directkafka.errors import AlreadyRunningError, OptionError
-from directkafka.options.payloads import in_time_zone
 from directkafka.options.source import SourceOptions
 from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
@@ -29,6 +28,7 @@ from directkafka.pipeline.replay.engine import ReplayEngine
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
 from directkafka.pipeline.replay.selection import Chosen, ReplaySelection
 from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.source import PipelineSource
 from directkafka.pipeline.structured.api import BatchFunction, check_engine
 from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
@@ -36,8 +36,6 @@ from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
 
-#: Of a pipeline's source, where the user says nothing: a pipeline must not write what a transaction took back.
-_SOURCE_DEFAULTS = {"kafka.isolation.level": "read_committed"}
 #: How often who waits for the pipeline lets Python run handlers of signals: another thread may have taken the signal.
 _SIGNALS_SEEN_S = 1.0
 
@@ -92,11 +90,10 @@ class Pipeline:
         check_name(name)
         self.name = name
         self.report = report
-        self._source = SourceOptions.parse(source, streaming=True, defaults=_SOURCE_DEFAULTS)
-        self._source_given = _with_defaults(source)
-        self._transform = transform
         self._routes = route_outputs(sinks, dead_letters)
-        tell_sinks_what_is_read(self._routes, self._source, pipeline=name)
+        self._source = PipelineSource.of(source, self._routes)
+        self._transform = transform
+        tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")
@@ -145,12 +142,11 @@ class Pipeline:
     @property
     def source_options(self) -> SourceOptions:
         """The source's options as parsed."""
-        return self._source
+        return self._source.options
 
     def source_in(self, session: SparkSession) -> SourceOptions:
         """The same, with the session's time zone for payloads that have no other."""
-        zone = str(session.conf.get("spark.sql.session.timeZone"))
-        return replace(self._source, payloads=in_time_zone(self._source.payloads, zone))
+        return self._source.in_session(session)
 
     @property
     def routes(self) -> tuple[Route, ...]:
@@ -169,7 +165,7 @@ class Pipeline:
             raise AlreadyRunningError(pipeline=self.name)
         if routes is None:
             return self._routes
-        tell_sinks_what_is_read(routes, self._source, pipeline=self.name)
+        tell_sinks_what_is_read(routes, self.source_options, pipeline=self.name)
         return routes
 
     @property
@@ -206,7 +202,7 @@ class Pipeline:
         session = self.session()
         check_executors(session)
         writer, carried = self._compiled(session, routes)
-        cluster, ledgers = SourceCluster(self._source), Ledgers(self.name, routes)
+        cluster, ledgers = SourceCluster(self.source_options), Ledgers(self.name, routes)
         try:
             cluster.snapshot(must_exist=True)
             ledgers.connect()
@@ -318,7 +314,7 @@ class Pipeline:
     def _replay_engine(self, choice: ReplaySelection, report: ReplayReporter) -> ReplayEngine:
         session = self.session()
         check_executors(session)
-        writer = choice.writer(session, self.transform(session), self._source.columns)
+        writer = choice.writer(session, self.transform(session), self.source_in(session))
         if self._checkpoint is not None:
             writer.check_stateless()
         retry_policy = RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max)
@@ -355,7 +351,7 @@ class Pipeline:
         return StructuredEngine(
             self.name,
             session=session,
-            source=self._source_given,
+            source=self._source.given,
             transform=self.transform(session),
             routes=routes,
             checkpoint=checkpoint,
@@ -369,14 +365,15 @@ class Pipeline:
     def _direct(self, session: SparkSession) -> DirectEngine:
         # Before anything is opened: it may not know the transform's columns.
         writer, _ = self._writer(session, self._routes)
+        source = self.source_in(session)
         return DirectEngine(
             self.name,
-            cluster=SourceCluster(self.source_in(session)),
+            cluster=SourceCluster(source),
             writer=writer,
             ledgers=Ledgers(self.name, self._routes, stop=self._stop),
-            starting=self._source.starting,
-            policy=PlanPolicy.of(self._source, limits=self._source.limits),
-            min_offsets=self._source.min_offsets,
+            starting=source.starting,
+            policy=PlanPolicy.of(source, limits=source.limits),
+            min_offsets=source.min_offsets,
             trigger=self._trigger,
             report=self.report,
             stop=self._stop,
@@ -392,9 +389,3 @@ class Pipeline:
             self.run()
         except BaseException as error:  # noqa: BLE001 - handed to whoever waits
             self._failure = error
-
-
-def _with_defaults(source: Mapping[str, str]) -> dict[str, str]:
-    """The source's options as Spark is given them; their names have no case."""
-    given = {name.lower() for name in source}
-    return {name: value for name, value in _SOURCE_DEFAULTS.items() if name not in given} | dict(source)

@@ -166,14 +166,14 @@ def _output_again(
             place = f"{partition.topic_partition}[{partition.origin}, {partition.end})"
             return None, f"Kafka no longer has all of {place}, so nothing was read again"
     session = pipeline.session()
-    payloads = pipeline.source_in(session).payloads
+    options = pipeline.source_in(session)
     ranges = [
         OffsetRange(partition.topic, partition.partition, partition.origin, partition.end)
         for partition in entry.progress
     ]
     planned = cluster.tasks([offset_range for offset_range in ranges if offset_range.count()], snapshot)
-    tasks = [replace(task, payloads=payloads) for task in planned]
-    source = records_frame(session, tasks, pipeline.source_options.columns, payloads=payloads)
+    tasks = [replace(task, payloads=options.payloads, columns=options.columns) for task in planned]
+    source = records_frame(session, tasks, options.columns, payloads=options.payloads)
     output = outputs_of(pipeline.transform(session), source, session, pipeline.routes)[route.output]
     if is_per_batch(output) and not is_folded:
         return None, "the transform groups within each batch, so its rows are not comparable over all of them"

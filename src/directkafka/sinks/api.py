@@ -93,7 +93,7 @@ class EncodedRows:
 
     Attributes:
         row_count: how many rows.
-        chunks: their bytes, in order; no piece is large, so that nobody needs room for all of them at once.
+        chunks: their bytes, in order.
     """
 
     row_count: int
@@ -123,8 +123,7 @@ class TaskReport:
     @property
     def held_count(self) -> int:
         """How many rows travel in the report."""
-        encoded = self.encoded.row_count if self.encoded else 0
-        return encoded + sum(int(batch.num_rows) for batch in self.inline)
+        return sum(int(batch.num_rows) for batch in self.inline) + (self.encoded.row_count if self.encoded else 0)
 
 
 #: Consumes one task's rows, returns its report: on an executor, or on the driver where all rows of an output have come

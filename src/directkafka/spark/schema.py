@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from directkafka.errors import OptionError
-from directkafka.options.payloads import Payloads
+from directkafka.options.payloads import Payloads, kept_columns
 from directkafka.options.producer import SinkOptions
 
 _TYPES = {
@@ -44,6 +44,7 @@ def record_columns(names: Sequence[str], payloads: Payloads = (), *, quoted: boo
         types[payload.column] = payload.type.simple_string(quoted=quoted)
         if payload.error_column is not None:
             types[payload.error_column] = "string"
+    types |= kept_columns(tuple(types), payloads)
     return [(name, types[name]) for name in names]
 
 

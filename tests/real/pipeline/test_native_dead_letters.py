@@ -11,13 +11,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from confluent_kafka import Producer
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 from tests.contract.mysql_harness import MySQLHarness
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.test_native import native, number_of, numbered
 
-from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, PostgresSink, SQLiteSink
-from directkafka.errors import DirectKafkaError, TransformError
+from directkafka import ArrowTransform, DuckDBSink, KafkaSink, MySQLSink, PostgresSink, SQLiteSink, register
+from directkafka.errors import DirectKafkaError, OptionError, TransformError
 
 pytestmark = pytest.mark.real
 
@@ -172,3 +173,81 @@ def test_nested_columns_are_the_same_json_as_by_spark(world: World, tmp_path: Pa
     for native_rows, by_spark in zip(found["auto"], found["spark"], strict=True):
         assert len(native_rows) == COUNT
         assert native_rows == by_spark
+
+
+TEXTS = [
+    b'{"number": 1}',
+    b"{",
+    b'{"number": "two"}',
+    None,
+    b'{"number": 5}',
+    b"\xff",
+    b'{"number": 7} x',
+    b'{"number": 8',
+]
+SCHEMA = "number BIGINT"
+PAYLOAD = {"value.format": "json", "value.schema": SCHEMA, "value.on.error": "dead-letter"}
+
+
+def fields(batch: pa.RecordBatch) -> pa.RecordBatch:
+    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    number = batch.column("value").field(0)
+    reason = pc.if_else(pc.equal(number, 5), "five", _NONE)
+    return pa.RecordBatch.from_arrays(
+        [*place, number, reason], ["topic", "partition", "offset", "number", "dead_letter_reason"]
+    )
+
+
+FIELDS = (
+    "SELECT topic, partition, offset, value.number, IF(value.number = 5, 'five', NULL) dead_letter_reason FROM source"
+)
+WAYS: dict[str, dict[str, Any]] = {
+    "native": {"transform": ArrowTransform(fields)},
+    "function by spark": {"transform": ArrowTransform(fields), "execution": "spark"},
+    "query": {"transform": FIELDS},
+    "structured": {"transform": FIELDS, "engine": "structured"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_no_json_is_kept_as_it_came_and_can_be_replayed(
+    way: str, world: World, tmp_path: Path, create_topic: Callable[..., str]
+) -> None:
+    topic = create_topic(partitions=2)
+    producer = Producer({"bootstrap.servers": world.kafka})
+    for number, text in enumerate(TEXTS):
+        producer.produce(topic, text, key=b"%d" % number, partition=number % 2)
+    producer.flush()
+    given: dict[str, Any] = {
+        "source": PAYLOAD | {"subscribe": topic},
+        "dead_letters": PostgresSink(world.dsn, "rejected"),
+    }
+    if way == "structured":
+        given["checkpoint"] = tmp_path / "checkpoint"
+    pipeline = world.pipeline(**(WAYS[way] | given))
+    if way == "native":
+        native(pipeline)
+    pipeline.run()
+    numbers = "SELECT number FROM records ORDER BY number NULLS LAST"
+    assert world.query(numbers) == [(1,), (7,), (None,)]
+    letters = world.query("SELECT convert_from(key, 'UTF8')::int, value, reason FROM rejected ORDER BY 1")
+    assert [(number, value) for number, value, _ in letters] == [(n, TEXTS[n]) for n in (1, 2, 4, 5, 7)]
+    reasons = {number: reason for number, _, reason in letters}
+    assert reasons[4] == "five"
+    assert all(reasons[number].startswith("the value is no json: ") for number in (1, 2, 5, 7)), reasons
+    # Somebody mends a record by hand; the others are rejected again.
+    world.query("UPDATE rejected SET value = '{\"number\": 3}' WHERE convert_from(key, 'UTF8') = '1'")
+    pipeline.replay()
+    assert world.query(numbers) == [(1,), (3,), (7,), (None,)]
+    letters = world.query("SELECT convert_from(key, 'UTF8')::int, replays FROM rejected ORDER BY 1")
+    assert letters == [(2, 1), (4, 1), (5, 1), (7, 1)]
+
+
+def test_a_record_that_cannot_be_read_needs_a_place_to_go(world: World) -> None:
+    with pytest.raises(OptionError, match=r"value\.on\.error.*pipelines with a place for such records"):
+        world.pipeline(source=PAYLOAD)
+    session = world.pipeline().session()
+    register(session)
+    reader = session.read.format("directkafka").options(**PAYLOAD)
+    with pytest.raises(Exception, match="dead-letter is for pipelines with a place for such records"):
+        reader.option("kafka.bootstrap.servers", world.kafka).option("subscribe", world.topic).load()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
-from directkafka.options.payloads import Payloads
+from directkafka.options.payloads import Payloads, undecoded_columns
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
 
 
@@ -43,9 +43,7 @@ class RangeTask:
         """The columns of the records that the output is made of; for payloads also those that name a record."""
         if not self.payloads:
             return self.columns
-        added = {payload.error_column for payload in self.payloads}
-        named = ("offset", *(payload.column for payload in self.payloads if payload.error_column in self.columns))
-        return tuple(dict.fromkeys([*(name for name in self.columns if name not in added), *named]))
+        return tuple(dict.fromkeys([*undecoded_columns(self.columns, self.payloads), "offset"]))
 
     @property
     def include_headers(self) -> bool:

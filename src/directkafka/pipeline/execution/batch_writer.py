@@ -340,5 +340,4 @@ class BatchWriter:
         return outputs
 
     def _transformed(self, frame: DataFrame, work: Work | None = None) -> dict[str, DataFrame]:
-        shown = frame.drop(*self._hidden) if self._hidden else frame
-        return outputs_of(self._transform, shown, self._session, self._routes, work=work, records=frame)
+        return outputs_of(self._transform, frame, self._session, self._routes, work=work, hidden=self._hidden)

@@ -17,7 +17,7 @@ records. Many would not fit the driver, through which Spark sends them, so rows 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Final, Protocol
@@ -25,6 +25,7 @@ from typing import Final, Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from directkafka.options.payloads import AS_IT_CAME, UNREAD
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.rejection import (
     BETWEEN_REASONS,
@@ -111,12 +112,47 @@ class AtWork:
         return Rejected(rows=int(found[0]), reason_bytes=int(found[1]))
 
 
-def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | None, work: Work) -> dict[str, DataFrame]:
+@dataclass(frozen=True, slots=True)
+class Records:
+    """The records of a source, as a pipeline with dead letters sees them.
+
+    Attributes:
+        shown: those that can be read, for the transform.
+        as_they_came: all of them, with their bytes.
+        unread: the place of those that cannot be read, and why; None where that becomes no dead letter.
+    """
+
+    shown: DataFrame
+    as_they_came: DataFrame
+    unread: DataFrame | None
+
+    @classmethod
+    def of(cls, source: DataFrame, hidden: Collection[str] = ()) -> Records:
+        """For a source with the columns that keep what payloads were, if there are any.
+
+        Args:
+            source: the source.
+            hidden: further columns that the transform is not shown.
+        """
+        bytes_of = {name: kept for name, kept in AS_IT_CAME.items() if kept in source.columns}
+        columns = [name for name in source.columns if name not in (*bytes_of.values(), UNREAD)]
+        shown = came = source
+        unread = None
+        if bytes_of:
+            came = source.select(*(f.col(bytes_of.get(name, name)).alias(name) for name in columns))
+        if UNREAD in source.columns:
+            shown = source.where(f.col(UNREAD).isNull())
+            place = [name for name in RECORD if name in columns]
+            unread = source.where(f.col(UNREAD).isNotNull()).select(*place, f.col(UNREAD).alias(TOLD))
+        return cls(shown.drop(UNREAD, *bytes_of.values(), *hidden), came, unread)
+
+
+def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None, work: Work) -> dict[str, DataFrame]:
     """The outputs without what is rejected, and that as an output ``dead_letters`` if there is a sink for it.
 
     Args:
         outputs: the transform's, by name.
-        source: what the transform was given.
+        source: the records that the transform was given, and those that it was not.
         sink: where rejected records go; None for a pipeline without ``[dead_letters]``.
         work: keeps a frame, so that it is computed once. An output is cut in two by its reasons; were it computed
             for each half, a reason that depends on the clock could put a record into neither.
@@ -128,16 +164,19 @@ def divert(outputs: Mapping[str, DataFrame], source: DataFrame, sink: Sink | Non
     rejecting = {name: frame for name, frame in kept.items() if REASON in frame.columns}
     if DEAD_LETTERS in outputs:
         rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
+    # A name that no output of the transform's can have.
+    if source.unread is not None:
+        rejecting[UNREAD] = source.unread
     if sink is None:
         if rejecting:
             raise without_place(next(iter(rejecting)))
         return kept
-    columns = kept_columns(source.columns)
+    columns = kept_columns(source.as_they_came.columns)
     rejecting = {name: work.keep(frame) for name, frame in rejecting.items()}
     for name in rejecting.keys() & kept.keys():
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
     rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
-    dead_letters = _dead_letters(source.select(*columns), rejected, work)
+    dead_letters = _dead_letters(source.as_they_came.select(*columns), rejected, work)
     kept[DEAD_LETTERS] = dead_letters.select(*_record(columns)) if sink.capabilities.takes_records else dead_letters
     return kept
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import TransformError
+from directkafka.options.payloads import AS_IT_CAME, UNREAD
 from directkafka.payloads.arrow_types import is_text
 from directkafka.pipeline.execution.arrow_transform import Schemas
 from directkafka.pipeline.execution.rejection import (
@@ -60,17 +61,28 @@ class LettersOfBatch:
         empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in source], schema=source)
         return self.divert({}, empty)[DEAD_LETTERS].schema
 
-    def divert(self, outputs: Mapping[str, pa.RecordBatch], records: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+    @staticmethod
+    def shown(batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The records of a batch that can be read, in the columns that the function is given."""
+        if UNREAD in batch.schema.names and (unread := batch.column(UNREAD)).null_count < len(unread):
+            batch = batch.filter(pc.is_null(unread))
+        return batch.drop_columns([name for name in (*AS_IT_CAME.values(), UNREAD) if name in batch.schema.names])
+
+    def divert(self, outputs: Mapping[str, pa.RecordBatch], batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
         """The outputs without what is rejected, and that as the output ``dead_letters``: a letter for each record.
 
         Args:
             outputs: what the function made of the records.
-            records: as they came.
+            batch: the records, with what they were before they were decoded, and those that could not be.
 
         Raises:
             TransformError: a rejected row names none of the records.
         """
         kept, rejected = dict(outputs), []
+        records = _as_they_came(batch)
+        if UNREAD in batch.schema.names and (unread := batch.column(UNREAD)).null_count < len(unread):
+            rows = pc.indices_nonzero(pc.is_valid(unread)).cast(pa.int64())
+            rejected.append(pa.table({"row": rows, TOLD: unread.take(rows)}))
         for output in _rejecting({name: rows.schema for name, rows in outputs.items()}):
             rows = kept.pop(output)
             reasons = rows.column(_reason_of(rows.schema))
@@ -121,6 +133,14 @@ def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema
     if letters is not None:
         found[DEAD_LETTERS] = letters
     return found
+
+
+def _as_they_came(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The records with their bytes."""
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns |= {name: columns.pop(kept) for name, kept in AS_IT_CAME.items() if kept in columns}
+    columns.pop(UNREAD, None)
+    return pa.record_batch(columns)
 
 
 def _rejecting(schemas: Schemas) -> list[str]:

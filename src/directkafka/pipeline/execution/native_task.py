@@ -108,7 +108,8 @@ class _Rows:
         task, native = self._task, self._native
         for batch in read_for_spark(task, native.notes):
             self.record_count += batch.num_rows
-            outputs = transformed(native.transform, batch, native.schemas, str(task.range))
+            shown = batch if native.letters is None else native.letters.shown(batch)
+            outputs = transformed(native.transform, shown, native.schemas, str(task.range))
             yield outputs if native.letters is None else native.letters.divert(outputs, batch)
         self.is_at_end = True
 

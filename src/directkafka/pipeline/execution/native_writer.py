@@ -72,7 +72,8 @@ class NativeWriter:
             OptionError: a sink asks for an output that the transform does not give.
             EnvironmentFaultError: Spark would run writing tasks twice at a time.
         """
-        self._schemas = schemas_of(self._transform, self._source)
+        empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in self._source], schema=self._source)
+        self._schemas = schemas_of(self._transform, LettersOfBatch.shown(empty).schema)
         for route in self._routes:
             if route.output == DEAD_LETTERS:
                 self._letters = LettersOfBatch.of(self._source, route.sink)

@@ -1,4 +1,4 @@
-"""How a transform rejects records, and what a dead letter is: the words that all ways of writing a batch share.
+"""Words of rejection, which all ways of writing a batch share: how a transform rejects a record, what a dead letter is.
 
 Executors import this module without ``pyspark.sql``.
 """

@@ -9,7 +9,7 @@ if it is the sink's own, and in each batch if rows name it. It need not exist: n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from directkafka.errors import OptionError
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
-from directkafka.pipeline.execution.dead_letters import LookOnly, Work, divert
+from directkafka.pipeline.execution.dead_letters import LookOnly, Records, Work, divert
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.planning.subscription import reads
@@ -103,13 +103,8 @@ def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, 
         options: of its source.
         pipeline: its name.
 
-    Raises:
-        OptionError: dead letters would not be what was read.
     """
     for route in routes:
-        if route.output == DEAD_LETTERS and options.payloads:
-            reason = "dead letters are kept as they came: decode in the transform, for example with from_json"
-            raise OptionError(option=f"{options.payloads[0].column}.format", reason=reason)
         route.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
 
 
@@ -120,7 +115,7 @@ def outputs_of(
     routes: Sequence[Route],
     *,
     work: Work | None = None,
-    records: DataFrame | None = None,
+    hidden: Collection[str] = (),
 ) -> dict[str, DataFrame]:
     """Apply the transform, take out what it rejects, and see that every sink has its output.
 
@@ -128,7 +123,7 @@ def outputs_of(
         transform, source, session: as for :func:`~directkafka.pipeline.execution.transform.apply_transform`.
         routes: which outputs are wanted.
         work: keeps frames that are used twice; by default nothing is kept, for a look at the plans.
-        records: the frame in which rejected records are looked up; the source by default.
+        hidden: columns of the source that the transform is not shown.
 
     Raises:
         TransformError: see :func:`~directkafka.pipeline.execution.transform.apply_transform`; or rows are rejected, and
@@ -136,8 +131,8 @@ def outputs_of(
         OptionError: a sink asks for an output that the transform does not give.
     """
     sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)
-    applied = apply_transform(transform, source, session)
-    outputs = divert(applied, source if records is None else records, sink, work or LookOnly())
+    records = Records.of(source, hidden)
+    outputs = divert(apply_transform(transform, records.shown, session), records, sink, work or LookOnly())
     for output in sorted({route.output for route in routes}):
         if output not in outputs:
             raise OptionError(

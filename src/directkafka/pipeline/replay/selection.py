@@ -12,6 +12,7 @@ from typing import Final, TypedDict, Unpack
 from pyspark.sql import SparkSession
 
 from directkafka.errors import OptionError
+from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform
@@ -98,17 +99,17 @@ class ReplaySelection:
         found = self.dead_letters.count_by_reason(self.selection) if self.dead_letters.is_there else {}
         return ReplaySummary.of(found, None if is_dry else {})
 
-    def writer(self, session: SparkSession, transform: Transform, columns: Sequence[str]) -> DeadLetterWriter:
+    def writer(self, session: SparkSession, transform: Transform, source: SourceOptions) -> DeadLetterWriter:
         """The writer of the replay's batches; its routes into the dead letters' store come last.
 
         Args:
             session: the pipeline's own session.
             transform: the pipeline's.
-            columns: names of the source's columns.
+            source: the pipeline's source in that session.
         """
         settled = DeadLetterReplaySink(self.sink, self.dead_letters)
         routes = with_dead_letters_last(self.routes, settled)
-        return DeadLetterWriter(session, transform, routes, columns=columns, settled=settled)
+        return DeadLetterWriter(session, transform, routes, source=source, settled=settled)
 
     def engine(
         self, writer: DeadLetterWriter, *, report: ReplayReporter, stop: Event, retry_policy: RetryPolicy

@@ -11,6 +11,9 @@ from pyspark.sql import functions as f
 from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
+from directkafka.options.payloads import decodes, undecoded_columns
+from directkafka.options.source import SourceOptions
+from directkafka.payloads.decode import DecodeRecords
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
@@ -18,7 +21,8 @@ from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
 from directkafka.sinks.dead_letters.table import REPLAYS, dead_letter_table
-from directkafka.spark.schema import record_columns
+from directkafka.spark.dataframe import map_in_arrow
+from directkafka.spark.schema import record_columns, record_schema
 
 
 class DeadLetterWriter:
@@ -28,7 +32,7 @@ class DeadLetterWriter:
         session: the pipeline's own session.
         transform: what becomes of the records.
         routes: which output goes where.
-        columns: names of the source's columns.
+        source: the pipeline's source.
         settled: the sink of what is rejected again, one of the routes.
     """
 
@@ -38,12 +42,12 @@ class DeadLetterWriter:
         transform: Transform,
         routes: Sequence[Route],
         *,
-        columns: Sequence[str],
+        source: SourceOptions,
         settled: DeadLetterReplaySink,
     ) -> None:
         self.routes = tuple(routes)
         self.settled = settled
-        self._frame_of = partial(dead_letters_frame, session, columns=columns)
+        self._frame_of = partial(dead_letters_frame, session, source=source)
         none = dead_letter_table(("topic", "partition", "offset", "value"))
         self.rows = BatchWriter(self._frame_of(none), transform, routes, hidden=(REPLAYS,))
 
@@ -77,23 +81,29 @@ class DeadLetterWriter:
                 )
 
 
-def dead_letters_frame(session: SparkSession, dead_letters: pa.Table, columns: Sequence[str]) -> DataFrame:
+def dead_letters_frame(session: SparkSession, dead_letters: pa.Table, source: SourceOptions) -> DataFrame:
     """Dead letters as a source's records. Nothing is read yet.
 
     Args:
         session: where the DataFrame lives.
         dead_letters: see :func:`~directkafka.sinks.dead_letters.table.dead_letter_table`.
-        columns: names of the source's columns; null where the dead letters do not have them.
+        source: the pipeline's source; what the dead letters do not have of its columns is null.
     """
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema: StructType = from_arrow_schema(dead_letters.schema)
     frame = session.createDataFrame(dead_letters, schema)
     replays = f.col(REPLAYS) + 1 if REPLAYS in dead_letters.column_names else f.lit(1)
-    return frame.select(
-        *(_column(name, kind, dead_letters.column_names) for name, kind in record_columns(columns)),
+    payloads = tuple(payload for payload in source.payloads if decodes(payload, source.columns))
+    names = undecoded_columns(source.columns, payloads)
+    records = frame.select(
+        *(_column(name, kind, dead_letters.column_names) for name, kind in record_columns(names)),
         replays.cast("int").alias(REPLAYS),
     )
+    if not payloads:
+        return records
+    decoded = f"{record_schema(source.columns, payloads)}, {REPLAYS} int"
+    return map_in_arrow(records, DecodeRecords(payloads, (*source.columns, REPLAYS)), decoded)
 
 
 def _column(name: str, kind: str, found: Sequence[str]) -> Column:

@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType
 
 from directkafka.errors import OptionError
 from directkafka.errors.transport import Notes
-from directkafka.options.payloads import in_time_zone, read_payloads
+from directkafka.options.payloads import check_dead_letters, in_time_zone, read_payloads
 from directkafka.options.producer import SinkOptions
 from directkafka.options.read_policy import read_columns
 from directkafka.options.source import SourceOptions
@@ -73,7 +73,9 @@ class DirectKafkaDataSource(DataSource):
         freeze_imports("plan")
         given = RawOptions.read(dict(self.options))
         payloads = read_payloads(given)
-        return record_schema(read_columns(given, payloads), payloads)
+        columns = read_columns(given, payloads)
+        check_dead_letters(payloads, columns)
+        return record_schema(columns, payloads)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A batch read."""
