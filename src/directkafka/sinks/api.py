@@ -89,12 +89,7 @@ class BatchAttempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EncodedRows:
-    """Rows in the bytes in which a store takes them, for example as data of Postgres' COPY.
-
-    Attributes:
-        row_count: how many rows.
-        chunks: their bytes, in order.
-    """
+    """So many rows in the bytes in which a store takes them, in order; for example as data of Postgres' COPY."""
 
     row_count: int
     chunks: tuple[bytes, ...]
