@@ -11,6 +11,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 import directkafka as dk
 from directkafka.testing.java import use_java
 
@@ -18,8 +21,16 @@ FENCED = 3
 QUERY = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
 
 
+def numbers(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same as :data:`QUERY`, for a native pipeline."""
+    number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    return pa.RecordBatch.from_arrays([*place, number], ["topic", "partition", "offset", "number"])
+
+
 def pipeline(kind: str, folder: Path, topic: str, trigger: str, **more: Any) -> dk.Pipeline:
-    sink = dk.DeltaSink if kind == "delta" else dk.ParquetSink
+    store, _, carrier = kind.partition("-")
+    sink = dk.DeltaSink if store == "delta" else dk.ParquetSink
     return dk.Pipeline(
         "numbers",
         source={
@@ -28,7 +39,7 @@ def pipeline(kind: str, folder: Path, topic: str, trigger: str, **more: Any) -> 
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": "100",
         },
-        transform=QUERY,
+        transform=dk.ArrowTransform(numbers) if carrier else QUERY,
         sinks=sink(folder / "rows"),
         trigger=trigger,
         **more,

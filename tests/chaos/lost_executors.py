@@ -1,24 +1,33 @@
 """A pipeline whose executors are killed, run by test_lost_executors.py, since a process has one SparkContext.
 
-Arguments: the brokers' addresses, the database, a topic, the number of records of a batch, and that of the executors.
-Right before the rows of the sink ``rejected`` are computed, when those of the other sink are written, one of the
-executors is killed; once for each batch. Prints how many were killed, and how many batches were redone.
+Arguments: who carries the rows, the brokers' addresses, the database, a topic, the number of records of a batch, and
+that of the executors. Prints how many executors were killed, and how many batches were redone.
+
+Where Spark carries the rows: right before the rows of the sink ``rejected`` are computed, when those of the other sink
+are written, one of the executors is killed; once for each batch. Where nobody does, a task that has staged its rejected
+rows kills its own executor, once for each batch; its other rows may be staged by then, or not.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import random
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from tests.chaos.local_cluster import local_cluster, wait_for_executors
 
 import directkafka as dk
-from directkafka.sinks.api import BatchAttempt
+from directkafka.sinks.api import BatchAttempt, TaskReport
 from directkafka.sinks.postgres.task_writer import PostgresTaskWriter
 
 #: Another reason whenever it is computed.
@@ -40,6 +49,45 @@ def cmdline(process: psutil.Process) -> list[str]:
         return []
 
 
+def transform(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same as :data:`QUERY`, for a native pipeline."""
+    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+    reason = pa.array([random.choice([None, "by chance"]) for _ in range(batch.num_rows)], pa.string())
+    names = ["topic", "partition", "offset", "number", "dead_letter_reason"]
+    return pa.RecordBatch.from_arrays([*place, number, reason], names)
+
+
+@dataclass(frozen=True)
+class KillsItsExecutor:
+    """A task's writer that takes its executor with it when its rows are staged, if no other one has for this batch."""
+
+    inner: Any
+    mark: Path
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        report: TaskReport = self.inner(batches)
+        try:
+            self.mark.touch(exist_ok=False)
+        except FileExistsError:
+            return report
+        next(
+            one for one in psutil.Process().parents() if "CoarseGrainedExecutorBackend" in " ".join(cmdline(one))
+        ).kill()
+        # The worker outlives its executor for a moment, and nobody hears what it says.
+        return report
+
+
+class KilledByTasks(dk.PostgresSink):
+    """Its tasks kill their executors. With ``inline_bytes_max=0``, so that there is something staged."""
+
+    folder: Path
+
+    def task_writer(self, batch: BatchAttempt, schema: Any, *, task_count: int = 1) -> Any:
+        inner = super().task_writer(batch, schema, task_count=task_count)
+        return KillsItsExecutor(inner, self.folder / f"killed-{batch.batch_id}")
+
+
 class KillsOne(dk.PostgresSink):
     """Kills an executor before the first try of each batch.
 
@@ -58,11 +106,14 @@ class KillsOne(dk.PostgresSink):
         return super().task_writer(batch, schema, task_count=task_count)
 
 
-def main(servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
+def main(carrier: str, servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
     conf = {"spark__sql__shuffle__partitions": "2", "spark__deploy__maxExecutorRetries": "-1"}
     spark = local_cluster(os.environ["TMPDIR"], executors=int(count), **conf)
-    dead_letters = KillsOne(dsn, "rejected", inline_bytes_max=0)
-    dead_letters.tries, dead_letters.spark, dead_letters.executors = Counter(), spark, int(count)
+    folder = Path(os.environ["TMPDIR"])
+    killing = KillsOne(dsn, "rejected", inline_bytes_max=0)
+    killing.tries, killing.spark, killing.executors = Counter(), spark, int(count)
+    killed = KilledByTasks(dsn, "rejected", inline_bytes_max=0)
+    killed.folder = folder
     dk.Pipeline(
         "numbers",
         source={
@@ -71,14 +122,15 @@ def main(servers: str, dsn: str, topic: str, batch: str, count: str) -> None:
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": batch,
         },
-        transform=QUERY,
-        sinks=dk.PostgresSink(dsn, "records"),
-        dead_letters=dead_letters,
+        transform=QUERY if carrier == "spark" else dk.ArrowTransform(transform),
+        sinks=dk.PostgresSink(dsn, "records", inline_bytes_max=1 << 26 if carrier == "spark" else 0),
+        dead_letters=killing if carrier == "spark" else killed,
         trigger="available-now",
         retry_ms_max=120_000,
     ).run()
-    redone = sum(tries > 1 for tries in dead_letters.tries.values())
-    print(json.dumps({"killed": len(dead_letters.tries), "redone": redone}), flush=True)
+    redone = sum(tries > 1 for tries in killing.tries.values())
+    count_killed = len(killing.tries) + len(list(folder.glob("killed-*")))
+    print(json.dumps({"killed": count_killed, "redone": redone}), flush=True)
     spark.stop()
 
 

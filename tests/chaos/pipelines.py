@@ -50,20 +50,23 @@ startingOffsets = "earliest"
 maxOffsetsPerTrigger = {batch}
 """
 
-#: A query over the source alone, whose batches overlap.
-QUERY_HEAD = (
-    HEAD
-    + """
-[transform]
-sql = "SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source"
-"""
-)
+#: Who carries the rows of a batch from the task that reads them to the one that writes them: Spark, or nobody.
+CARRIERS = ("spark", "native")
+
+#: A transform of the source alone, whose batches overlap.
+NUMBERS = {
+    "spark": "sql = 'SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number FROM source'",
+    "native": 'arrow = "numbers_job:native_numbers"',
+}
+
+#: One with two outputs: the numbers, and what is to be added to their totals.
+TOTALS = {"spark": 'python = "numbers_job:transform"', "native": 'arrow = "numbers_job:native_transform"'}
 
 FILE = (
     HEAD
     + """
 [transform]
-python = "numbers_job:transform"
+{transform}
 
 [[sink]]
 type = "postgres"
@@ -84,9 +87,26 @@ from = "totals"
 )
 
 JOB = """
-from pyspark.sql import functions as f
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def native_numbers(batch):
+    number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    return pa.RecordBatch.from_arrays([*place, number], ["topic", "partition", "offset", "number"])
+
+
+def native_transform(batch):
+    records = native_numbers(batch)
+    ones = pa.array([1] * batch.num_rows, pa.int64())
+    columns = [records.column("partition"), ones, records.column("number")]
+    return {"records": records, "totals": pa.RecordBatch.from_arrays(columns, ["partition", "records", "numbers"])}
+
 
 def transform(source):
+    from pyspark.sql import functions as f
+
     records = source.select(
         "topic", "partition", "offset", f.col("value").cast("string").cast("long").alias("number")
     )
@@ -122,6 +142,8 @@ class Job:
     checkpoint: Path | None = None
     #: More of Spark's settings.
     conf: Mapping[str, str] = field(default_factory=dict)
+    #: One of :data:`CARRIERS`.
+    carrier: str = "spark"
 
     def write_file(self, *, trigger: str | None = None) -> Path:
         (self.folder / "numbers_job.py").write_text(JOB)
@@ -134,6 +156,7 @@ class Job:
             topic=self.topic,
             batch=self.batch,
             inline_bytes_max=self.inline_bytes_max,
+            transform=TOTALS[self.carrier],
         )
         if self.checkpoint is not None:
             text = text.replace("[spark]", f'engine = "structured"\ncheckpoint = "{self.checkpoint}"\n\n[spark]', 1)

@@ -14,7 +14,17 @@ from pathlib import Path
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, QUERY_HEAD, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import (
+    CARRIERS,
+    HEAD,
+    JOB,
+    NUMBERS,
+    PARTITIONS,
+    PipelineProcess,
+    State,
+    produce_numbers,
+    running,
+)
 from tests.real.kafka.logs import until
 
 from directkafka import Pipeline
@@ -26,8 +36,11 @@ COUNT = 400
 NAME = "numbers"
 FENCED = 3
 FILE = (
-    QUERY_HEAD
+    HEAD
     + """
+[transform]
+{transform}
+
 [[sink]]
 type = "postgres"
 dsn = "${{DSN}}"
@@ -40,11 +53,13 @@ inline_bytes_max = 0
 class World:
     """A topic of numbers, a database, and pipelines between them."""
 
-    def __init__(self, kafka: str, dsn: str, topic: str, folder: Path) -> None:
+    def __init__(self, kafka: str, dsn: str, topic: str, folder: Path, carrier: str) -> None:
         self._environment = {"KAFKA": kafka, "DSN": dsn}
         self._dsn = dsn
         self._folder = folder
         self._values = {"name": NAME, "master": "local[2]", "folder": folder, "topic": topic, "batch": 100}
+        self._values["transform"] = NUMBERS[carrier]
+        (folder / "numbers_job.py").write_text(JOB)
 
     def start(self) -> PipelineProcess:
         return PipelineProcess(self._file("100ms"), {**os.environ, **self._environment}, self._folder)
@@ -76,11 +91,17 @@ class World:
                 yield
 
 
-@pytest.fixture
-def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: str, tmp_path: Path) -> World:
+@pytest.fixture(params=CARRIERS)
+def world(
+    request: pytest.FixtureRequest,
+    kafka_broker: KafkaBroker,
+    create_topic: Callable[..., str],
+    database: str,
+    tmp_path: Path,
+) -> World:
     topic = create_topic(partitions=PARTITIONS)
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
-    return World(kafka_broker.bootstrap_servers, database, topic, tmp_path)
+    return World(kafka_broker.bootstrap_servers, database, topic, tmp_path, request.param)
 
 
 def all_there(state: State) -> None:

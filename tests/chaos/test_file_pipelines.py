@@ -41,12 +41,12 @@ def driver(kind: str, folder: Path, topic: str, faults: str) -> PipelineProcess:
 
 
 def numbers(kind: str, folder: Path, spark: SparkSession) -> list[int]:
-    if kind == "delta":
+    if kind.startswith("delta"):
         return sorted(DeltaTable(folder / "rows").to_pyarrow_table().column("number").to_pylist())
     return sorted(row.number for row in dk.read_parquet(spark, folder / "rows").select("number").collect())
 
 
-@pytest.mark.parametrize("kind", ["files", "delta"])
+@pytest.mark.parametrize("kind", ["files", "delta", "files-native", "delta-native"])
 @pytest.mark.parametrize("point", ["batch.written@2", "log.entry_written@5", "log.slot_taken@5"])
 def test_a_pipeline_killed_on_its_way_loses_and_doubles_nothing(
     kind: str, point: str, topic: str, tmp_path: Path, spark: SparkSession
@@ -58,7 +58,7 @@ def test_a_pipeline_killed_on_its_way_loses_and_doubles_nothing(
     assert numbers(kind, tmp_path, spark) == list(range(COUNT))
 
 
-@pytest.mark.parametrize("kind", ["files", "delta"])
+@pytest.mark.parametrize("kind", ["files", "delta", "files-native", "delta-native"])
 @pytest.mark.parametrize("point", ["batch.written@2", "log.entry_written@5"])
 def test_a_pipeline_that_stood_still_lands_nothing_after_a_newer_one(
     kind: str, point: str, topic: str, tmp_path: Path, spark: SparkSession
@@ -73,11 +73,12 @@ def test_a_pipeline_that_stood_still_lands_nothing_after_a_newer_one(
     assert numbers(kind, tmp_path, spark) == list(range(COUNT))
 
 
+@pytest.mark.parametrize("kind", ["files", "files-native"])
 @pytest.mark.parametrize("point", ["task.file_written", "task.staged"])
 def test_a_worker_killed_with_its_file_half_reported_costs_a_batch_and_no_record(
-    point: str, topic: str, tmp_path: Path, spark: SparkSession
+    point: str, kind: str, topic: str, tmp_path: Path, spark: SparkSession
 ) -> None:
-    with running(driver("files", tmp_path, topic, f"{point}=kill")) as process:
+    with running(driver(kind, tmp_path, topic, f"{point}=kill")) as process:
         process.wait_until_caught_up()
         process.process.send_signal(signal.SIGKILL)
         process.wait()

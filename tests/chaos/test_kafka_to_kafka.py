@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PARTITIONS, PipelineProcess, produce_numbers, running, stopped_below
+from tests.chaos.pipelines import CARRIERS, HEAD, PARTITIONS, PipelineProcess, produce_numbers, running, stopped_below
 from tests.contract.kafka_harness import read_committed, still_open, wait_until_stable
 from tests.real.kafka.logs import add_partitions, until
 
@@ -34,7 +34,7 @@ FILE = (
     HEAD
     + """
 [transform]
-sql = "SELECT key, concat('{word} ', CAST(value AS STRING)) AS value FROM source"
+{transform}
 
 [[sink]]
 type = "kafka"
@@ -45,6 +45,22 @@ inline_bytes_max = {inline_bytes_max}
 )
 
 
+TRANSFORM = {
+    "spark": "sql = \"SELECT key, concat('{word} ', CAST(value AS STRING)) AS value FROM source\"",
+    "native": 'arrow = "words_job_{word}:transform"',
+}
+
+JOB = """
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def transform(batch):
+    value = pc.binary_join_element_wise(b"{word}", batch.column("value"), b" ")
+    return pa.RecordBatch.from_arrays([batch.column("key"), value], ["key", "value"])
+"""
+
+
 @dataclass
 class World:
     """A topic of numbers, one for the output, and a pipeline between them."""
@@ -53,6 +69,8 @@ class World:
     folder: Path
     source: str
     target: str
+    #: One of CARRIERS.
+    carrier: str
 
     @property
     def name(self) -> str:
@@ -63,6 +81,7 @@ class World:
         self, trigger: str, *, word: str = "number", master: str = "local[2]", inline_bytes_max: int = 0, more: str = ""
     ) -> Path:
         path = self.folder / f"{trigger}-{word}.toml"
+        (self.folder / f"words_job_{word}.py").write_text(JOB.format(word=word))
         text = FILE.format(
             name=self.name,
             trigger=trigger,
@@ -71,7 +90,7 @@ class World:
             topic=self.source,
             target=self.target,
             batch=100,
-            word=word,
+            transform=TRANSFORM[self.carrier].format(word=word),
             inline_bytes_max=inline_bytes_max,
         )
         path.write_text(text.replace("[transform]", f"{more}\n[transform]", 1))
@@ -100,8 +119,9 @@ class World:
         return self.visible()
 
 
-@pytest.fixture
+@pytest.fixture(params=CARRIERS)
 def world(
+    request: pytest.FixtureRequest,
     kafka_broker: KafkaBroker,
     create_topic: Callable[..., str],
     tmp_path: Path,
@@ -109,7 +129,9 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     monkeypatch.setenv("KAFKA", kafka_broker.bootstrap_servers)
-    world = World(kafka_broker.bootstrap_servers, tmp_path, create_topic(PARTITIONS), create_topic(PARTITIONS))
+    world = World(
+        kafka_broker.bootstrap_servers, tmp_path, create_topic(PARTITIONS), create_topic(PARTITIONS), request.param
+    )
     produce_numbers(world.servers, world.source, COUNT)
     return world
 

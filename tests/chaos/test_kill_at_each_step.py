@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, Watcher, produce_numbers, running
 
 from directkafka.fault_points import FAULT_POINTS
 from directkafka.testing import KafkaBroker
@@ -38,7 +38,8 @@ ELSEWHERE = {
 QUICK = {"batch.written"}
 
 POINTS = [
-    point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)
+    pytest.param(carrier, point, marks=() if point in QUICK else pytest.mark.slow)
+    for carrier in CARRIERS
     for point in FAULT_POINTS
     if point not in ELSEWHERE
 ]
@@ -57,10 +58,11 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(("carrier", "point"), POINTS)
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(
-    point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    carrier: str, point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    job.carrier = carrier
     with Watcher(job) as watcher:
         with running(job.start(faults=armed(point))) as driver:
             assert driver.wait() == -signal.SIGKILL, driver.messages()

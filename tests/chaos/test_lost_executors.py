@@ -24,8 +24,17 @@ pytestmark = pytest.mark.real
 BATCH = 67 * PARTITIONS
 
 
-@pytest.mark.parametrize(("executors", "rounds"), [(1, 1), pytest.param(2, 20, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("carrier", "executors", "rounds"),
+    [
+        ("spark", 1, 1),
+        pytest.param("spark", 2, 20, marks=pytest.mark.slow),
+        pytest.param("native", 1, 1, marks=pytest.mark.slow),
+        pytest.param("native", 2, 20, marks=pytest.mark.slow),
+    ],
+)
 def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_two(
+    carrier: str,
     executors: int,
     rounds: int,
     kafka_broker: KafkaBroker,
@@ -35,10 +44,11 @@ def test_each_record_is_a_row_or_a_letter_whenever_an_executor_dies_between_the_
 ) -> None:
     topic = create_topic(partitions=PARTITIONS)
     produce_numbers(kafka_broker.bootstrap_servers, topic, rounds * BATCH)
-    arguments = (kafka_broker.bootstrap_servers, database, topic, str(BATCH), str(executors))
+    arguments = (carrier, kafka_broker.bootstrap_servers, database, topic, str(BATCH), str(executors))
     counts = run_program(lost_executors, *arguments, folder=tmp_path)
     assert counts["killed"] == rounds
-    assert counts["redone"] > rounds // 2, "few lost what they kept, so this proved little"
+    if carrier == "spark":
+        assert counts["redone"] > rounds // 2, "few lost what they kept, so this proved little"
     with psycopg.connect(database) as connection:
         rows, dead_letters = (
             connection.execute(f'SELECT topic, partition, "offset" FROM {table}').fetchall()  # type: ignore[call-overload]

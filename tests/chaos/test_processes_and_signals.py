@@ -12,7 +12,7 @@ import psutil
 import psycopg
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, produce_numbers, running, stopped_below
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, produce_numbers, running, stopped_below
 from tests.real.kafka.logs import until
 
 from directkafka.testing import KafkaBroker
@@ -70,7 +70,9 @@ def test_a_driver_behind_a_forgotten_session_s_lock_names_it_and_can_be_stopped(
     job.state().check_complete(2 * COUNT)
 
 
-def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(job: Job) -> None:
+@pytest.mark.parametrize("carrier", ["spark", pytest.param("native", marks=pytest.mark.slow)])
+def test_a_worker_killed_after_it_staged_its_rows_costs_a_batch_and_no_record(carrier: str, job: Job) -> None:
+    job.carrier = carrier
     job.inline_bytes_max = 0
     with running(job.start(faults="task.staged=kill")) as driver:
         driver.wait_until_caught_up()
@@ -92,7 +94,9 @@ def test_a_temporary_folder_with_a_long_path_is_no_obstacle(job: Job) -> None:
 
 
 @pytest.mark.slow
-def test_executors_in_processes_of_their_own_give_the_same_rows(job: Job) -> None:
+@pytest.mark.parametrize("carrier", CARRIERS)
+def test_executors_in_processes_of_their_own_give_the_same_rows(carrier: str, job: Job) -> None:
+    job.carrier = carrier
     job.master = "local-cluster[2,1,1024]"
     with running(job.start()) as driver:
         driver.wait_until_caught_up()
@@ -111,16 +115,17 @@ IMPATIENT = {
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "cut off"])
 def test_an_executor_that_is_lost_with_rows_staged_costs_an_attempt_and_no_record(
-    number: signal.Signals, job: Job
+    number: signal.Signals, carrier: str, job: Job
 ) -> None:
     """Its rows are staged, and its report never arrives: SPARK-39195's case.
 
     Stopped, it is what the driver sees of a network that is cut: it is given up while it lives, and another one does
     its tasks. It hears of that when it goes on.
     """
-    job = replace(job, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
+    job = replace(job, carrier=carrier, inline_bytes_max=0, master="local-cluster[2,1,1024]", conf=IMPATIENT)
     with running(job.start(faults="task.staged@2=stop")) as driver:
         worker = until(lambda: stopped_below(driver.process.pid), "no worker stood still")
         executor = next(one for one in worker.parents() if "CoarseGrainedExecutorBackend" in " ".join(one.cmdline()))

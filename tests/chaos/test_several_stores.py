@@ -13,7 +13,8 @@ from pathlib import Path
 import duckdb
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import HEAD, PARTITIONS, QUERY_HEAD, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import CARRIERS, HEAD, NUMBERS, PARTITIONS, PipelineProcess, State, produce_numbers, running
+from tests.chaos.pipelines import JOB as NUMBERS_JOB
 from tests.contract.kafka_harness import read_committed, wait_until_stable
 
 from directkafka import Pipeline
@@ -24,8 +25,11 @@ pytestmark = pytest.mark.real
 COUNT = 300
 
 FILE = (
-    QUERY_HEAD
+    HEAD
     + """
+[transform]
+{transform}
+
 [[sink]]
 type = "postgres"
 dsn = "${{FIRST}}"
@@ -43,7 +47,7 @@ THREE = (
     HEAD
     + """
 [transform]
-python = "three_stores_job:transform"
+{transform}
 
 [[sink]]
 type = "kafka"
@@ -65,10 +69,22 @@ from = "numbers"
 """
 )
 
+THREE_OUTPUTS = {"spark": 'python = "three_stores_job:transform"', "native": 'arrow = "three_stores_job:native"'}
 JOB = """
-from pyspark.sql import functions as f
+import pyarrow as pa
+import pyarrow.compute as pc
+
+
+def native(batch):
+    number = pc.cast(pc.cast(batch.column("value"), pa.string()), pa.int64())
+    place = [batch.column(name) for name in ("topic", "partition", "offset")]
+    numbers = pa.RecordBatch.from_arrays([*place, number], ["topic", "partition", "offset", "number"])
+    return {"numbers": numbers, "records": batch.select(["key", "value"])}
+
 
 def transform(source):
+    from pyspark.sql import functions as f
+
     number = f.col("value").cast("string").cast("long").alias("number")
     return {
         "numbers": source.select("topic", "partition", "offset", number),
@@ -103,7 +119,9 @@ def batch_id(dsn: str) -> int:
         pytest.param("commit.answered@6", 0, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
+    carrier: str,
     point: str,
     first_ahead: int,
     kafka_broker: KafkaBroker,
@@ -118,7 +136,9 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
     produce_numbers(kafka_broker.bootstrap_servers, topic, COUNT)
     world = {"KAFKA": kafka_broker.bootstrap_servers, "FIRST": database, "SECOND": second_database}
     file = tmp_path / "two.toml"
+    (tmp_path / "numbers_job.py").write_text(NUMBERS_JOB)
     values = {"name": "numbers", "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60}
+    values["transform"] = NUMBERS[carrier]
     file.write_text(FILE.format(trigger="100ms", **values))
     with running(
         PipelineProcess(file, {**os.environ, **world, "DIRECTKAFKA_FAULTS": f"{point}=kill"}, tmp_path)
@@ -138,7 +158,9 @@ def test_a_driver_killed_between_two_commits_leaves_two_equal_databases(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", ["commit.answered@4", "commit.answered@8", "commit.rows_moved@9"])
+@pytest.mark.parametrize("carrier", CARRIERS)
 def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_stores(
+    carrier: str,
     point: str,
     kafka_broker: KafkaBroker,
     create_topic: Callable[..., str],
@@ -154,6 +176,7 @@ def test_a_driver_with_spark_killed_between_two_of_three_commits_leaves_equal_st
     # The name is also that of a topic, on a broker that other tests use too.
     name = f"numbers-{target[-8:]}"
     values = {"name": name, "master": "local[2]", "folder": tmp_path, "topic": topic, "batch": 60, "target": target}
+    values["transform"] = THREE_OUTPUTS[carrier]
     file = tmp_path / "three.toml"
     file.write_text(THREE.format(trigger="100ms", **values))
     with running(

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, PipelineProcess, produce_numbers, running
+from tests.chaos.pipelines import NUMBERS, PARTITIONS, Job, PipelineProcess, produce_numbers, running
 from tests.chaos.test_several_stores import FILE, batch_id, rows
 
 from directkafka import Pipeline
@@ -150,6 +150,7 @@ def test_a_query_killed_between_two_stores_writes_to_the_second_alone(
     """Each batch passes the point twice, once for each database; batch 0 has no rows."""
     world = {"KAFKA": job.kafka, "FIRST": job.dsn, "SECOND": second_database}
     values = {"name": "numbers", "master": "local[2]", "folder": job.folder, "topic": job.topic, "batch": 60}
+    values["transform"] = NUMBERS["spark"]
     file = job.folder / "two.toml"
 
     def write(trigger: str) -> None:

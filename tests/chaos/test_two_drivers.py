@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from tests.chaos.pipelines import PARTITIONS, Job, Watcher, produce_numbers, running
+from tests.chaos.pipelines import CARRIERS, PARTITIONS, Job, Watcher, produce_numbers, running
 
 from directkafka.testing import KafkaBroker
 
@@ -46,10 +46,12 @@ STOPS = [
 ]
 
 
+@pytest.mark.parametrize("carrier", CARRIERS)
 @pytest.mark.parametrize("point", STOPS)
 def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
-    point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    point: str, carrier: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    job.carrier = carrier
     with Watcher(job) as watcher, running(job.start(faults=f"{point}=stop")) as older:
         older.wait_until_stopped()
         began = time.monotonic()
@@ -65,9 +67,11 @@ def test_a_driver_that_stood_still_lands_nothing_after_a_newer_one_took_over(
     assert watcher.problem == ""
 
 
+@pytest.mark.parametrize("carrier", CARRIERS)
 def test_of_two_drivers_that_run_at_once_the_older_stops(
-    job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+    carrier: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    job.carrier = carrier
     with running(job.start()) as older:
         older.wait_for_batches(1)
         job.run_in_process(monkeypatch)
