@@ -129,9 +129,8 @@ def world(
     monkeypatch: pytest.MonkeyPatch,
 ) -> World:
     monkeypatch.setenv("KAFKA", kafka_broker.bootstrap_servers)
-    world = World(
-        kafka_broker.bootstrap_servers, tmp_path, create_topic(PARTITIONS), create_topic(PARTITIONS), request.param
-    )
+    topics = create_topic(PARTITIONS), create_topic(PARTITIONS)
+    world = World(kafka_broker.bootstrap_servers, tmp_path, *topics, request.param)
     produce_numbers(world.servers, world.source, COUNT)
     return world
 
