@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from directkafka.spark.cluster import Cluster, lag
     from directkafka.spark.dataframe import create_dataframe
     from directkafka.spark.datasource.source import register
+    from directkafka.spark.settings import spark_settings
 
 #: Public names by the module that has them.
 _NAMES = {
@@ -72,6 +73,7 @@ _NAMES = {
     "spark.dstream.stream": "create_direct_stream",
     "spark.rdd.consumer_record": "ConsumerRecord",
     "spark.rdd.rdd": "create_rdd offset_ranges record_counts",
+    "spark.settings": "spark_settings",
 }
 _HOME = {name: f"directkafka.{module}" for module, names in _NAMES.items() for name in names.split()}
 
@@ -128,6 +130,7 @@ __all__ = [
     "record_counts",
     "register",
     "restart",
+    "spark_settings",
     "write_stream",
 ]
 

@@ -16,13 +16,11 @@ import logging
 import os
 import re
 import shlex
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from py4j.protocol import Py4JError
@@ -32,8 +30,9 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from directkafka.errors import EnvironmentFaultError
-from directkafka.pipeline.application.spark_log import SparkLog, private_folder
-from directkafka.spark import worker_daemon
+from directkafka.pipeline.application.spark_log import SparkLog
+from directkafka.spark.private_folder import private_folder
+from directkafka.spark.settings import spark_settings
 
 log = logging.getLogger("directkafka.pipeline")
 
@@ -49,11 +48,6 @@ _LOCAL_SETTINGS = {
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
-
-#: A Unix socket's path is at most so long in bytes (macOS; Linux allows three more), its closing NUL apart.
-_SOCKET_PATH_BYTES_MAX = 103
-#: Spark names its sockets ``.<uuid>.sock``.
-_SOCKET_NAME_BYTES = len("/.00000000-0000-0000-0000-000000000000.sock")
 
 #: How long an ending JVM may take until it has ended, once a call into it has failed.
 _END_WAIT_S: Final = 10.0
@@ -143,34 +137,13 @@ def _is_submitted() -> bool:
 
 def _local(master: str) -> dict[str, str]:
     """Settings of a machine by itself; what ``spark-submit`` starts stays as ``spark-submit`` would have it."""
-    ours = {**_worker_sockets(master, private_folder()), **_worker_daemon(master)}
+    ours = spark_settings(master)
     return ours if _is_submitted() or not _is_local(master) else {**ours, **_LOCAL_SETTINGS}
 
 
 def _is_local(master: str) -> bool:
     """Whether all of Spark is this one process: ``local`` and ``local[...]``, and not ``local-cluster[...]``."""
     return master.partition("[")[0] == "local"
-
-
-def _worker_sockets(master: str, folder: Path) -> dict[str, str]:
-    """Settings that let the JVM and its Python workers talk over Unix sockets, where those are sure to work.
-
-    Spark fails with "AF_UNIX path too long" where the sockets' folder has a long path, as a container's temporary
-    folder on YARN has. So executors of other machines are left alone, and so is a machine whose own temporary folder
-    is too long.
-    """
-    fits = len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= _SOCKET_PATH_BYTES_MAX
-    if not (master.startswith("local") and hasattr(socket, "AF_UNIX") and fits):
-        return {}
-    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
-
-
-def _worker_daemon(master: str) -> dict[str, str]:
-    """The setting that lets Python workers start from files, where their Python is sure to have this package."""
-    is_ours = os.environ.get("PYSPARK_PYTHON") == sys.executable
-    if not (master.startswith("local") and sys.platform == "linux" and is_ours):
-        return {}
-    return {"spark.python.daemon.module": worker_daemon.MODULE}
 
 
 def _launch(settings: Mapping[str, str]) -> None:

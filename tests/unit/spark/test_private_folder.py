@@ -21,7 +21,7 @@ sys.stdin.read()
 
 FORKING_DRIVER = """
 import os, sys
-from directkafka.pipeline.application.spark_log import private_folder
+from directkafka.spark.private_folder import private_folder
 folder = private_folder()
 child = os.fork()
 if child == 0:
