@@ -122,8 +122,9 @@ def run_pipeline(where: Environment, folder: Path, world: Mapping[str, str], *, 
     assert done.returncode == 0, done.stderr
     assert "pandas" not in done.stderr
     assert "Traceback" not in done.stderr
-    # Log lines of ours, and nothing of Spark's.
-    shown = [line for line in done.stderr.splitlines() if not re.match(r"\S+ \S+ INFO directkafka", line)]
+    # Log lines and notes of ours, and nothing of Spark's.
+    ours = r"\S+ \S+ INFO directkafka|note rows pass through Spark: "
+    shown = [line for line in done.stderr.splitlines() if not re.match(ours, line)]
     assert shown == [], done.stderr
 
 

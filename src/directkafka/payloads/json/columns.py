@@ -72,7 +72,8 @@ class Columns:
             text_bytes: of its texts.
         """
         for node in range(len(self._types)):
-            wanted = rows if self._is_of_root(node) else max(_ROWS_FIRST, int(self.nodes[node, nodes.ROWS_MAX]))
+            # A batch without rows has room too, which later ones take over.
+            wanted = max(1, rows) if self._is_of_root(node) else max(_ROWS_FIRST, int(self.nodes[node, nodes.ROWS_MAX]))
             if wanted > self.nodes[node, nodes.ROWS_MAX]:
                 self._grow_rows(node, wanted)
             self._validity[node].fill(255)

@@ -157,7 +157,9 @@ def test_ties_between_two_doubles_go_to_the_even_one() -> None:
     assert math.isinf(rounded(1, 309))
 
 
-def test_columns_that_are_empty_are_read(decoder: JsonDecoder) -> None:
+def test_columns_that_are_empty_are_read() -> None:
+    """The first one, before there was room for any row."""
+    decoder = JsonDecoder(SCHEMA, "UTC")
     empty: Any = decoder.decode(pa.array([], pa.binary()))
     assert (len(empty), empty.type) == (0, SCHEMA)
     nothing = decoder.decode(pa.nulls(3, pa.binary()))
