@@ -38,7 +38,7 @@ ELSEWHERE = {
 QUICK = {"batch.written"}
 
 POINTS = [
-    pytest.param(carrier, point, marks=() if point in QUICK else pytest.mark.slow)
+    pytest.param(carrier, point, marks=() if point in QUICK and carrier == "spark" else pytest.mark.slow)
     for carrier in CARRIERS
     for point in FAULT_POINTS
     if point not in ELSEWHERE

@@ -20,7 +20,7 @@ from tests.real.pipeline.conftest import COUNT, World
 
 from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
-from directkafka.pipeline.execution.dead_letters import LookOnly, Rejected, divert
+from directkafka.pipeline.execution.dead_letters import LookOnly, Records, Rejected, divert
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS, REASON
 from directkafka.sinks.api import SinkCapabilities
 from directkafka.testing import KafkaBroker
@@ -214,7 +214,9 @@ def test_rejected_rows_are_sent_to_each_task_only_where_they_are_few(
     source = spark.range(1_000).selectExpr(*record.split(", "))
     output = source.withColumn(REASON, f.concat(f.lit("why "), f.col("offset")))
     sink: Any = SimpleNamespace(capabilities=SinkCapabilities())
-    dead_letters = divert({"default": output}, source, sink, Counted(Rejected(rows, reason_bytes)))[DEAD_LETTERS]
+    dead_letters = divert({"default": output}, Records.of(source), sink, Counted(Rejected(rows, reason_bytes)))[
+        DEAD_LETTERS
+    ]
     jvm_frame: Any = dead_letters._jdf
     plan = str(jvm_frame.queryExecution().executedPlan().toString())
     assert plan.count("BroadcastExchange") == is_sent, plan

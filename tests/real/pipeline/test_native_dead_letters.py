@@ -36,7 +36,7 @@ def rejecting(batch: pa.RecordBatch) -> pa.RecordBatch:
     return rows.append_column("dead_letter_reason", pc.if_else(is_round, text, _NONE))
 
 
-@pytest.mark.parametrize("execution", ["auto", "spark"])
+@pytest.mark.parametrize("execution", ["auto", pytest.param("spark", marks=pytest.mark.slow)])
 def test_every_record_is_a_row_or_a_letter_with_its_bytes_and_the_reason(execution: str, world: World) -> None:
     pipeline = world.pipeline(
         ArrowTransform(rejecting),
@@ -83,6 +83,7 @@ def test_letters_go_into_every_store(
     assert headers["directkafka.reason"] == b"10 is round"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("execution", ["auto", "spark"])
 def test_what_is_replayed_goes_where_it_should_have_gone(execution: str, world: World) -> None:
     dead_letters = PostgresSink(world.dsn, "rejected")
@@ -209,7 +210,9 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    "way", [pytest.param(way, marks=() if way in ("native", "query") else pytest.mark.slow) for way in WAYS]
+)
 def test_what_is_no_json_is_kept_as_it_came_and_can_be_replayed(
     way: str, world: World, tmp_path: Path, create_topic: Callable[..., str]
 ) -> None:
