@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, TopicPartition
 from directkafka.options.client import ClientOptions
+from directkafka.options.payloads import Payloads, payload_params, payload_specs
 from directkafka.options.positions import read_position
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.spec import OptionSpec, RawOptions, shown
@@ -117,6 +118,7 @@ class ConsumerOptions:
         otherwise: where to start in the others, and in those that come later; None: such a partition is an error.
         group_id: the group that a stream starts from and commits to; None when none is given.
         client: the connection.
+        payloads: what values and keys are, if they are more than bytes.
     """
 
     strategy: Strategy
@@ -124,6 +126,7 @@ class ConsumerOptions:
     otherwise: Position | None
     group_id: str | None
     client: ClientOptions
+    payloads: Payloads = ()
 
     @classmethod
     def read(cls, strategy: GivenStrategy) -> ConsumerOptions:
@@ -133,6 +136,7 @@ class ConsumerOptions:
             OptionError: a client setting, topic, pattern or start is wrong, or there is nothing to read.
         """
         given = RawOptions.read(strategy.kafka_params, where="kafka_params")
+        payloads, client_params = payload_params(strategy.kafka_params)
         names = (GROUP_ID.name, OFFSET_RESET.name)
         check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")
         list_of(TopicPartition, strategy.offsets or {}, option="offsets", wanted="offsets by TopicPartition")
@@ -150,7 +154,8 @@ class ConsumerOptions:
             offsets=starts,
             otherwise=_otherwise(group_id, given.value(OFFSET_RESET)),
             group_id=group_id,
-            client=ClientOptions.from_kafka_params(strategy.kafka_params, where="kafka_params", used_elsewhere=names),
+            client=ClientOptions.from_kafka_params(client_params, where="kafka_params", used_elsewhere=names),
+            payloads=payloads,
         )
 
 
@@ -171,7 +176,7 @@ def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
 
 def consumer_specs() -> tuple[OptionSpec, ...]:
     """The settings of a consumer that count beside the client's."""
-    return (GROUP_ID, OFFSET_RESET)
+    return (GROUP_ID, OFFSET_RESET, *payload_specs())
 
 
 def _otherwise(group_id: str | None, reset: str) -> Position | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal, get_args
 from zoneinfo import ZoneInfoNotFoundError
@@ -96,6 +96,19 @@ def read_payloads(given: RawOptions) -> Payloads:
                 found.append(payload)
     mistakes.raise_if_any()
     return tuple(found)
+
+
+def payload_params(kafka_params: Mapping[str, object]) -> tuple[Payloads, dict[str, object]]:
+    """The payloads that a program names among Kafka's settings, and the settings without them.
+
+    Raises:
+        OptionError: as :func:`read_payloads`; or records that cannot be read are to become dead letters.
+    """
+    given = RawOptions.read(kafka_params, where="kafka_params")
+    names = {spec.name.lower() for spec in payload_specs()}
+    payloads = read_payloads(given)
+    check_dead_letters(payloads, ())
+    return payloads, {name: value for name, value in kafka_params.items() if name.lower() not in names}
 
 
 def in_time_zone(payloads: Payloads, name: str) -> Payloads:

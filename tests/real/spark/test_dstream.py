@@ -53,6 +53,22 @@ def test_several_topics_are_read_from_the_earliest_offset_each_record_once(
     assert all(one.count() for ranges in seen.ranges[1:] for one in ranges)
 
 
+def test_an_arrow_handler_is_given_decoded_values(
+    context: StreamingContext, params: dict[str, object], servers: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(1)
+    produce(servers, topic, [b'{"id": %d}' % number for number in range(20)])
+    typed = params | {"value.format": "json", "value.schema": "id BIGINT"}
+    with pytest.raises(OptionError, match="needs an arrow_handler"):
+        dk.create_direct_stream(context, dk.Subscribe(topic, typed))
+    stream = dk.create_direct_stream(
+        context, dk.Subscribe(topic, typed), arrow_handler=lambda batch: batch.column("value").field(0).to_pylist()
+    )
+    seen = Collected().of(stream)
+    with running(context):
+        assert seen.wait_for(20) == list(range(20))
+
+
 @pytest.mark.slow
 def test_a_pattern_finds_topics_that_come_later(
     context: StreamingContext, params: dict[str, object], servers: str, hundred: str, create_topic: CreateTopic

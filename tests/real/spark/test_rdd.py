@@ -184,6 +184,28 @@ def test_handlers_run_over_records_or_over_arrow_batches(
     assert rows.count() == len(rows.collect())
 
 
+def test_an_arrow_handler_is_given_decoded_values_where_that_is_asked_for(
+    sc: SparkContext, params: dict[str, object], servers: str, create_topic: CreateTopic
+) -> None:
+    topic = create_topic(1)
+    produce(servers, topic, [b'{"id": 1}', b"nonsense", None, b'{"id": 4}'])
+    typed = params | {"value.format": "json", "value.schema": "id BIGINT", "key.format": "string"}
+    lenient = typed | {"value.on.error": "null"}
+    ranges = [OffsetRange(topic, 0, 0, 4)]
+
+    def items(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        names = ("offset", "value", "value_error", "key")
+        return list(zip(*(batch.column(name).to_pylist() for name in names), strict=True))
+
+    rdd = dk.create_rdd(sc, lenient, ranges, arrow_handler=items)
+    found = rdd.collect()
+    assert [row[:2] for row in found] == [(0, {"id": 1}), (1, {"id": None}), (2, None), (3, {"id": 4})]
+    assert [row[2] for row in found] == [None, "the word 'nonsense'", None, None]
+    assert dk.record_counts(rdd) == (4,)
+    with pytest.raises(Exception, match=f"topic {topic}, partition 0 at offset 1 cannot be read as json"):
+        dk.create_rdd(sc, typed, ranges, arrow_handler=rows_of).collect()
+
+
 def test_a_handler_that_raises_fails_the_action_with_its_error(
     sc: SparkContext, params: dict[str, object], hundred: str
 ) -> None:
@@ -341,6 +363,11 @@ def test_wrong_arguments_are_told_at_once(spark: SparkSession, params: dict[str,
         dk.create_rdd(sc, params, whole(hundred), arrow_handler="rows")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match=r"bootstrap\.servers"):
         dk.create_rdd(sc, {}, whole(hundred))
+    json = params | {"value.format": "json", "value.schema": "id BIGINT"}
+    with pytest.raises(OptionError, match=r"value\.format.*needs an arrow_handler"):
+        dk.create_rdd(sc, json, whole(hundred))
+    with pytest.raises(OptionError, match="dead-letter is for pipelines"):
+        dk.create_rdd(sc, json | {"value.on.error": "dead-letter"}, whole(hundred), arrow_handler=rows_of)
     with pytest.raises(OptionError, match="expected host:port, found 'nowhere'"):
         dk.create_rdd(sc, params, whole(hundred), leaders={TopicPartition(hundred, 0): "nowhere"})
 

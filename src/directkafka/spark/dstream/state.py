@@ -23,7 +23,7 @@ from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates
 from directkafka.planning.trigger import Trigger
-from directkafka.spark.rdd.rdd import RECORD_FIELDS
+from directkafka.spark.rdd.rdd import record_fields
 from directkafka.spark.rdd.tasks import ReadRecords
 
 log = logging.getLogger("directkafka.source")
@@ -112,7 +112,8 @@ class StreamPlan:
             ending=None,
             client=self.options.client,
             group_id=self.options.group_id,
-            columns=RECORD_FIELDS,
+            columns=record_fields(self.options.payloads),
+            payloads=self.options.payloads,
             poll_timeout_ms=self.poll_timeout_ms,
         )
 

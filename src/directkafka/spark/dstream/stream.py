@@ -32,7 +32,7 @@ from directkafka.spark.dstream.fail_stop import FailStopDStream
 from directkafka.spark.dstream.offset_commits import CommitCallback, Queued
 from directkafka.spark.dstream.planner import DirectPlanner, PlannerHandle
 from directkafka.spark.dstream.state import PerPartitionConfig, Program, StreamPlan, StreamState, tick_folder
-from directkafka.spark.rdd.rdd import check_handlers, check_location, read_policy
+from directkafka.spark.rdd.rdd import check_handlers, check_location, check_payloads, read_policy
 from directkafka.spark.rdd.tasks import ArrowHandler, MessageHandler, ReadRecords
 
 
@@ -104,6 +104,8 @@ def create_direct_stream(
         per_partition_config: rates of single partitions.
         message_handler: makes an item of each :class:`ConsumerRecord`, on executors.
         arrow_handler: makes items of each Arrow batch of records, in place of the other: no Python object for each.
+            Keys and values are decoded as for :func:`~directkafka.create_rdd`, by ``value.format`` among Kafka's
+            settings.
         waiting_batches_max: when so many batches wait or run, the next one is empty and leaves its records to a later
             one. None: batches queue up, as in Spark.
         trigger: which of Spark's batches have records; the others are empty, and leave them to a later one:
@@ -132,9 +134,11 @@ def create_direct_stream(
     _check_waiting(waiting_batches_max)
     sc = ssc.sparkContext
     policy = read_policy(sc)
+    options = ConsumerOptions.read(consumer_strategy)
+    check_payloads(options.payloads, arrow_handler)
     plan = StreamPlan(
         stream_id=uuid.uuid4().hex,
-        options=ConsumerOptions.read(consumer_strategy),
+        options=options,
         rates=rate_policy(sc),
         partition_config=per_partition_config,
         location=location_strategy or PreferConsistent(),

@@ -19,6 +19,7 @@ from pyspark.core.rdd import PipelinedRDD
 from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.options.payloads import Payloads, payload_params
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
 from directkafka.options.texts import check_type
@@ -33,9 +34,6 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 log = logging.getLogger("directkafka.source")
-
-#: What a record of the direct API has.
-RECORD_FIELDS = (*RECORD_COLUMNS, HEADERS)
 
 #: What a few records may take in a fetch, at least and for each.
 _TAKEN_BYTES_MIN, _TAKEN_BYTES_EACH = 65_536, 1_024
@@ -160,6 +158,8 @@ def create_rdd(
             items.
         arrow_handler: makes any number of items of each Arrow batch of records, in place of ``message_handler``:
             no Python object for each. Columns: key, value, topic, partition, offset, timestamp, timestampType, headers.
+            With ``value.format`` and its like among ``kafka_params``, keys and values are decoded, and there is
+            ``value_error`` or ``key_error`` where that is asked for; timestamps without a zone are UTC's.
 
     Returns:
         The RDD; its ranges are :func:`offset_ranges` of it.
@@ -175,8 +175,14 @@ def create_rdd(
     check_type(leaders or {}, Mapping, option="leaders", wanted="host:port by TopicPartition")
     ranges = checked_ranges(offset_ranges, option="offset_ranges")
     policy = read_policy(sc)
+    payloads, client_params = payload_params(kafka_params)
+    check_payloads(payloads, arrow_handler)
     found, snapshot = tasks_of_ranges(
-        kafka_params, ranges, columns=RECORD_FIELDS, poll_timeout_ms=policy.poll_timeout_ms
+        client_params,
+        ranges,
+        columns=record_fields(payloads),
+        payloads=payloads,
+        poll_timeout_ms=policy.poll_timeout_ms,
     )
     tasks = [_led(task, leaders or {}) for task in found]
     read = ReadRecords(message_handler=message_handler, arrow_handler=arrow_handler, is_strict=not policy.may_have_gaps)
@@ -292,6 +298,23 @@ def check_handlers(message_handler: object, arrow_handler: object) -> None:
             raise OptionError(option=option, reason=f"expected a function, found {type(handler).__name__}")
     if message_handler is not None and arrow_handler is not None:
         raise OptionError(option="arrow_handler", reason="takes the place of message_handler: give one of them")
+
+
+def check_payloads(payloads: Payloads, arrow_handler: object) -> None:
+    """Refuse decoded values where records are Python objects.
+
+    Raises:
+        OptionError: there is no handler that would be given them.
+    """
+    if payloads and arrow_handler is None:
+        reason = "needs an arrow_handler; values and keys of single records are bytes"
+        raise OptionError(option=f"{payloads[0].column}.format", where="kafka_params", reason=reason)
+
+
+def record_fields(payloads: Payloads) -> tuple[str, ...]:
+    """What a record of the direct API has."""
+    errors = (payload.error_column for payload in payloads)
+    return (*RECORD_COLUMNS, HEADERS, *(name for name in errors if name is not None))
 
 
 def _check_context(sc: object) -> None:
