@@ -17,14 +17,13 @@ import pyarrow as pa
 from figures import Figure, alternately, console, ratio, told
 from publish import create_topic, publish, publish_values
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from directkafka import Cluster, KafkaSink, Pipeline, TopicPartition, create_dataframe
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.two_phase import RouteTask, write_shares
+from directkafka.pipeline.execution.two_phase import ChunkWriter, RouteTask, write_shares
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.pipeline.progress import BatchReport, Reporter
-from directkafka.sinks.api import TARGET, SecondPhase, TaskReport
+from directkafka.sinks.api import SecondPhase, TaskReport
 from directkafka.sinks.kafka.rows import Router
 
 __all__ = ["kafka_to_kafka"]
@@ -214,8 +213,7 @@ def _shuffle_share(spark: SparkSession, servers: str, *, batch_s: float, repeat:
 
 
 def _count_routed(frame: DataFrame, phase: SecondPhase) -> int:
-    schema = StructType([*frame.schema.fields, StructField(TARGET, IntegerType())])
-    routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), schema).mapInArrow(
-        WriteTask(_Count()), "report binary"
+    routed: Any = frame.mapInArrow(RouteTask(phase, is_claimed=False), "share int, chunk binary").mapInArrow(
+        WriteTask(ChunkWriter(_Count())), "report binary"
     )
     return sum(report.rows for report in reports_of(routed.toArrow()))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.payloads.decode import decode
-    from directkafka.pipeline.execution.arrow_transform import ArrowTransform
+    from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
@@ -48,7 +48,7 @@ _NAMES = {
     "offsets": "OffsetRange TopicPartition",
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
     "payloads.decode": "decode",
-    "pipeline.execution.arrow_transform": "ArrowTransform",
+    "pipeline.execution.native.arrow_transform": "ArrowTransform",
     "pipeline.pipeline": "Pipeline",
     "pipeline.structured.api": "cause_of foreach_batch write_stream",
     "pipeline.structured.restart": "LedgerChange adopt restart",

@@ -17,7 +17,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.options.texts import path_text
 from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.native_writer import NativeWriter, make_writer
+from directkafka.pipeline.execution.native.writer import NativeWriter, make_writer
 from directkafka.pipeline.execution.routes import Route, Sinks, cloned, route_outputs, tell_sinks_what_is_read
 from directkafka.pipeline.execution.session import active_session_kept, check_executors, session_for
 from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from directkafka import (
     read_parquet,
 )
 from directkafka.errors import DirectKafkaError, OptionError, TransformError
-from directkafka.pipeline.execution.native_writer import NativeWriter
+from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.verify import verify
 
 pytestmark = pytest.mark.real
@@ -219,12 +220,31 @@ def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: Wo
     assert world.numbers() == list(range(COUNT))
 
 
-def test_a_large_batch_for_kafka_is_written_by_spark(world: World, create_topic: Callable[..., str]) -> None:
-    target = create_topic(partitions=PARTITIONS)
-    sink = KafkaSink({"bootstrap.servers": world.kafka}, topic=target, inline_bytes_max=0)
-    native(world.pipeline(ArrowTransform(as_records), sinks=sink, name=target)).run()
-    wait_until_stable(world.kafka, target)
-    assert sorted(int(record.value) for record in read_committed(world.kafka, target)) == list(range(COUNT))
+def test_a_large_batch_for_kafka_travels_in_chunks_and_its_other_sinks_have_the_same_rows(
+    world: World, create_topic: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function gives each row another number whenever it runs: what was written is of one run."""
+    monkeypatch.setattr("directkafka.pipeline.execution.batch_writer.BatchWriter.write", None)
+    target, other = create_topic(partitions=PARTITIONS), create_topic(partitions=1)
+
+    def marked(batch: pa.RecordBatch) -> dict[str, pa.RecordBatch]:
+        marks = pa.array([uuid.uuid4().hex.encode() for _ in range(batch.num_rows)], pa.binary())
+        rows = numbered(batch).append_column("mark", marks)
+        value = pc.binary_join_element_wise(batch.column("value"), marks, b" ")
+        return {"default": rows, "records": pa.record_batch({"key": batch.column("value"), "value": value})}
+
+    kafka = {"bootstrap.servers": world.kafka}
+    sinks = {
+        "default": PostgresSink(world.dsn, "records"),
+        "records": [KafkaSink(kafka, topic=target, inline_bytes_max=0), KafkaSink(kafka, topic=other)],
+    }
+    native(world.pipeline(ArrowTransform(marked), sinks=sinks, name=target)).run()
+    rows = {(number, mark.decode()) for number, mark in world.query("SELECT number, mark FROM records")}
+    for topic in (target, other):
+        wait_until_stable(world.kafka, topic)
+        found = [tuple(record.value.decode().split()) for record in read_committed(world.kafka, topic)]
+        assert len(found) == COUNT
+        assert {(int(number), mark) for number, mark in found} == rows
 
 
 def test_a_pipeline_file_names_the_function_beside_it(

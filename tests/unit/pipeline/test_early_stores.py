@@ -12,10 +12,11 @@ from tests.unit.pipeline.fakes import FakeSink, FakeStore, World, bench
 from tests.unit.pipeline.test_several_stores import entries_after_crash_between_the_stores, two_stores
 
 from directkafka.errors import StoreUnavailableError, TransformError
-from directkafka.pipeline.execution import batch_writer as batch_module
+from directkafka.pipeline.execution import second_phases
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.second_phases import Part
 from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
@@ -95,7 +96,8 @@ class ShortWriter(BatchWriter):
 
     def _write_all(self, name: Any, frame: Any, wanted: Any, keeper: Any, ranges: Any) -> Any:
         report = TaskReport(rows=1, attempt="a", staged=True)
-        return [batch_module._Part(writer, SimpleNamespace(), (report,)) for writer in wanted]
+        output: Any = SimpleNamespace(sparkSession=None)
+        return [Part(writer.sink, output, (report,)) for writer in wanted]
 
 
 def writer_over(world: World, *names: str) -> ShortWriter:
@@ -110,10 +112,10 @@ def writer_over(world: World, *names: str) -> ShortWriter:
 
 def test_a_second_phase_that_fails_ends_the_transactions_of_those_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
-    monkeypatch.setattr(batch_module, "writers_max", lambda _: 1)
+    monkeypatch.setattr(second_phases, "writers_max", lambda _: 1)
     world.fail("second phase", None, TransformError(source="sql", cause="on an executor"))
     monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
-    monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
+    monkeypatch.setattr(second_phases, "write_shares", lambda *_, **__: [TaskReport(rows=1, attempt="b", staged=True)])
     with pytest.raises(TransformError):
         writer_over(world, "a", "b").write_frame(NAME, SimpleNamespace(), stores={"a", "b"})
     assert world.events == [
@@ -125,9 +127,9 @@ def test_what_was_written_says_whose_transactions_are_open_and_is_for_no_other_s
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World()
-    monkeypatch.setattr(batch_module, "writers_max", lambda _: 1)
+    monkeypatch.setattr(second_phases, "writers_max", lambda _: 1)
     monkeypatch.setattr(TwoPhases, "second_phase", lambda *_, **__: world.happens("second phase"))
-    monkeypatch.setattr(batch_module, "write_shares", lambda *_: [TaskReport(rows=1, attempt="b", staged=True)])
+    monkeypatch.setattr(second_phases, "write_shares", lambda *_, **__: [TaskReport(rows=1, attempt="b", staged=True)])
     with writer_over(world, "a", "b").write_frame(NAME, SimpleNamespace(), stores={"b"}) as written:
         assert world.events == ["begin b", "second phase"]
         assert [store.identity for store in written.early] == ["b"]

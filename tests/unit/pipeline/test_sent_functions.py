@@ -132,7 +132,7 @@ def write_task() -> Run:
 
 
 def route_task() -> Run:
-    made = RouteTask(SimpleNamespace(router=None), is_claimed=False)  # type: ignore[arg-type]
+    made = RouteTask(SimpleNamespace(router=None, writer_count=1), is_claimed=False)  # type: ignore[arg-type]
 
     def run(fail: Fail) -> object:
         made._router = fail

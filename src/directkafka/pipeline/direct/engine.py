@@ -38,7 +38,7 @@ from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
-from directkafka.pipeline.execution.native_writer import NativeWriter
+from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch

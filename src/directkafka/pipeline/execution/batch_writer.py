@@ -9,10 +9,6 @@ A sink with a second phase gets the output twice: once to see how much it is, an
 inside the store's transaction. The output must be the same both times, so it is kept. Small batches need no second
 look, and to keep them would cost more than they do: so an output is kept from the first job on only if its last batch
 was large, and one that turns out to be large is computed again.
-
-A transaction that is opened for that must not outlive the batch, or readers wait behind it until its timeout: whatever
-ends the batch before the commit aborts it. Sequence of events: Kafka's rows are written, in an open transaction; the
-commit to Postgres, the store listed before it, fails; the batch is planned anew, or the pipeline stops.
 """
 
 from __future__ import annotations
@@ -21,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Self
 
 from pyspark.sql import DataFrame
 
@@ -31,17 +27,17 @@ from directkafka.offsets import OffsetRange, total_count
 from directkafka.options.payloads import Payloads
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.dead_letters import AtWork, Work
-from directkafka.pipeline.execution.executor_errors import from_executor, job_errors
+from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route, outputs_of
+from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
-from directkafka.pipeline.execution.two_phase import check_speculation, write_shares, writers_max
+from directkafka.pipeline.execution.two_phase import check_speculation
 from directkafka.pipeline.execution.write_task import ProofUnion
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
 from directkafka.sinks.databases import schema_for
-from directkafka.sinks.ledger import check_count
 from directkafka.spark.dataframe import arrow_schema
 from directkafka.spark.read_task import records_frame
 
@@ -78,19 +74,6 @@ class WrittenBatch:
         """Whether the rows for all stores of these identities outlast a failed commit."""
         written = {sink.store.identity for sink, _ in self.reports}
         return written.issuperset(stores) and not any(store.identity in stores for store in self.early)
-
-
-@dataclass(slots=True)
-class _Part:
-    """One output of a batch under way, on its way into one sink, and the reports of the jobs so far."""
-
-    writer: OutputWriter
-    output: DataFrame
-    reports: tuple[TaskReport, ...]
-
-    @property
-    def sink(self) -> Sink:
-        return self.writer.sink
 
 
 class BatchWriter:
@@ -234,7 +217,7 @@ class BatchWriter:
             with job_errors():
                 parts = self._write_all(name, frame, wanted, keeper, ranges)
                 record_count = read_check()
-            early = self._finish_all(parts, name, keeper)
+            early = finish_parts(parts, name, keeper, self._routes)
         reports = tuple((part.sink, part.reports) for part in parts)
         return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
 
@@ -256,17 +239,20 @@ class BatchWriter:
         wanted: Sequence[OutputWriter],
         keeper: Keeper,
         ranges: Sequence[OffsetRange] | None,
-    ) -> list[_Part]:
+    ) -> list[Part]:
         keep = keeper.keep if ranges is None else keeper.spare
         outputs = self._outputs(frame, [writer.route.output for writer in wanted], keeper, keep)
         counts = {"range_count": len(ranges or ()), "record_count": total_count(ranges or ())}
         parts = []
         for writer in wanted:
-            part = _Part(writer, outputs[writer.route.output], ())
-            part.reports = writer.write(part.output, name, **counts)
-            if part.sink.capabilities.has_second_phase and self._is_to_be_kept(part, keeper):
-                part.output = keeper.keep(part.output)
-                part.reports = writer.write(part.output, name, **counts)
+            output = outputs[writer.route.output]
+            part = Part(writer.sink, output, writer.write(output, name, **counts))
+            if writer.sink.capabilities.has_second_phase:
+                (self._large.add if part.needs_second_phase else self._large.discard)(writer.route.output)
+                # Its reports may be of rows that are gone.
+                if part.needs_second_phase and not keeper.holds(output):
+                    part.output = keeper.keep(output)
+                    part.reports = writer.write(part.output, name, **counts)
             parts.append(part)
         return parts
 
@@ -278,53 +264,6 @@ class BatchWriter:
         if unread := tuple(str(offset_range) for offset_range in ranges if str(offset_range) not in proven):
             raise RangeNotReadError(ranges=unread)
         return sum(proven.values())
-
-    def _is_to_be_kept(self, part: _Part, keeper: Keeper) -> bool:
-        """Whether an output takes a second phase and is not kept: its reports are of rows that are gone."""
-        is_large = part.sink.needs_second_phase(part.reports)
-        (self._large.add if is_large else self._large.discard)(part.writer.route.output)
-        return is_large and not keeper.holds(part.output)
-
-    def _finish_all(self, parts: Sequence[_Part], name: BatchAttempt, keeper: Keeper) -> tuple[TransactionalStore, ...]:
-        """The second phases of all sinks that need one; the stores whose transactions are open now.
-
-        With them all that is kept has been read for the last time.
-        """
-        early: list[TransactionalStore] = []
-        with ExitStack() as begun:
-            for part in parts:
-                if part.sink.needs_second_phase(part.reports):
-                    store = self._owning_store(part.sink)
-                    begun.callback(store.abort, name)
-                    self._finish(part, store, name)
-                    early.append(store)
-            with job_errors():
-                keeper.check()
-            begun.pop_all()
-        return tuple(early)
-
-    def _finish(self, part: _Part, store: TransactionalStore, name: BatchAttempt) -> None:
-        """The second phase of a sink whose first reports leave rows to be written."""
-        sink = part.sink
-        transaction = store.begin(name, sink)
-        try:
-            phase = sink.second_phase(transaction, name, part.reports, writers_max=writers_max(self._session))
-            reports = write_shares(part.output, phase)
-            # What was dealt a second time after a loss, in the shuffle between, may have been dealt otherwise.
-            counted, written = (sum(report.rows for report in some) for some in (part.reports, reports))
-            check_count(store=store.identity, sink=sink.name, reported=counted, found=written)
-            part.reports = reports
-        except Exception as error:
-            cause = from_executor(error)
-            store.abort_with_cause(name, cause)
-            raise cause from error
-
-    def _owning_store(self, sink: Sink) -> TransactionalStore:
-        """The store object that fences and commits for the sink: of those that are one, the first one's."""
-        identity = sink.store.identity
-        stores: list[Any] = [route.sink.store for route in self._routes]
-        owner: TransactionalStore = next(store for store in stores if store.identity == identity)
-        return owner
 
     def _outputs(
         self, frame: DataFrame, used: Sequence[str], keeper: Keeper, keep: Callable[[DataFrame], DataFrame]

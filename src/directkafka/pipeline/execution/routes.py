@@ -18,8 +18,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import OptionError
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.dead_letters import LookOnly, Records, Work, divert
+from directkafka.pipeline.execution.native.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.planning.subscription import reads

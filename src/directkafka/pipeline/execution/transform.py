@@ -16,14 +16,14 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from directkafka.errors import DirectKafkaError, OptionError, RangeNotReadError, TransformError
-from directkafka.pipeline.execution.arrow_transform import (
+from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
+from directkafka.pipeline.execution.native.arrow_transform import (
     DEFAULT_OUTPUT,
     NO_TRANSFORM,
     ArrowTransform,
     OneOutput,
     schemas_of,
 )
-from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow, spark_schema
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
 """The second job of a large batch: each target of a sink is written by exactly one task, inside the open transaction.
 
-The rows are those of the first job, kept by Spark. A barrier stage runs all writers at once, and none twice at a time.
-With dynamic allocation Spark refuses barrier stages; an ordinary stage is used then, and speculation, which would run a
-task twice, must be off. A task that is run again all the same raises before it writes
-(:mod:`directkafka.kafka.transactions.attempt_fencing`).
+The rows are those of the first job, kept by Spark; between the tasks that find their targets and those that write them
+they travel in chunks (:mod:`directkafka.pipeline.execution.row_chunks`), not as rows of the JVM's.
+
+A barrier stage runs all writers at once, and none twice at a time. With dynamic allocation Spark refuses barrier
+stages; an ordinary stage is used then, and speculation, which would run a task twice, must be off. A task that is run
+again all the same raises before it writes (:mod:`directkafka.kafka.transactions.attempt_fencing`).
 
 A barrier stage begins when there is a free slot for each of its tasks, and Spark waits for the slots without a limit.
 So the stage has no more tasks than the executors have slots *now*, and the job is cancelled when the transaction's time
@@ -13,19 +15,21 @@ is over.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.types import IntegerType, StructField, StructType
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
+from directkafka.pipeline.execution.row_chunks import CHUNK, dealt, rows_of_chunks
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
-from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport
+from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TaskWriter
 from directkafka.spark.dataframe import map_in_arrow
 
 #: If a job has less time than this, in milliseconds, it may be cancelled before Spark begins its tasks, even with free
@@ -33,29 +37,60 @@ from directkafka.spark.dataframe import map_in_arrow
 _BEGIN_MS_MIN: Final = 1_000
 
 
+#: The column of the number of the writer that a chunk is for.
+_SHARE: Final = "share"
+
+
 class RouteTask:
-    """A function for ``mapInArrow``: adds to each row the number of its target.
+    """A function for ``mapInArrow``: finds each row's target, and gives the rows of each writer's share as chunks.
 
     Args:
         phase: the sink's second phase.
         is_claimed: whether an attempt must claim the routing of its rows, before any writer may fetch them.
+        is_of_chunks: whether the rows come as chunks.
     """
 
-    def __init__(self, phase: SecondPhase, *, is_claimed: bool) -> None:
+    def __init__(self, phase: SecondPhase, *, is_claimed: bool, is_of_chunks: bool = False) -> None:
         self._router = phase.router
+        self._writer_count = phase.writer_count
         self._claim = phase.claim_routing if is_claimed else _claim_nothing
+        self._is_of_chunks = is_of_chunks
         self._notes = Notes.of_this_process()
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Errors of ours keep their fields on the way to the driver."""
         with self._notes.signing():
-            yield from self._router(batches)
+            for batch in self._router(rows_of_chunks(batches) if self._is_of_chunks else batches):
+                share_of = np.asarray(batch.column(TARGET)) % self._writer_count
+                for share, chunk in dealt(batch, share_of, self._writer_count):
+                    columns = [pa.array([share], pa.int32()), pa.array([chunk], pa.binary())]
+                    yield pa.RecordBatch.from_arrays(columns, [_SHARE, CHUNK])
             # Spark takes the task's output when this has returned.
             self._claim(_partition())
 
 
-def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...]:
-    """Shuffle the rows by target, and run one writer on each share.
+@dataclass(frozen=True, slots=True)
+class ChunkWriter:
+    """A writer of rows that come as chunks; picklable.
+
+    Attributes:
+        inner: writes the rows.
+    """
+
+    inner: TaskWriter
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
+        """Consume the task's chunks."""
+        return self.inner(rows_of_chunks(batches))
+
+
+def write_shares(output: DataFrame, phase: SecondPhase, *, is_of_chunks: bool = False) -> tuple[TaskReport, ...]:
+    """Shuffle the rows by target, in chunks, and run one writer on each share.
+
+    Args:
+        output: the rows.
+        phase: the sink's second phase.
+        is_of_chunks: whether the frame has the rows as chunks.
 
     Raises:
         EnvironmentFaultError: the writers did not get slots to run in.
@@ -66,11 +101,11 @@ def write_shares(output: DataFrame, phase: SecondPhase) -> tuple[TaskReport, ...
         raise phase.too_slow()
     session = output.sparkSession
     is_barrier = can_run_barriers(session)
-    schema = StructType([*output.schema.fields, StructField(TARGET, IntegerType())])
     # A barrier stage is run again as a whole, so all its writers see the same routing.
-    routed = map_in_arrow(output, RouteTask(phase, is_claimed=not is_barrier), schema)
-    shares = routed.repartitionById(phase.writer_count, f.col(TARGET) % phase.writer_count)
-    written = map_in_arrow(shares, WriteTask(phase.writer), "report binary", barrier=is_barrier)
+    route = RouteTask(phase, is_claimed=not is_barrier, is_of_chunks=is_of_chunks)
+    routed = map_in_arrow(output, route, f"{_SHARE} int, {CHUNK} binary")
+    shares = routed.repartitionById(phase.writer_count, f.col(_SHARE))
+    written = map_in_arrow(shares, WriteTask(ChunkWriter(phase.writer)), "report binary", barrier=is_barrier)
     try:
         reports = run_within(session, written.toArrow, limit_ms=phase.limit_ms)
     except JobOverdue as overdue:

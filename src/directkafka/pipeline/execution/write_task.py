@@ -14,15 +14,13 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from directkafka.errors.transport import Notes
+from directkafka.pipeline.execution.row_chunks import packed, unpacked
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 _Proofs = dict[tuple[str, str], int]
 
 #: The column that says of which of the output's partitions a row is, where a task writes several.
 PART: Final = "directkafka_part"
-
-#: Inline rows travel through two pipes and the JVM, which costs more than LZ4 does.
-_INLINE_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 class WriteTask:
@@ -85,20 +83,14 @@ def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
 
 
 def packed_report(report: TaskReport) -> tuple[TaskReport, bytes]:
-    """A report as it travels: without its rows, and these as a stream of Arrow's."""
-    if not report.inline:
-        return report, b""
-    rows = pa.BufferOutputStream()
-    with pa.ipc.new_stream(rows, report.inline[0].schema, options=_INLINE_OPTIONS) as stream:
-        for batch in report.inline:
-            stream.write_batch(batch)
-    return replace(report, inline=()), rows.getvalue().to_pybytes()
+    """A report as it travels: without its rows, and these as a chunk."""
+    return replace(report, inline=()), packed(report.inline) if report.inline else b""
 
 
 def unpacked_report(packed: tuple[TaskReport, bytes]) -> TaskReport:
     """The report as it was."""
     report, rows = packed
-    return replace(report, inline=tuple(pa.ipc.open_stream(rows))) if rows else report
+    return replace(report, inline=unpacked(rows)) if rows else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

@@ -21,7 +21,7 @@ from typing import Final
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.native_writer import NativeWriter
+from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.sinks.api import LedgerEntry, Sink, Store

@@ -18,9 +18,9 @@ from pyspark.sql.streaming import StreamingQuery
 from directkafka.errors import OptionError, TransformError
 from directkafka.offsets import TopicPartition, to_nested
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.execution.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.executor_errors import from_executor, spark_is_gone, told
+from directkafka.pipeline.execution.native.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS, without_place
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, apply_transform

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +12,9 @@ from directkafka.errors import EnvironmentFaultError, WorkerLostError
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution import two_phase
+from directkafka.pipeline.execution.row_chunks import rows_of_chunks
 from directkafka.pipeline.execution.two_phase import RouteTask, can_run_barriers, check_speculation, writers_max
+from directkafka.sinks.api import TARGET
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.postgres.sink import PostgresSink
 
@@ -53,20 +54,18 @@ def test_without_barriers_tasks_may_wait_for_executors_that_are_still_to_come() 
     assert writers_max(session(slots=0, dynamicAllocation_enabled="true", default_parallelism="8")) == 8
 
 
-def route_nothing(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
-
-
 @pytest.mark.parametrize(("is_claimed", "expected"), [(True, [7]), (False, [])])
 def test_a_routing_task_claims_when_its_last_row_is_dealt(
     monkeypatch: pytest.MonkeyPatch, is_claimed: bool, expected: list[int]
 ) -> None:
     monkeypatch.setattr(two_phase, "_partition", lambda: 7)
     claimed: list[int] = []
-    phase: Any = SimpleNamespace(router=route_nothing, claim_routing=claimed.append)
-    rows = pa.record_batch({"value": pa.array([b"a"])})
-    coming = RouteTask(phase, is_claimed=is_claimed)(iter([rows, rows]))
-    assert [next(coming), next(coming)] == [rows, rows]
+    phase: Any = SimpleNamespace(router=iter, claim_routing=claimed.append, writer_count=2)
+    rows = pa.record_batch({"value": [b"a", b"b", b"c"], TARGET: pa.array([2, 1, 0], pa.int32())})
+    coming = RouteTask(phase, is_claimed=is_claimed)(iter([rows]))
+    shares = [next(coming), next(coming)]
+    assert [share.column("share").to_pylist() for share in shares] == [[0], [1]]
+    assert [batch.column("value").to_pylist() for batch in rows_of_chunks(shares)] == [[b"a", b"c"], [b"b"]]
     assert claimed == []
     assert list(coming) == []
     assert claimed == expected
@@ -78,7 +77,7 @@ def test_a_routing_task_that_is_run_again_tells_the_driver_so(monkeypatch: pytes
     def refuse(partition: int) -> None:
         raise SecondAttemptError(transaction="a/1/2", task=f"route/{partition}")
 
-    phase: Any = SimpleNamespace(router=route_nothing, claim_routing=refuse)
+    phase: Any = SimpleNamespace(router=iter, claim_routing=refuse, writer_count=1)
     with pytest.raises(SecondAttemptError) as caught:
         list(RouteTask(phase, is_claimed=True)(iter([])))
     told = Notes.of_this_process().read("\n".join(caught.value.__notes__))

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import pickle
 import queue
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
@@ -21,8 +21,9 @@ from directkafka.errors import RangeNotReadError
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.payloads.json.texts import json_texts
-from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, transformed
-from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch
+from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
+from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
+from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_of
 from directkafka.pipeline.execution.write_task import packed_report, unpacked_report
 from directkafka.sinks.api import TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json
@@ -34,6 +35,11 @@ _WAITING_MAX: Final = 2
 _LOOK_S: Final = 0.1
 
 Outputs = dict[str, pa.RecordBatch]
+
+#: The column that says what a row of a task's is, beside :data:`CHUNK`; and its value for the report of a range.
+WRITER: Final = "writer"
+OF_REPORT: Final = -1
+NATIVE_ROWS: Final = f"{WRITER} int, {CHUNK} binary"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,12 +61,16 @@ class RangeReport:
 class NativeTask:
     """A function for ``mapInArrow`` over a frame of range numbers: each becomes a packed :class:`RangeReport`.
 
+    Its rows have the columns of :data:`NATIVE_ROWS`: the number of a writer, and a chunk of its rows; or
+    :data:`OF_REPORT`, and the report of a range.
+
     Attributes:
         tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
         transform: what becomes of the records.
         schemas: the columns of its outputs.
         letters: sets apart what it rejects; None in a pipeline without a place for that.
         writers: which output goes to which sink's writer.
+        kept: numbers of the writers whose rows are wanted as chunks, too.
         notes: sign errors on their way to the driver.
     """
 
@@ -69,6 +79,7 @@ class NativeTask:
     schemas: Schemas
     writers: tuple[tuple[str, TaskWriter], ...]
     letters: LettersOfBatch | None = None
+    kept: tuple[int, ...] = ()
     notes: Notes = field(default_factory=Notes.of_this_process)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -76,23 +87,36 @@ class NativeTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with self.notes.signing():
-                    packed = _packed(self._range(number))
-                yield pa.record_batch({"report": pa.array([packed], pa.binary())})
+                    for writer, content in self._range(number):
+                        columns = [pa.array([writer], pa.int32()), pa.array([content], pa.binary())]
+                        yield pa.RecordBatch.from_arrays(columns, [WRITER, CHUNK])
 
-    def _range(self, number: int) -> RangeReport:
+    def _range(self, number: int) -> Iterator[tuple[int, bytes]]:
+        """Chunks of what is kept, and at last the report."""
         rows = _Rows(self.tasks[number], self)
         try:
-            if len(self.writers) == 1:
+            if len(self.writers) == 1 and not self.kept:
                 ((output, writer),) = self.writers
                 reports: tuple[TaskReport, ...] = (writer(outputs[output] for outputs in rows if output in outputs),)
             else:
-                reports = write_side_by_side(rows, self.writers)
+                with SideBySide(self.writers) as running:
+                    for outputs in rows:
+                        running.put(outputs)
+                        yield from self._kept_of(outputs)
+                    reports = running.finish()
         except WriterEndedError:
             rows.is_at_end = False
         # What a sink's writer has not taken is not written, whatever it reports.
         if not rows.is_at_end:
             raise RangeNotReadError(ranges=(str(self.tasks[number].range),))
-        return RangeReport(number=number, record_count=rows.record_count, reports=reports)
+        yield OF_REPORT, _packed(RangeReport(number=number, record_count=rows.record_count, reports=reports))
+
+    def _kept_of(self, outputs: Outputs) -> Iterator[tuple[int, bytes]]:
+        for number in self.kept:
+            output, _ = self.writers[number]
+            if output in outputs:
+                for chunk in chunks_of(outputs[output]):
+                    yield number, chunk
 
 
 class _Rows:
@@ -142,45 +166,70 @@ class _GivenUpError(Exception):
     """Another sink's writer failed, or the reading did: this one's rows will not be complete."""
 
 
-def write_side_by_side(rows: Iterable[Outputs], writers: Sequence[tuple[str, TaskWriter]]) -> tuple[TaskReport, ...]:
-    """Run several writers at once over the outputs of the same batches.
+class SideBySide:
+    """Several writers at once over the outputs of the same batches, each in a thread of its own.
+
+    Left by an exception, the writers end without a report: theirs counts for nothing. What a writer has raised by
+    itself is raised in the place of that.
 
     Args:
-        rows: the outputs of batch after batch.
         writers: which output goes to which writer.
-
-    Raises:
-        WriterEndedError: a writer has returned before it had all rows.
-        Exception: what reading or the first writer that failed has raised.
     """
-    waiting: list[queue.Queue[pa.RecordBatch | _GivenUpError | None]] = [queue.Queue(_WAITING_MAX) for _ in writers]
-    with ThreadPoolExecutor(len(writers), thread_name_prefix="writer") as pool:
-        running = [pool.submit(writer, _taken(before)) for (_, writer), before in zip(writers, waiting, strict=True)]
-        try:
-            for outputs in rows:
-                for (output, _), before, future in zip(writers, waiting, running, strict=True):
-                    if output in outputs:
-                        _put(before, outputs[output], future)
-            for before, future in zip(waiting, running, strict=True):
-                _put(before, None, future)
-        except BaseException:
-            for before, future in zip(waiting, running, strict=True):
+
+    def __init__(self, writers: Sequence[tuple[str, TaskWriter]]) -> None:
+        self._outputs = [output for output, _ in writers]
+        self._waiting: list[_Waiting] = [queue.Queue(_WAITING_MAX) for _ in writers]
+        self._pool = ThreadPoolExecutor(len(writers), thread_name_prefix="writer")
+        self._running = [
+            self._pool.submit(writer, _taken(before))
+            for (_, writer), before in zip(writers, self._waiting, strict=True)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            for before, future in zip(self._waiting, self._running, strict=True):
                 _put(before, _GivenUpError(), future, is_ending=True)
-            wait(running)
-            _raise_first(running)
-            raise
-        wait(running)
-        _raise_first(running)
-    if not all(before.empty() for before in waiting):
-        raise WriterEndedError
-    return tuple(future.result() for future in running)
+        self._pool.shutdown(wait=True)
+        if kind is not None and issubclass(kind, Exception):
+            _raise_first(self._running)
+
+    def put(self, outputs: Outputs) -> None:
+        """Hand over the outputs of the next batch.
+
+        Raises:
+            WriterEndedError: a writer has ended.
+        """
+        for output, before, future in zip(self._outputs, self._waiting, self._running, strict=True):
+            if output in outputs:
+                _put(before, outputs[output], future)
+
+    def finish(self) -> tuple[TaskReport, ...]:
+        """The writers' reports, once they have all rows.
+
+        Raises:
+            WriterEndedError: a writer has returned before it had them.
+            Exception: what a writer has raised.
+        """
+        for before, future in zip(self._waiting, self._running, strict=True):
+            _put(before, None, future)
+        wait(self._running)
+        _raise_first(self._running)
+        if not all(before.empty() for before in self._waiting):
+            raise WriterEndedError
+        return tuple(future.result() for future in self._running)
 
 
 class WriterEndedError(Exception):
     """A writer has ended before all rows were handed to it."""
 
 
-def _put(before: queue.Queue[Any], item: Any, future: Future[TaskReport], *, is_ending: bool = False) -> None:
+_Waiting = queue.Queue["pa.RecordBatch | _GivenUpError | None"]
+
+
+def _put(before: _Waiting, item: Any, future: Future[TaskReport], *, is_ending: bool = False) -> None:
     while True:
         if future.done():
             if is_ending:
@@ -193,7 +242,7 @@ def _put(before: queue.Queue[Any], item: Any, future: Future[TaskReport], *, is_
         return
 
 
-def _taken(before: queue.Queue[Any]) -> Iterator[pa.RecordBatch]:
+def _taken(before: _Waiting) -> Iterator[pa.RecordBatch]:
     while (item := before.get()) is not None:
         if isinstance(item, _GivenUpError):
             raise item
@@ -218,12 +267,12 @@ def range_reports(collected: pa.Table) -> list[RangeReport]:
     """What the tasks of a job have reported, in the order of the ranges; a range that was done twice counts once.
 
     Args:
-        collected: the rows that :class:`NativeTask` gave.
+        collected: of the rows that :class:`NativeTask` gave, those of reports.
     """
     found: Mapping[int, RangeReport] = {
         number: RangeReport(
             number=number, record_count=count, reports=tuple(unpacked_report(packed) for packed in reports)
         )
-        for number, count, reports in map(pickle.loads, collected.column("report").to_pylist())
+        for number, count, reports in map(pickle.loads, collected.column(CHUNK).to_pylist())
     }
     return [found[number] for number in sorted(found)]

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from directkafka.errors import TransformError
 from directkafka.options.payloads import AS_IT_CAME, UNREAD
 from directkafka.payloads.arrow_types import is_text
-from directkafka.pipeline.execution.arrow_transform import Schemas
+from directkafka.pipeline.execution.native.arrow_transform import Schemas
 from directkafka.pipeline.execution.rejection import (
     BETWEEN_REASONS,
     DEAD_LETTERS,

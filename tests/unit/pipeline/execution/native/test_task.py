@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.arrow_transform import ArrowTransform, schemas_of, transformed
-from directkafka.pipeline.execution.native_task import WriterEndedError, write_side_by_side
-from directkafka.sinks.api import TaskReport
+from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, schemas_of, transformed
+from directkafka.pipeline.execution.native.task import SideBySide, WriterEndedError
+from directkafka.sinks.api import TaskReport, TaskWriter
 
 ROWS = [pa.record_batch({"n": [number]}) for number in range(20)]
 RECORDS = pa.record_batch(
     {"topic": ["t"] * 3, "partition": pa.array([1] * 3, pa.int32()), "offset": pa.array([5, 6, 9], pa.int64())}
 )
+
+
+def write_side_by_side(
+    rows: Iterator[dict[str, pa.RecordBatch]], writers: Sequence[tuple[str, TaskWriter]]
+) -> tuple[TaskReport, ...]:
+    with SideBySide(writers) as running:
+        for some in rows:
+            running.put(some)
+        return running.finish()
 
 
 def report(rows: int) -> TaskReport:

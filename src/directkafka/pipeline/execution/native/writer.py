@@ -1,30 +1,45 @@
 """Step 3 of a native pipeline's batch: one job whose tasks read, decode, transform and write, without a row in the JVM.
 
 It is the same step as :mod:`directkafka.pipeline.execution.batch_writer`'s, with the same sinks' writers, reports and
-proofs: what differs is who carries the rows between reading and writing. A batch that takes a second phase (a large one
-for Kafka) needs its rows dealt anew among tasks, which is Spark's work: it is done again by Spark, and so are the
-batches behind it, until one is small.
+proofs: what differs is who carries the rows between reading and writing.
+
+A batch that takes a second phase (a large one for Kafka) needs its rows dealt anew among tasks. They are kept by Spark
+as chunks, since the second phase must have the rows that the first one counted; Spark carries chunks, and looks into
+none. Small batches need no second look, so an output is kept from the first job on only if its last batch was large; of
+one that turns out to be large the job is done again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import pyarrow as pa
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 
 from directkafka.errors import OptionError, RangeNotReadError
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.execution.arrow_transform import ArrowTransform, Schemas, schemas_of
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.executor_errors import job_errors
-from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch, diverted
-from directkafka.pipeline.execution.native_task import JsonTextsWriter, NativeTask, RangeReport, range_reports
+from directkafka.pipeline.execution.kept import Keeper
+from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, schemas_of
+from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch, diverted
+from directkafka.pipeline.execution.native.task import (
+    NATIVE_ROWS,
+    OF_REPORT,
+    WRITER,
+    JsonTextsWriter,
+    NativeTask,
+    RangeReport,
+    range_reports,
+)
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json, schema_for
@@ -61,8 +76,8 @@ class NativeWriter:
         self._schemas: Schemas = {}
         self._outputs: Schemas = {}
         self._letters: LettersOfBatch | None = None
-        #: Whether the last batch took a second phase.
-        self._is_large = False
+        #: Routes whose last batch took a second phase, by their numbers.
+        self._large: set[int] = set()
 
     def check(self) -> tuple[str, ...]:
         """Run the function on an empty batch, and have every sink look at its columns; nothing is made or changed.
@@ -118,43 +133,55 @@ class NativeWriter:
             RangeNotReadError: a task has not come to the end of its range.
             DirectKafkaError: what a task met, with its fields.
         """
-        if not self._is_large:
-            written = self._write(name, tasks, stores)
-            if written is not None:
-                return written
-        written = self._by_spark.write(name, tasks, stores=stores)
-        self._is_large = bool(written.early)
-        return written
-
-    def _write(self, name: BatchAttempt, tasks: Sequence[RangeTask], stores: Collection[str]) -> WrittenBatch | None:
-        """None where a sink needs a second phase: what its tasks reported counts for nothing then."""
         wanted = [route for route in self._routes if route.sink.store.identity in stores]
-        with job_errors():
-            ranges = self._run(name, tasks, wanted)
-        self._prove_read(tasks, ranges)
-        reports = tuple(
-            (route.sink, tuple(found.reports[number] for found in ranges)) for number, route in enumerate(wanted)
-        )
-        for sink, found in reports:
-            if sink.capabilities.has_second_phase and sink.needs_second_phase(found):
-                self._is_large = True
-                return None
-        record_count = sum(found.record_count for found in ranges)
-        return WrittenBatch(name=name, reports=reports, record_count=record_count)
+        with ExitStack() as kept:
+            keeper = Keeper(kept)
+            with job_errors():
+                parts, record_count = self._write(name, tasks, wanted, keeper)
+                if any(part.needs_second_phase and not part.is_of_chunks for part in parts):
+                    # Their rows are gone. What the others have written counts for nothing.
+                    parts, record_count = self._write(name, tasks, wanted, keeper)
+            early = finish_parts(parts, name, keeper, self._routes)
+        reports = tuple((part.sink, part.reports) for part in parts)
+        return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
 
-    def _run(self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route]) -> list[RangeReport]:
+    def _write(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], keeper: Keeper
+    ) -> tuple[list[Part], int]:
+        """Run the job; the parts of the batch, and the number of records."""
+        kept = [number for number, route in enumerate(wanted) if self._routes.index(route) in self._large]
+        frame = reports = self._frame(name, tasks, wanted, kept)
+        if kept:
+            frame = keeper.keep(frame)
+            reports = frame.where(f.col(WRITER) == OF_REPORT)
+        ranges = range_reports(reports.toArrow())
+        self._prove_read(tasks, ranges)
+        parts = []
+        for number, route in enumerate(wanted):
+            part = Part(route.sink, frame, tuple(found.reports[number] for found in ranges))
+            if number in kept:
+                part.output, part.is_of_chunks = frame.where(f.col(WRITER) == number), True
+            (self._large.add if part.needs_second_phase else self._large.discard)(self._routes.index(route))
+            parts.append(part)
+        return parts, sum(found.record_count for found in ranges)
+
+    def _frame(
+        self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
+    ) -> DataFrame:
+        """What the tasks give; nothing runs yet."""
         task = NativeTask(
             tasks=tuple(tasks),
             transform=self._transform,
             schemas=self._schemas,
             writers=tuple((route.output, self._writer(route, name, task_count=len(tasks))) for route in wanted),
             letters=self._letters,
+            kept=tuple(kept),
         )
         limits = [route.sink.capabilities.writers_max for route in wanted]
         # Tasks that write at a time; one that has several ranges does them one after the other.
         slots = min([len(tasks), *(limit for limit in limits if limit is not None)])
         numbers = self._session.range(0, len(tasks), 1, max(1, slots))
-        return range_reports(map_in_arrow(numbers, task, "report binary").toArrow())
+        return map_in_arrow(numbers, task, NATIVE_ROWS)
 
     def _writer(self, route: Route, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         schema = schema_for(route.sink, self._outputs[route.output])

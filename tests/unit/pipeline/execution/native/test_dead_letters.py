@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.native_dead_letters import LettersOfBatch, diverted
+from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch, diverted
 
 SOURCE = pa.schema(
     [

@@ -1,0 +1,71 @@
+"""Chunks of rows: a stream of Arrow's as one value, which the JVM carries without looking into it.
+
+Spark makes a row of its own of each row that a Python worker gives, and Arrow again when another worker takes it. A
+chunk is one such row, however many it holds. Executors import this module without ``pyspark.sql``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+#: Rows in chunks travel through two pipes and the JVM, which costs more than LZ4 does.
+_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+#: About how large a chunk may become before it is compressed, unless one row is larger.
+_CHUNK_BYTES: Final = 8 * 1024 * 1024
+
+#: The column of a frame of chunks, and its type.
+CHUNK: Final = "chunk"
+
+
+def packed(batches: Sequence[pa.RecordBatch]) -> bytes:
+    """Batches of one schema, at least one, as a chunk."""
+    rows = pa.BufferOutputStream()
+    with pa.ipc.new_stream(rows, batches[0].schema, options=_OPTIONS) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    return bytes(rows.getvalue())
+
+
+def unpacked(chunk: bytes | pa.Buffer) -> tuple[pa.RecordBatch, ...]:
+    """The batches of a chunk."""
+    return tuple(pa.ipc.open_stream(chunk))
+
+
+def chunks_of(batch: pa.RecordBatch) -> Iterator[bytes]:
+    """A batch as chunks of bounded size; none where it has no rows."""
+    rows_max = max(1, _CHUNK_BYTES * batch.num_rows // max(1, batch.nbytes))
+    for first in range(0, batch.num_rows, rows_max):
+        yield packed([batch.slice(first, rows_max)])
+
+
+def rows_of_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a frame of chunks.
+
+    Args:
+        batches: with the column :data:`CHUNK`.
+    """
+    for batch in batches:
+        for chunk in batch.column(CHUNK):
+            yield from unpacked(chunk.as_buffer())
+
+
+def dealt(batch: pa.RecordBatch, share_of: np.ndarray[Any, Any], share_count: int) -> Iterator[tuple[int, bytes]]:
+    """Rows as chunks of one share each; the rows of a share stay in order.
+
+    Args:
+        batch: the rows.
+        share_of: the number of each row's share.
+        share_count: how many shares there are.
+    """
+    order = np.argsort(share_of, kind="stable")
+    ends = np.searchsorted(share_of[order], np.arange(share_count + 1))
+    ordered = batch if np.array_equal(order, np.arange(len(order))) else batch.take(pa.array(order))
+    for share in range(share_count):
+        rows = ordered.slice(ends[share], ends[share + 1] - ends[share])
+        for chunk in chunks_of(rows):
+            yield share, chunk
