@@ -23,6 +23,7 @@ from directkafka.pipeline.application import spark_application
 from directkafka.pipeline.execution import session
 from directkafka.pipeline.file import load
 from directkafka.sinks.postgres import copy_encoder
+from directkafka.spark import settings
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -237,7 +238,7 @@ def test_a_crash_point_s_fault_points_are_met_by_the_tests_beside_them() -> None
 
 def test_the_design_names_every_spark_setting_that_is_set() -> None:
     named = first_cells((DOCS / "reference" / "spark-settings.md").read_text())
-    source = Path(session.__file__).read_text() + Path(spark_application.__file__).read_text()
+    source = "".join(Path(module.__file__).read_text() for module in (session, spark_application, settings))
     assert sorted(named) == sorted(set(re.findall(r'"(spark\.[\w.]+)"', source)))
 
 

@@ -54,7 +54,9 @@ def rows_of_chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
             yield from unpacked(chunk.as_buffer())
 
 
-def dealt(batch: pa.RecordBatch, share_of: np.ndarray[Any, Any], share_count: int) -> Iterator[tuple[int, bytes]]:
+def chunks_by_share(
+    batch: pa.RecordBatch, share_of: np.ndarray[Any, Any], share_count: int
+) -> Iterator[tuple[int, bytes]]:
     """Rows as chunks of one share each; the rows of a share stay in order.
 
     Args:

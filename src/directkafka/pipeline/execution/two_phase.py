@@ -27,7 +27,7 @@ from pyspark.sql import functions as f
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
-from directkafka.pipeline.execution.row_chunks import CHUNK, dealt, rows_of_chunks
+from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_by_share, rows_of_chunks
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TaskWriter
 from directkafka.spark.dataframe import map_in_arrow
@@ -62,7 +62,7 @@ class RouteTask:
         with self._notes.signing():
             for batch in self._router(rows_of_chunks(batches) if self._is_of_chunks else batches):
                 share_of = np.asarray(batch.column(TARGET)) % self._writer_count
-                for share, chunk in dealt(batch, share_of, self._writer_count):
+                for share, chunk in chunks_by_share(batch, share_of, self._writer_count):
                     columns = [pa.array([share], pa.int32()), pa.array([chunk], pa.binary())]
                     yield pa.RecordBatch.from_arrays(columns, [_SHARE, CHUNK])
             # Spark takes the task's output when this has returned.

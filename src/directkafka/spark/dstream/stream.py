@@ -104,8 +104,7 @@ def create_direct_stream(
         per_partition_config: rates of single partitions.
         message_handler: makes an item of each :class:`ConsumerRecord`, on executors.
         arrow_handler: makes items of each Arrow batch of records, in place of the other: no Python object for each.
-            Keys and values are decoded as for :func:`~directkafka.create_rdd`, by ``value.format`` among Kafka's
-            settings.
+            Keys and values may be decoded, as for :func:`~directkafka.create_rdd`.
         waiting_batches_max: when so many batches wait or run, the next one is empty and leaves its records to a later
             one. None: batches queue up, as in Spark.
         trigger: which of Spark's batches have records; the others are empty, and leave them to a later one:
@@ -116,7 +115,7 @@ def create_direct_stream(
     Raises:
         OptionError: a setting that is wrong.
     """
-    check_type(ssc, StreamingContext, option="ssc", wanted="a StreamingContext")
+    _check_context(ssc)
     check_type(
         consumer_strategy,
         (Subscribe, SubscribePattern, Assign, ConsumerStrategy),
@@ -125,21 +124,18 @@ def create_direct_stream(
     )
     check_location(location_strategy)
     check_handlers(message_handler, arrow_handler)
-    if not ssc._jssc.getState().toString() == "INITIALIZED":
-        raise OptionError(option="ssc", reason="has started already: make all streams and their outputs before start()")
     if per_partition_config is not None:
         check_type(
             per_partition_config, PerPartitionConfig, option="per_partition_config", wanted="a PerPartitionConfig"
         )
     _check_waiting(waiting_batches_max)
-    sc = ssc.sparkContext
-    policy = read_policy(sc)
+    policy = read_policy(ssc.sparkContext)
     options = ConsumerOptions.read(consumer_strategy)
     check_payloads(options.payloads, arrow_handler)
     plan = StreamPlan(
         stream_id=uuid.uuid4().hex,
         options=options,
-        rates=rate_policy(sc),
+        rates=rate_policy(ssc.sparkContext),
         partition_config=per_partition_config,
         location=location_strategy or PreferConsistent(),
         read=ReadRecords(
@@ -154,6 +150,12 @@ def create_direct_stream(
     planner = DirectPlanner(plan, StreamState())
     planner.bind(ssc)
     return DirectStream(TransformedDStream(ssc.textFileStream(tick_folder().as_uri()), planner), (planner,))
+
+
+def _check_context(ssc: StreamingContext) -> None:
+    check_type(ssc, StreamingContext, option="ssc", wanted="a StreamingContext")
+    if not ssc._jssc.getState().toString() == "INITIALIZED":
+        raise OptionError(option="ssc", reason="has started already: make all streams and their outputs before start()")
 
 
 def _check_waiting(waiting_batches_max: int | None) -> None:
