@@ -45,6 +45,7 @@ GROUPS = (
     "appends",
     "upserts",
     "kafka",
+    "json",
     "peers",
     "files",
 )
@@ -163,6 +164,7 @@ def _sinks(
         "appends": partial(group, "tables", "appends", with_database=True),
         "upserts": partial(group, "tables", "upserts", with_database=True),
         "kafka": partial(group, "to_kafka", "kafka_to_kafka", with_database=False),
+        "json": partial(group, "json_rows", "json_rows", with_database=True),
         "peers": partial(group, "peers", "peers", with_database=True),
         "files": partial(group, "to_files", "kafka_to_files", with_database=False),
     }

@@ -13,27 +13,31 @@ from figures import Figure, alternately, console, ratio
 from publish import publish
 from pyspark.sql import DataFrame, SparkSession
 from ten_columns import jdbc_address
+from to_files import texts
 
-from directkafka import Pipeline, PostgresSink
+from directkafka import ArrowTransform, Pipeline, PostgresSink
 
 BATCH = 250_000
-QUERY = "SELECT topic, partition, offset, CAST(value AS STRING) AS value FROM source"
 
 
 def kafka_to_postgres(spark: SparkSession, servers: str, dsn: str, *, rows: int, repeat: int) -> list[Figure]:
     """Exactly once, beside `foreachBatch` with Spark's JDBC writer (at least once)."""
-    console.print(f"publishing {rows:,} records")
-    publish(servers, "write", rows, codec="lz4", partitions=2)
+    figures = []
     runs = itertools.count()
+    for count in (rows, 4 * rows):
+        topic = f"write-{count}"
+        console.print(f"publishing {count:,} records")
+        publish(servers, topic, count, codec="lz4", partitions=2)
 
-    def ours() -> None:
-        direct_engine(servers, "write", dsn=dsn, table=f"ours_{next(runs)}", rows=rows)
+        def ours(topic: str = topic, count: int = count) -> None:
+            direct_engine(servers, topic, dsn=dsn, table=f"ours_{next(runs)}", rows=count)
 
-    def theirs() -> None:
-        foreach_batch(spark, servers, "write", dsn=dsn, table=f"theirs_{next(runs)}", rows=rows)
+        def theirs(topic: str = topic, count: int = count) -> None:
+            foreach_batch(spark, servers, topic, dsn=dsn, table=f"theirs_{next(runs)}", rows=count)
 
-    seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
-    return [ratio("Kafka to Postgres, rows", seconds, over="JVM", required=1.5, records=rows)]
+        seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
+        figures.append(ratio(f"Kafka to Postgres, {count:,} rows", seconds, over="JVM", required=3.0, records=count))
+    return figures
 
 
 def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
@@ -46,7 +50,7 @@ def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) 
             "startingOffsets": "earliest",
             "maxOffsetsPerTrigger": str(BATCH),
         },
-        transform=QUERY,
+        transform=ArrowTransform(texts),
         sinks=PostgresSink(dsn, table),
         trigger="available-now",
         report=lambda report: None,
