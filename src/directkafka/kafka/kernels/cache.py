@@ -102,6 +102,7 @@ COMPILED = (
     "kafka.records.record",
     "kafka.records.record_columns",
     "payloads.json.characters",
+    "payloads.json.copies",
     "payloads.json.moments",
     "payloads.json.nodes",
     "payloads.json.numbers",

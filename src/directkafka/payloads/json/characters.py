@@ -25,6 +25,13 @@ CLOSE_OBJECT: Final = 0x7D
 OPEN_ARRAY: Final = 0x5B
 CLOSE_ARRAY: Final = 0x5D
 
+SMALL_F: Final = 0x66
+
+#: The words as they lie in memory, read as little-endian numbers: ``null``, ``true``, ``alse``.
+NULL: Final = int.from_bytes(b"null", "little")
+TRUE: Final = int.from_bytes(b"true", "little")
+ALSE: Final = int.from_bytes(b"alse", "little")
+
 
 @helper
 def skip_space(at: int, end: int) -> int:
@@ -114,7 +121,7 @@ def _unescape(at: int, to: int) -> tuple[int, int]:
 
 
 @helper
-def _utf8_length(at: int) -> int:
+def utf8_length(at: int) -> int:
     """Bytes of the character of several bytes that begins here; 0 where it is malformed (RFC 3629)."""
     first, second = load8(at), load8(at + 1)
     if (second & 0xC0) != 0x80:
@@ -164,7 +171,7 @@ def copy_string(at: int, end: int, to: int, room: int) -> tuple[int, int]:
                 return LEFT, 0
             written += size
         elif found >= 0x80:
-            size = _utf8_length(at)
+            size = utf8_length(at)
             if size == 0:
                 return LEFT, 0
             for place in range(size):

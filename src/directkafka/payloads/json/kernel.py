@@ -28,6 +28,7 @@ from directkafka.payloads.json.characters import (
     COMMA,
     LEFT,
     NO_ROOM,
+    NULL,
     OPEN_ARRAY,
     OPEN_OBJECT,
     QUOTE,
@@ -50,13 +51,14 @@ from directkafka.payloads.json.nodes import (
     ROWS_MAX,
     SECOND_MASK,
     SECOND_WORD,
+    STRING,
     STRUCT,
     VALIDITY,
     VALUES,
     WORD,
     of_node,
 )
-from directkafka.payloads.json.scalars import NULL, put_null, read_scalar, set_valid, skip_scalar
+from directkafka.payloads.json.scalars import put_null, read_scalar, set_valid, skip_scalar
 from directkafka.payloads.json.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
 
 #: In place of a node: a value that no field is declared for.
@@ -245,6 +247,11 @@ def _value(nodes: Any, scopes: Any, place: Place, found: int, end: int, offset_u
 
 
 @helper
+def _is_text(nodes: Any, node: int) -> bool:
+    return node >= 0 and of_node(nodes, node, KIND) == STRING
+
+
+@helper
 def _read_object(
     nodes: Any, scopes: Any, stamps: Any, counter: int, row: int, at: int, end: int, offset_us: int
 ) -> int:
@@ -276,7 +283,7 @@ def _read_object(
             if at < 0 or at >= end:
                 return min(at, LEFT)
             found = load8(at)
-            if found == OPEN_OBJECT or found == OPEN_ARRAY:
+            if (found == OPEN_OBJECT or found == OPEN_ARRAY) and not _is_text(nodes, place.node):
                 stamps[counter] += 1
                 inner = _opened(nodes, place, found, stamps[counter])
                 if inner.shape == MISFIT or depth == DEPTH_MAX - 1:

@@ -1,9 +1,9 @@
 """Values that are neither objects nor arrays, in kernels: each into its column, by the type of its field."""
 
-# ruff: noqa: PLR0917, PLR0911, PLR1714, SIM109 - as numba compiles it best
+# ruff: noqa: PLR0917, PLR0911, PLR1714, SIM109, C901 - as numba compiles it best
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from directkafka.kafka.kernels.addresses import (
     SCANNED,
@@ -17,7 +17,22 @@ from directkafka.kafka.kernels.addresses import (
     store_float,
 )
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.characters import LEFT, MINUS, NO_ROOM, QUOTE, ZERO, copy_string, skip_string
+from directkafka.payloads.json.characters import (
+    ALSE,
+    LEFT,
+    MINUS,
+    NO_ROOM,
+    NULL,
+    OPEN_ARRAY,
+    OPEN_OBJECT,
+    QUOTE,
+    SMALL_F,
+    TRUE,
+    ZERO,
+    copy_string,
+    skip_string,
+)
+from directkafka.payloads.json.copies import copy_scope
 from directkafka.payloads.json.moments import read_date, read_timestamp
 from directkafka.payloads.json.nodes import (
     BOOL,
@@ -56,12 +71,6 @@ from directkafka.payloads.json.numbers import (
     read_number,
 )
 
-#: The words as they lie in memory, read as little-endian numbers: ``null``, ``true``, ``alse``.
-NULL: Final = int.from_bytes(b"null", "little")
-TRUE: Final = int.from_bytes(b"true", "little")
-ALSE: Final = int.from_bytes(b"alse", "little")
-_F: Final = 0x66
-
 
 @helper
 def _set_null(validity: int, row: int) -> None:
@@ -94,7 +103,7 @@ def put_null(nodes: Any, first: int, row: int) -> None:
 
 @helper
 def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
-    """A string, or what becomes a text of its own: words, and integers that are written in one way only."""
+    """A string, or what becomes a text of its own: words, integers that are written in one way only, and scopes."""
     values, ends, found = of_node(nodes, node, VALUES), of_node(nodes, node, ENDS) + 4 * row, load8(at)
     start = load32(ends)
     if found == QUOTE:
@@ -102,10 +111,15 @@ def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
         if at >= 0:
             store32(ends + 4, start + length)
         return at
+    if found == OPEN_OBJECT or found == OPEN_ARRAY:
+        at, length = copy_scope(at, end, values + start, of_node(nodes, node, BYTES_MAX) - start)
+        if at >= 0:
+            store32(ends + 4, start + length)
+        return at
     first = at
     if load32(at) == TRUE:
         at += 4
-    elif found == _F and load32(at + 1) == ALSE:
+    elif found == SMALL_F and load32(at + 1) == ALSE:
         at += 5
     else:
         at, value, _power, negative, real, holds_all = read_number(at, end)
@@ -128,7 +142,7 @@ def _read_boolean(values: int, row: int, at: int) -> int:
     if load32(at) == TRUE:
         store8(byte, load8(byte) | bit)
         return at + 4
-    if load8(at) == _F and load32(at + 1) == ALSE:
+    if load8(at) == SMALL_F and load32(at + 1) == ALSE:
         store8(byte, load8(byte) & ~bit)
         return at + 5
     return LEFT
@@ -250,7 +264,7 @@ def skip_scalar(at: int, end: int) -> int:
         return skip_string(at + 1, end)
     if found == 0x74:
         return at + 4 if load32(at) == TRUE else LEFT
-    if found == _F:
+    if found == SMALL_F:
         return at + 5 if load32(at + 1) == ALSE else LEFT
     if found == 0x6E:
         return at + 4 if load32(at) == NULL else LEFT

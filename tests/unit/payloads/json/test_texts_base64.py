@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directkafka.payloads.json.base64_texts import base64_texts
+from directkafka.payloads.json.texts import base64_texts
 
 
 @given(
