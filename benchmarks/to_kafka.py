@@ -20,7 +20,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from directkafka import ArrowTransform, Cluster, KafkaSink, Pipeline, TopicPartition, create_dataframe
 from directkafka.errors import TransformError
-from directkafka.pipeline.execution.two_phase import ChunkWriter, RouteTask, write_shares
+from directkafka.pipeline.execution.share_tasks import ChunkWriter, RouteTask
+from directkafka.pipeline.execution.two_phase import write_shares
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
 from directkafka.pipeline.progress import BatchReport, Reporter
 from directkafka.sinks.api import SecondPhase, TaskReport

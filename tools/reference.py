@@ -118,7 +118,8 @@ def stream_settings() -> Iterator[str]:
     yield _filled(
         "For `dk.create_rdd` and `dk.create_direct_stream`. Their `kafka_params` are [the client's](options.md), "
         "without the prefix `kafka.`, and those of the first list; the others are set in Spark's configuration, before "
-        "the context is made."
+        "the context is made. With an `arrow_handler`, `value.format` and its like ([options.md](options.md)) count in "
+        "`kafka_params`, too: without `dead-letter`, and with UTC for timestamps that name no zone."
     )
     yield "## In `kafka_params`"
     yield from (_option(spec, "") for spec in consumer_specs())

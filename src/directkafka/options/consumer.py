@@ -11,7 +11,7 @@ from typing import Final, assert_never
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, TopicPartition
 from directkafka.options.client import ClientOptions
-from directkafka.options.payloads import Payloads, payload_params, payload_specs
+from directkafka.options.payloads import Payloads, payload_params
 from directkafka.options.positions import read_position
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
 from directkafka.options.spec import OptionSpec, RawOptions, shown
@@ -176,7 +176,7 @@ def _check_offsets(offsets: Offsets, strategy: Strategy) -> None:
 
 def consumer_specs() -> tuple[OptionSpec, ...]:
     """The settings of a consumer that count beside the client's."""
-    return (GROUP_ID, OFFSET_RESET, *payload_specs())
+    return (GROUP_ID, OFFSET_RESET)
 
 
 def _otherwise(group_id: str | None, reset: str) -> Position | None:

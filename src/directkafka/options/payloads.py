@@ -27,7 +27,7 @@ _DOCS: Final = {
     "format": "What the bytes of a {column} are: json (fields by a schema, as Spark's from_json reads them) or "
     "string (UTF-8). The column {column} is a struct, or a string, then. Bytes when not given.",
     "schema": "The fields of a JSON {column}, in Spark's DDL: id BIGINT, legs ARRAY<STRUCT<carrier: STRING>>.",
-    "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it) "
+    "on.error": "What becomes of a record whose {column} cannot be read as a whole: fail (an error that names it), "
     "null (the fields that can be read stay, the others are null, and a column {column}_error says why) or dead-letter "
     "(it goes to the pipeline's dead letters, and not to the transform). A null {column} is null, and no error.",
     "time.zone": "The time zone of timestamps in a JSON {column} that name none: a name, or an offset such as +02:00. "

@@ -8,7 +8,9 @@ from typing import Final, Self
 
 from pyspark.sql import SparkSession
 
-from directkafka.options.payloads import check_dead_letters, in_time_zone, kept_columns
+from directkafka.errors import OptionError
+from directkafka.options.payloads import AS_IT_CAME, UNREAD, check_dead_letters, in_time_zone, kept_columns
+from directkafka.options.read_policy import COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
@@ -43,6 +45,8 @@ class PipelineSource:
         """
         options = SourceOptions.parse(given, streaming=True, defaults=_DEFAULTS)
         columns = options.columns
+        if own := sorted({*AS_IT_CAME.values(), UNREAD} & set(columns)):
+            raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
         if any(route.output == DEAD_LETTERS for route in routes):
             columns += tuple(kept_columns(columns, options.payloads))
         check_dead_letters(options.payloads, columns)

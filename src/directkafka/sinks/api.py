@@ -92,7 +92,7 @@ class EncodedRows:
     """So many rows in the bytes in which a store takes them, in order; for example as data of Postgres' COPY."""
 
     row_count: int
-    chunks: tuple[bytes, ...]
+    chunks: tuple[bytes, ...] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,6 +32,8 @@ def spark_settings(master: str = "local[*]") -> dict[str, str]:
     Args:
         master: Spark's master URL, as the session will have it.
     """
+    if not master.startswith("local"):
+        return {}
     return {**_worker_sockets(master, private_folder()), **_worker_daemon(master)}
 
 
@@ -50,7 +52,15 @@ def _worker_sockets(master: str, folder: Path) -> dict[str, str]:
 
 def _worker_daemon(master: str) -> dict[str, str]:
     """The setting that lets Python workers start from files, where their Python is sure to have this package."""
-    is_ours = shutil.which(os.environ.get("PYSPARK_PYTHON") or "python3") == sys.executable
-    if not (master.startswith("local") and sys.platform == "linux" and is_ours):
+    if not (master.startswith("local") and sys.platform == "linux" and _is_own_python()):
         return {}
     return {"spark.python.daemon.module": worker_daemon.MODULE}
+
+
+def _is_own_python() -> bool:
+    """Whether Spark's workers run this process's Python: one folder may have it by several names."""
+    found = shutil.which(os.environ.get("PYSPARK_PYTHON") or "python3")
+    if found is None or Path(found).parent != Path(sys.executable).parent:
+        return False
+    # Virtual environments have links to one file, so the folder counts as well.
+    return Path(found).samefile(sys.executable)

@@ -124,6 +124,9 @@ NESTED = pa.struct(
         ("is", pa.bool_()),
         ("list", pa.list_(pa.struct([("a", pa.int32())]))),
         ("tags", pa.map_(pa.string(), pa.float64())),
+        ("wide", pa.float64()),
+        ("small", pa.float32()),
+        ("named", pa.map_(pa.float64(), pa.int32())),
         ("none", pa.string()),
     ]
 )
@@ -148,6 +151,9 @@ def with_struct(batch: pa.RecordBatch) -> pa.RecordBatch:
                 "price": number,
                 "is": number % 2 == 0,
                 "list": [None, {"a": None}, {"a": number}][: number % 4],
+                "wide": number * 1e9,
+                "small": number / 2**20,
+                "named": [(number * 1e7, 1), (float("nan"), None)],
                 "tags": [(f"k{number}", None), ("1", 1.0)] if number % 3 else None,
             }
         )

@@ -20,7 +20,7 @@ from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
-from directkafka.pipeline.execution.two_phase import RouteTask
+from directkafka.pipeline.execution.share_tasks import RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask
 from directkafka.spark.datasource.readers import _RangePartition
 from directkafka.spark.datasource.source import DirectKafkaDataSource

@@ -21,8 +21,11 @@ from directkafka.payloads.arrow_types import is_bytes, is_text
 
 #: Control characters that JSON has a short form for; the others become \\u00XX.
 _SHORT: Final = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_CONTROLS: Final = tuple((chr(code), _SHORT.get(chr(code), f"\\u{code:04x}")) for code in range(32))
-_NOT_FINITE: Final = {"nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"'}
+_CONTROLS: Final = tuple((chr(code), _SHORT.get(chr(code), f"\\u{code:04X}")) for code in range(32))
+_NOT_FINITE: Final = {
+    "nan": '"NaN"', "inf": '"Infinity"', "-inf": '"-Infinity"',
+    "NaN": '"NaN"', "Infinity": '"Infinity"', "-Infinity": '"-Infinity"',
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,19 +35,19 @@ class JsonStyle:
     Attributes:
         keeps_nulls: whether a null member of an object is ``null``, and not left out.
         utc: what stands behind an instant.
-        marks_doubles: whether a whole floating number has ``.0`` behind it.
+        is_java: whether floating numbers are written as Java's ``Double.toString`` does, and not in fewer characters.
     """
 
     keeps_nulls: bool
     utc: str
-    marks_doubles: bool
+    is_java: bool
 
 
 #: Lines of a file, as Spark writes them into files.
-OF_LINES: Final = JsonStyle(keeps_nulls=False, utc="Z", marks_doubles=False)
+OF_LINES: Final = JsonStyle(keeps_nulls=False, utc="Z", is_java=False)
 
 #: Nested columns of a table, which show their nulls.
-OF_COLUMNS: Final = JsonStyle(keeps_nulls=True, utc="+00:00", marks_doubles=True)
+OF_COLUMNS: Final = JsonStyle(keeps_nulls=True, utc="+00:00", is_java=True)
 
 
 def can_be_json(kind: pa.DataType) -> bool:
@@ -116,9 +119,35 @@ def _scalar(array: pa.Array, style: JsonStyle) -> pa.Array:
 def _plain(array: pa.Array, style: JsonStyle) -> pa.Array:
     """Values as texts without quotes."""
     text = pc.cast(array, pa.string())
-    if style.marks_doubles and pa.types.is_floating(array.type):
-        return pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
-    return text
+    return _as_java(array, text) if style.is_java and pa.types.is_floating(array.type) else text
+
+
+def _as_java(array: pa.Array, text: pa.Array) -> pa.Array:
+    """Floating numbers as Java writes them, given their shortest texts: 1.0, 1.0E7, 1.5E-4, NaN, Infinity."""
+    text = pc.replace_substring_regex(text, r"^(-?\d+)$", r"\1.0")
+    text = pc.replace_substring_regex(pc.replace_substring(text, "nan", "NaN"), r"^(-?)inf$", r"\1Infinity")
+    size = pc.abs(array)
+    is_long = pc.and_(pc.or_(pc.less(size, 1e-3), pc.greater_equal(size, 1e7)), pc.is_finite(array))
+    is_long = pc.fill_null(pc.and_(is_long, pc.not_equal(size, 0)), False)
+    if not pc.any(is_long).as_py():
+        return text
+    return pc.replace_with_mask(text, is_long, _with_exponents(text.filter(is_long)))
+
+
+def _with_exponents(text: pa.Array) -> pa.Array:
+    """Decimal numbers with one digit before the point, and an exponent."""
+    parts = pc.extract_regex(text, r"^(?P<sign>-?)(?P<whole>\d+)(?:\.(?P<part>\d+))?(?:e(?P<power>[+-]?\d+))?$")
+    sign, whole, part, power = (parts.field(name) for name in ("sign", "whole", "part", "power"))
+    digits = pc.binary_join_element_wise(whole, part, "")
+    significant = pc.utf8_ltrim(digits, "0")
+    zeros = pc.subtract(pc.utf8_length(digits), pc.utf8_length(significant))
+    given = pc.cast(pc.utf8_ltrim(pc.if_else(pc.equal(power, ""), "0", power), "+"), pa.int32())
+    exponent = pc.add(given, pc.subtract(pc.subtract(pc.utf8_length(whole), zeros), 1))
+    shown = pc.utf8_rtrim(significant, "0")
+    first, others = pc.utf8_slice_codeunits(shown, 0, 1), pc.utf8_slice_codeunits(shown, 1)
+    others = pc.if_else(pc.equal(others, ""), "0", others)
+    mantissa = pc.binary_join_element_wise(pc.binary_join_element_wise(sign, first, ""), others, ".")
+    return pc.binary_join_element_wise(mantissa, pc.cast(exponent, pa.string()), "E")
 
 
 def _map(array: pa.Array, style: JsonStyle) -> pa.Array:

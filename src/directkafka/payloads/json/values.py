@@ -111,9 +111,9 @@ class JsonReader:
                 pairs.append((key, convert(tokens)))
             except _PartlyReadError as error:
                 pairs.append((key, error.value))
-                problem = problem or f"{key}: {error}"
+                problem = problem or f"{key[:20]!r}: {error}"
             except (MismatchError, MalformedJsonError) as error:
-                problem = problem or f"{key}: {error}"
+                problem = problem or f"{key[:20]!r}: {error}"
                 is_lost = True
                 tokens.skip_children()
         if is_lost:

@@ -164,9 +164,6 @@ def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None,
     rejecting = {name: frame for name, frame in kept.items() if REASON in frame.columns}
     if DEAD_LETTERS in outputs:
         rejecting[DEAD_LETTERS] = outputs[DEAD_LETTERS]
-    # A name that no output of the transform's can have.
-    if source.unread is not None:
-        rejecting[UNREAD] = source.unread
     if sink is None:
         if rejecting:
             raise without_place(next(iter(rejecting)))
@@ -176,6 +173,8 @@ def divert(outputs: Mapping[str, DataFrame], source: Records, sink: Sink | None,
     for name in rejecting.keys() & kept.keys():
         kept[name] = rejecting[name].where(f.col(REASON).isNull()).drop(REASON)
     rejected = [_named_records(name, frame) for name, frame in rejecting.items()]
+    if source.unread is not None:
+        rejected.append(_named_records("source", source.unread))
     dead_letters = _dead_letters(source.as_they_came.select(*columns), rejected, work)
     kept[DEAD_LETTERS] = dead_letters.select(*_record(columns)) if sink.capabilities.takes_records else dead_letters
     return kept
@@ -186,8 +185,8 @@ def _named_records(output: str, frame: DataFrame) -> DataFrame:
     reason = REASON if REASON in frame.columns else TOLD
     if (error := unnamed_records(output, frame.columns, reason)) is not None:
         raise error
-    # A text made of a record's bytes may be no UTF-8, which Spark does not mind and a database's clients do.
-    text = f.make_valid_utf8(f.col(reason).cast("string")).alias(TOLD)
+    # A text made of a record's bytes may be no UTF-8, or have a NUL, which Spark does not mind and databases do.
+    text = f.replace(f.make_valid_utf8(f.col(reason).cast("string")), f.lit("\0"), f.lit("\ufffd")).alias(TOLD)
     return frame.where(f.col(reason).isNotNull()).select(*RECORD, text)
 
 

@@ -30,9 +30,11 @@ from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow
 
-#: Options of ``to_json``: by default, Spark leaves null fields out and cuts timestamps to milliseconds.
+#: Options of ``to_json``: by default, Spark leaves null fields out, cuts timestamps to milliseconds, and writes them in
+#: the session's time zone.
 _OPTIONS = {
     "ignoreNullFields": "false",
+    "timeZone": "UTC",
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]xxx",
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
 }

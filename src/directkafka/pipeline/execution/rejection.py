@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from directkafka.errors import TransformError
-from directkafka.sinks.dead_letters.table import REPLAYS
+from directkafka.sinks.dead_letters import REPLAYS
 
 #: The output of rejected records, and the name of the section in the pipeline file.
 DEAD_LETTERS: Final = "dead_letters"

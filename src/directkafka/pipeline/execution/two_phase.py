@@ -14,74 +14,23 @@ is over.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Final
 
-import numpy as np
-import pyarrow as pa
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from directkafka.errors import DirectKafkaError, EnvironmentFaultError, WorkerLostError
-from directkafka.errors.transport import Notes
 from directkafka.pipeline.execution.background_job import JobOverdue, run_within
-from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_by_share, rows_of_chunks
+from directkafka.pipeline.execution.row_chunks import CHUNK
+from directkafka.pipeline.execution.share_tasks import SHARE, ChunkWriter, RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask, reports_of
-from directkafka.sinks.api import TARGET, SecondPhase, Sink, TaskReport, TaskWriter
+from directkafka.sinks.api import SecondPhase, Sink, TaskReport
 from directkafka.spark.dataframe import map_in_arrow
 
 #: If a job has less time than this, in milliseconds, it may be cancelled before Spark begins its tasks, even with free
 #: slots: then the time was too short.
 _BEGIN_MS_MIN: Final = 1_000
-
-
-#: The column of the number of the writer that a chunk is for.
-_SHARE: Final = "share"
-
-
-class RouteTask:
-    """A function for ``mapInArrow``: finds each row's target, and gives the rows of each writer's share as chunks.
-
-    Args:
-        phase: the sink's second phase.
-        is_claimed: whether an attempt must claim the routing of its rows, before any writer may fetch them.
-        is_of_chunks: whether the rows come as chunks.
-    """
-
-    def __init__(self, phase: SecondPhase, *, is_claimed: bool, is_of_chunks: bool = False) -> None:
-        self._router = phase.router
-        self._writer_count = phase.writer_count
-        self._claim = phase.claim_routing if is_claimed else _claim_nothing
-        self._is_of_chunks = is_of_chunks
-        self._notes = Notes.of_this_process()
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Errors of ours keep their fields on the way to the driver."""
-        with self._notes.signing():
-            for batch in self._router(rows_of_chunks(batches) if self._is_of_chunks else batches):
-                share_of = np.asarray(batch.column(TARGET)) % self._writer_count
-                for share, chunk in chunks_by_share(batch, share_of, self._writer_count):
-                    columns = [pa.array([share], pa.int32()), pa.array([chunk], pa.binary())]
-                    yield pa.RecordBatch.from_arrays(columns, [_SHARE, CHUNK])
-            # Spark takes the task's output when this has returned.
-            self._claim(_partition())
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkWriter:
-    """A writer of rows that come as chunks; picklable.
-
-    Attributes:
-        inner: writes the rows.
-    """
-
-    inner: TaskWriter
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> TaskReport:
-        """Consume the task's chunks."""
-        return self.inner(rows_of_chunks(batches))
 
 
 def write_shares(output: DataFrame, phase: SecondPhase, *, is_of_chunks: bool = False) -> tuple[TaskReport, ...]:
@@ -103,8 +52,8 @@ def write_shares(output: DataFrame, phase: SecondPhase, *, is_of_chunks: bool = 
     is_barrier = can_run_barriers(session)
     # A barrier stage is run again as a whole, so all its writers see the same routing.
     route = RouteTask(phase, is_claimed=not is_barrier, is_of_chunks=is_of_chunks)
-    routed = map_in_arrow(output, route, f"{_SHARE} int, {CHUNK} binary")
-    shares = routed.repartitionById(phase.writer_count, f.col(_SHARE))
+    routed = map_in_arrow(output, route, f"{SHARE} int, {CHUNK} binary")
+    shares = routed.repartitionById(phase.writer_count, f.col(SHARE))
     written = map_in_arrow(shares, WriteTask(ChunkWriter(phase.writer)), "report binary", barrier=is_barrier)
     try:
         reports = run_within(session, written.toArrow, limit_ms=phase.limit_ms)
@@ -167,16 +116,6 @@ def _error_of(overdue: JobOverdue, phase: SecondPhase) -> DirectKafkaError:
         remedy="Run the pipeline in an application of its own, give this one more cores, or lower the sink's "
         "tasks_max.",
     )
-
-
-def _partition() -> int:
-    context = TaskContext.get()
-    assert context is not None, "it runs in a task"
-    return context.partitionId()
-
-
-def _claim_nothing(partition: int) -> None:
-    """Every attempt may be the one that counts."""
 
 
 def _is_on(session: SparkSession, setting: str) -> bool:

@@ -19,8 +19,9 @@ from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import Transform, is_per_batch
 from directkafka.sinks.api import BatchAttempt
+from directkafka.sinks.dead_letters import REPLAYS
 from directkafka.sinks.dead_letters.replay import DeadLetterReplaySink
-from directkafka.sinks.dead_letters.table import REPLAYS, dead_letter_table
+from directkafka.sinks.dead_letters.table import dead_letter_table
 from directkafka.spark.dataframe import map_in_arrow
 from directkafka.spark.schema import record_columns, record_schema
 

@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from directkafka.fault_points import fault_point
 from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport, TaskWriter
-from directkafka.sinks.dead_letters.table import REPLAYS, DeadLetters, Selection
+from directkafka.sinks.dead_letters import REPLAYS
+from directkafka.sinks.dead_letters.table import DeadLetters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink
 
 

@@ -18,11 +18,9 @@ import pyarrow as pa
 
 from directkafka.errors import RowCountError, RowRejectedError, SchemaMismatchError
 from directkafka.sinks.databases import load_blocks
+from directkafka.sinks.dead_letters import REPLAYS
 
 SQL = load_blocks("directkafka.sinks.dead_letters", "table.sql")
-
-#: How many replays have tried a dead letter, and rejected it again; null is none.
-REPLAYS: Final = "replays"
 
 #: Which batch of which pipeline's replay holds a dead letter; null is none.
 CLAIM: Final = "replay_claim"

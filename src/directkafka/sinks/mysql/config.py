@@ -46,7 +46,7 @@ class MySQLConfig(SinkConfig):
     inline_bytes_max: Annotated[
         int,
         Field(
-            description="Up to about this many bytes of Arrow data of a batch go through the driver, which writes them "
+            description="Up to about this many bytes of a batch go through the driver, which writes them "
             "once; the tasks share it. A task with more than its share stages its rows in the database itself, where "
             "they are written twice.",
         ),

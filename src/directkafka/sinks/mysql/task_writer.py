@@ -22,7 +22,7 @@ from directkafka.sinks.ledger import check_count
 from directkafka.sinks.mysql.lock_watch import watched
 from directkafka.sinks.mysql.session import MySQLAddress, execute, names_sql, quoted
 from directkafka.sinks.mysql.table_schema import SQL
-from directkafka.sinks.mysql.values_encoder import FIELD_BYTES, HEAD_BYTES, ValuesEncoder, send
+from directkafka.sinks.mysql.values_encoder import ATTEMPT_BYTES, FIELD_BYTES, HEAD_BYTES, ValuesEncoder, send
 from directkafka.sinks.staging import buffer, report_encoded
 from directkafka.sinks.write_modes import WriteMode
 
@@ -112,7 +112,8 @@ class MySQLTaskWriter:
             RowRejectedError: a row that MySQL cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        row_bytes = HEAD_BYTES + FIELD_BYTES * len(self.plan.columns)
+        own_bytes = 0 if self.plan.mode.adds_rows else ATTEMPT_BYTES
+        row_bytes = HEAD_BYTES + FIELD_BYTES * len(self.plan.columns) + own_bytes
         rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
         if isinstance(rows, tuple):
             return report_encoded(rows, self.plan.mode, self._encode)

@@ -22,9 +22,11 @@ from directkafka.sinks.mysql.session import Connection
 #: About how large a statement becomes, in bytes, unless the server takes smaller ones only or a row is larger.
 _STATEMENT_BYTES: Final = 4 * 1024 * 1024
 
-#: Of a row: parentheses and a comma. Of a field: a comma and NULL, or quotes.
+#: Of a row: parentheses and a comma. Of a field beside its value: a comma, quotes, escapes, and what a number takes
+#: more as a text. Of the UUID of a task's attempt.
 HEAD_BYTES: Final = 3
-FIELD_BYTES: Final = 5
+FIELD_BYTES: Final = 16
+ATTEMPT_BYTES: Final = 36
 
 #: Rows that are encoded at a time, which bounds memory.
 _ROWS_MAX: Final = 65_536

@@ -40,6 +40,8 @@ TRAILER: Final = b"\xff\xff"
 #: Of a row's number of fields, and of a field's length.
 HEAD_BYTES: Final = 2
 LENGTH_BYTES: Final = 4
+#: Of the UUID of a task's attempt.
+ATTEMPT_BYTES: Final = 16
 
 #: Aim of one chunk. Larger ones fall out of the processor's cache, smaller ones pay numpy's calls.
 CHUNK_BYTES: Final = 512 * 1024

@@ -23,7 +23,14 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.postgres.copy_encoder import HEAD_BYTES, LENGTH_BYTES, RowEncoder, WireColumn, copy_chunks
+from directkafka.sinks.postgres.copy_encoder import (
+    ATTEMPT_BYTES,
+    HEAD_BYTES,
+    LENGTH_BYTES,
+    RowEncoder,
+    WireColumn,
+    copy_chunks,
+)
 from directkafka.sinks.postgres.lock_watch import PostgresWatch
 from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
@@ -146,7 +153,8 @@ class PostgresTaskWriter:
             RowRejectedError: a row that Postgres cannot hold.
             StoreUnavailableError, StoreAccessError: the task may be run again.
         """
-        row_bytes = HEAD_BYTES + LENGTH_BYTES * len(self.plan.columns)
+        own_bytes = 0 if self.plan.mode.adds_rows else LENGTH_BYTES + ATTEMPT_BYTES
+        row_bytes = HEAD_BYTES + LENGTH_BYTES * len(self.plan.columns) + own_bytes
         rows = buffer(batches, bytes_max=self.inline_bytes_max, row_bytes=row_bytes)
         if isinstance(rows, tuple):
             return report_encoded(rows, self.plan.mode, self._encode)

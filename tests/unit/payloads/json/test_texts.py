@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime
 import json
 import math
+import sys
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from directkafka.payloads.json.texts import can_be_json, json_objects
+from directkafka.payloads.json.texts import can_be_json, json_objects, json_texts
+from directkafka.payloads.json.values import java_double
 
 NESTED = pa.schema(
     [
@@ -90,3 +92,28 @@ def test_values_are_written_as_spark_writes_them() -> None:
 )
 def test_what_has_no_json_form_is_known_by_its_type(kind: pa.DataType, fits: bool) -> None:
     assert can_be_json(kind) is fits
+
+
+@given(st.lists(st.none() | st.floats(), min_size=1, max_size=20))
+def test_numbers_of_columns_are_written_as_java_writes_them(values: list[float | None]) -> None:
+    found = json_texts(pa.StructArray.from_arrays([pa.array(values, pa.float64())], ["a"])).to_pylist()
+    normal = [one is None or not one or abs(one) >= sys.float_info.min for one in values]
+    expected = ["null" if one is None else java_double(one) for one in values]
+    assert [text for text, is_normal in zip(found, normal, strict=True) if is_normal] == [
+        f'{{"a":{text}}}' for text, is_normal in zip(expected, normal, strict=True) if is_normal
+    ]
+    assert [json.loads(text)["a"] for text in found] == [
+        one if one is None or math.isfinite(one) else java_double(one).strip('"') for one in values
+    ]
+
+
+def test_nested_columns_show_their_nulls_and_bytes_and_name_members_as_spark_does() -> None:
+    kind = pa.struct(
+        [("bytes", pa.binary()), ("at", pa.timestamp("us", "UTC")), ("by", pa.map_(pa.float64(), pa.int8()))]
+    )
+    column = pa.array([None, {}, {"bytes": b"\xff", "at": 0, "by": [(1e10, None), (math.nan, 1), (2.0, 2)]}], kind)
+    assert json_texts(column).to_pylist() == [
+        None,
+        '{"bytes":null,"at":null,"by":null}',
+        '{"bytes":"/w==","at":"1970-01-01T00:00:00.000000+00:00","by":{"1.0E10":null,"NaN":1,"2.0":2}}',
+    ]

@@ -11,9 +11,10 @@ import pytest
 from directkafka.errors import EnvironmentFaultError, WorkerLostError
 from directkafka.errors.kafka import SecondAttemptError
 from directkafka.errors.transport import Notes
-from directkafka.pipeline.execution import two_phase
+from directkafka.pipeline.execution import share_tasks
 from directkafka.pipeline.execution.row_chunks import rows_of_chunks
-from directkafka.pipeline.execution.two_phase import RouteTask, can_run_barriers, check_speculation, writers_max
+from directkafka.pipeline.execution.share_tasks import RouteTask
+from directkafka.pipeline.execution.two_phase import can_run_barriers, check_speculation, writers_max
 from directkafka.sinks.api import TARGET
 from directkafka.sinks.kafka.sink import KafkaSink
 from directkafka.sinks.postgres.sink import PostgresSink
@@ -58,7 +59,7 @@ def test_without_barriers_tasks_may_wait_for_executors_that_are_still_to_come() 
 def test_a_routing_task_claims_when_its_last_row_is_dealt(
     monkeypatch: pytest.MonkeyPatch, is_claimed: bool, expected: list[int]
 ) -> None:
-    monkeypatch.setattr(two_phase, "_partition", lambda: 7)
+    monkeypatch.setattr(share_tasks, "_partition", lambda: 7)
     claimed: list[int] = []
     phase: Any = SimpleNamespace(router=iter, claim_routing=claimed.append, writer_count=2)
     rows = pa.record_batch({"value": [b"a", b"b", b"c"], TARGET: pa.array([2, 1, 0], pa.int32())})
@@ -72,7 +73,7 @@ def test_a_routing_task_claims_when_its_last_row_is_dealt(
 
 
 def test_a_routing_task_that_is_run_again_tells_the_driver_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(two_phase, "_partition", lambda: 3)
+    monkeypatch.setattr(share_tasks, "_partition", lambda: 3)
 
     def refuse(partition: int) -> None:
         raise SecondAttemptError(transaction="a/1/2", task=f"route/{partition}")

@@ -82,7 +82,7 @@ class LettersOfBatch:
         records = _as_they_came(batch)
         if UNREAD in batch.schema.names and (unread := batch.column(UNREAD)).null_count < len(unread):
             rows = pc.indices_nonzero(pc.is_valid(unread)).cast(pa.int64())
-            rejected.append(pa.table({"row": rows, TOLD: unread.take(rows)}))
+            rejected.append(pa.table({"row": rows, TOLD: _valid(unread.take(rows))}))
         for output in _rejecting({name: rows.schema for name, rows in outputs.items()}):
             rows = kept.pop(output)
             reasons = rows.column(_reason_of(rows.schema))
@@ -125,7 +125,7 @@ def diverted(schemas: Schemas, letters: pa.Schema | None) -> dict[str, pa.Schema
         schema = schemas[output]
         if (error := unnamed_records(output, schema.names, _reason_of(schema))) is not None:
             raise error
-        if not is_text(kind := schema.field(_reason_of(schema)).type) and not pa.types.is_null(kind):
+        if not is_text(kind := schema.field(_reason_of(schema)).type):
             cause = f"its column {_reason_of(schema)!r} is {kind}: make it a string, and null where nothing is wrong"
             raise TransformError(source=f"output {output!r}", cause=cause)
         if output != DEAD_LETTERS:
@@ -181,7 +181,11 @@ def _as_in_records(column: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _valid(texts: pa.Array) -> pa.Array:
-    """Texts that a database's clients take: what is made of a record's bytes may be no UTF-8."""
+    """Texts that databases take: what is made of a record's bytes may be no UTF-8, or have a NUL."""
+    return pc.replace_substring(_utf8(texts), "\0", "\ufffd")
+
+
+def _utf8(texts: pa.Array) -> pa.Array:
     try:
         texts.validate(full=True)
     except pa.ArrowInvalid:

@@ -179,22 +179,32 @@ class SideBySide:
     def __init__(self, writers: Sequence[tuple[str, TaskWriter]]) -> None:
         self._outputs = [output for output, _ in writers]
         self._waiting: list[_Waiting] = [queue.Queue(_WAITING_MAX) for _ in writers]
+        self._writers = [writer for _, writer in writers]
         self._pool = ThreadPoolExecutor(len(writers), thread_name_prefix="writer")
-        self._running = [
-            self._pool.submit(writer, _taken(before))
-            for (_, writer), before in zip(writers, self._waiting, strict=True)
-        ]
+        self._running: list[Future[TaskReport]] = []
 
     def __enter__(self) -> Self:
+        try:
+            for writer, before in zip(self._writers, self._waiting, strict=True):
+                self._running.append(self._pool.submit(writer, _taken(before)))
+        except BaseException:
+            self._give_up()
+            raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is not None:
-            for before, future in zip(self._waiting, self._running, strict=True):
-                _put(before, _GivenUpError(), future, is_ending=True)
-        self._pool.shutdown(wait=True)
-        if kind is not None and issubclass(kind, Exception):
+        if kind is None:
+            self._pool.shutdown(wait=True)
+            return
+        self._give_up()
+        if issubclass(kind, Exception):
             _raise_first(self._running)
+
+    def _give_up(self) -> None:
+        """End the writers that run."""
+        for before, future in zip(self._waiting, self._running, strict=False):
+            _put(before, _GivenUpError(), future, is_ending=True)
+        self._pool.shutdown(wait=True)
 
     def put(self, outputs: Outputs) -> None:
         """Hand over the outputs of the next batch.
@@ -250,11 +260,19 @@ def _taken(before: _Waiting) -> Iterator[pa.RecordBatch]:
 
 
 def _raise_first(running: Sequence[Future[TaskReport]]) -> None:
-    """Raise what a writer has raised by itself."""
+    """Raise what a writer has raised by itself, and not when it was given up."""
     for future in running:
         error = future.exception() if future.done() else None
-        if error is not None and not isinstance(error, _GivenUpError):
+        if error is not None and not _was_given_up(error):
             raise error
+
+
+def _was_given_up(error: BaseException | None) -> bool:
+    while error is not None:
+        if isinstance(error, _GivenUpError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 def _packed(report: RangeReport) -> bytes:

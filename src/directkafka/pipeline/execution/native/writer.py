@@ -11,8 +11,10 @@ one that turns out to be large the job is done again.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
@@ -76,7 +78,7 @@ class NativeWriter:
         self._schemas: Schemas = {}
         self._outputs: Schemas = {}
         self._letters: LettersOfBatch | None = None
-        #: Routes whose last batch took a second phase, by their numbers.
+        #: Sinks, by their identity in this process, whose last batch took a second phase.
         self._large: set[int] = set()
 
     def check(self) -> tuple[str, ...]:
@@ -138,9 +140,12 @@ class NativeWriter:
             keeper = Keeper(kept)
             with job_errors():
                 parts, record_count = self._write(name, tasks, wanted, keeper)
-                if any(part.needs_second_phase and not part.is_of_chunks for part in parts):
-                    # Their rows are gone. What the others have written counts for nothing.
+                while unkept := [part for part in parts if part.needs_second_phase and not part.is_of_chunks]:
+                    # Their rows are gone. What was written counts for nothing, and is of a try that is given up.
+                    name = replace(name, attempt=uuid.uuid4().hex)
+                    self._large |= {id(part.sink) for part in unkept}
                     parts, record_count = self._write(name, tasks, wanted, keeper)
+                self._large = {id(part.sink) for part in parts if part.needs_second_phase}
             early = finish_parts(parts, name, keeper, self._routes)
         reports = tuple((part.sink, part.reports) for part in parts)
         return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
@@ -149,7 +154,7 @@ class NativeWriter:
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], keeper: Keeper
     ) -> tuple[list[Part], int]:
         """Run the job; the parts of the batch, and the number of records."""
-        kept = [number for number, route in enumerate(wanted) if self._routes.index(route) in self._large]
+        kept = [number for number, route in enumerate(wanted) if id(route.sink) in self._large]
         frame = reports = self._frame(name, tasks, wanted, kept)
         if kept:
             frame = keeper.keep(frame)
@@ -161,7 +166,6 @@ class NativeWriter:
             part = Part(route.sink, frame, tuple(found.reports[number] for found in ranges))
             if number in kept:
                 part.output, part.is_of_chunks = frame.where(f.col(WRITER) == number), True
-            (self._large.add if part.needs_second_phase else self._large.discard)(self._routes.index(route))
             parts.append(part)
         return parts, sum(found.record_count for found in ranges)
 
@@ -169,11 +173,13 @@ class NativeWriter:
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
     ) -> DataFrame:
         """What the tasks give; nothing runs yet."""
+        # What all tasks hold for all sinks comes to the driver at once.
+        sharing = len(tasks) * len(wanted)
         task = NativeTask(
             tasks=tuple(tasks),
             transform=self._transform,
             schemas=self._schemas,
-            writers=tuple((route.output, self._writer(route, name, task_count=len(tasks))) for route in wanted),
+            writers=tuple((route.output, self._writer(route, name, task_count=sharing)) for route in wanted),
             letters=self._letters,
             kept=tuple(kept),
         )
