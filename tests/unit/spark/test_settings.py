@@ -83,6 +83,12 @@ def test_without_pyspark_python_workers_run_what_python3_is(monkeypatch: pytest.
     python.write_text("")
     python.chmod(0o700)
     assert _worker_daemon("local[*]") == {}
-    monkeypatch.setattr(sys, "executable", str(python))
+    # A virtual environment has it by several names, and another one has links to the same file.
+    (tmp_path / "python").symlink_to(python)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     assert spark_settings()["spark.python.daemon.module"] == MODULE
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "python").symlink_to(python)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "other" / "python"))
+    assert "spark.python.daemon.module" not in spark_settings()
     assert spark_settings("spark://host:7077") == {}

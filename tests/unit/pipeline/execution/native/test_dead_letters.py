@@ -153,3 +153,9 @@ def test_rejecting_without_a_place_is_refused() -> None:
     with pytest.raises(TransformError, match=r"add the section \[dead_letters\]"):
         diverted({"a": schema("dead_letter_reason")}, None)
     assert diverted({"a": schema("offset")}, None) == {"a": schema("offset")}
+
+
+def test_a_nul_in_a_reason_is_what_every_store_takes() -> None:
+    source = records(1)
+    found = LETTERS.divert({"default": rows(source, {0: "a\0b"})}, source)
+    assert found["dead_letters"].column("reason").to_pylist() == ["a\ufffdb"]

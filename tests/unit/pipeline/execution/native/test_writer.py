@@ -1,0 +1,76 @@
+"""A native batch that turns out to be large."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from directkafka.pipeline.execution.native import writer as module
+from directkafka.pipeline.execution.native.writer import NativeWriter
+from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.second_phases import Part
+from directkafka.sinks.api import BatchAttempt, TaskReport
+
+NAME = BatchAttempt(pipeline="flights", generation=1, batch_id=7, attempt="the first try")
+
+
+class Sink:
+    """Large in some of the runs of a batch."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.store = SimpleNamespace(identity="a store")
+        self.capabilities = SimpleNamespace(has_second_phase=True, allows_prefetch=False)
+
+    def needs_second_phase(self, reports: Collection[TaskReport]) -> bool:
+        return any(report.staged for report in reports)
+
+
+class Writer(NativeWriter):
+    """Runs no job: the parts of each run are what a test says."""
+
+    def __init__(self, sinks: list[Sink], runs: list[set[str]]) -> None:
+        routes: list[Any] = [Route(output=sink.name, sink=sink) for sink in sinks]  # type: ignore[arg-type]
+        unused: Any = None
+        super().__init__(unused, unused, unused, routes, by_spark=unused)
+        self._runs = iter(runs)
+        self.attempts: list[str] = []
+
+    def _write(self, name: BatchAttempt, tasks: Any, wanted: Any, keeper: Any) -> tuple[list[Part], int]:
+        self.attempts.append(name.attempt)
+        large = next(self._runs)
+        parts = []
+        for route in wanted:
+            report = TaskReport(rows=1, attempt="task", staged=route.output in large)
+            output: Any = None
+            parts.append(Part(route.sink, output, (report,), is_of_chunks=id(route.sink) in self._large))
+        return parts, 10
+
+
+@pytest.mark.parametrize(
+    ("runs", "count"),
+    [
+        ([set()], 1),
+        ([{"a"}, {"a"}], 2),
+        # Another one is large when the first is kept, and what was kept is small for once.
+        ([{"a"}, {"a", "b"}, {"a", "b"}], 3),
+        ([{"a"}, {"b"}, {"a", "b"}], 3),
+    ],
+)
+def test_what_takes_a_second_phase_is_kept_and_each_run_is_a_try_of_its_own(
+    runs: list[set[str]], count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finished: list[Part] = []
+    monkeypatch.setattr(module, "finish_parts", lambda parts, *_: finished.extend(parts) or ())
+    writer = Writer([Sink("a"), Sink("b")], runs)
+    written = writer.write(NAME, (), stores={"a store"})
+    assert len(writer.attempts) == len(set(writer.attempts)) == count
+    assert written.name.attempt == writer.attempts[-1]
+    assert all(part.is_of_chunks for part in finished if part.needs_second_phase)
+    # The next batch keeps them from its first run on.
+    writer._runs = iter([runs[-1]])
+    writer.write(NAME, (), stores={"a store"})
+    assert len(writer.attempts) == count + 1
