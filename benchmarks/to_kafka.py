@@ -71,10 +71,30 @@ def kafka_to_kafka(spark: SparkSession, servers: str, *, rows: int, repeat: int)
         ratio(
             f"{name}, all rows written by the driver", seconds, over=best, side="by driver", required=None, records=rows
         ),
-        ratio(f"{name}, all rows shuffled", seconds, over=best, side="by tasks", required=1.2, records=rows),
+        ratio(f"{name}, all rows shuffled", seconds, over=best, side="by tasks", required=None, records=rows),
+        _large_batches(spark, servers, rows=rows, repeat=repeat),
         _transaction_cost(servers, target),
         _shuffle_share(spark, servers, batch_s=medians["by tasks"] * BATCH / rows, repeat=repeat),
     ]
+
+
+def _large_batches(spark: SparkSession, servers: str, *, rows: int, repeat: int) -> Figure:
+    """Batches that are too large for the driver, as they come by themselves: of so many records, two of them."""
+    topic = "to-kafka-large"
+    console.print(f"publishing {2 * rows:,} records")
+    publish(servers, topic, 2 * rows, codec="lz4", partitions=_PARTITIONS)
+    target = Target(spark, servers, rows=2 * rows)
+    sides = {
+        "ours": partial(_ours, servers, topic, target, batch=rows),
+        **{
+            name: partial(_sparks_own, spark, servers, target, more, topic=topic, batch=rows)
+            for name, more in _JVM_SETTINGS.items()
+        },
+    }
+    seconds = alternately(sides, repeat, before=target.make, after=target.check)
+    best = min(_JVM_SETTINGS, key=lambda name: statistics.median(seconds[name]))
+    name = f"Kafka to Kafka, batches of {rows:,} records, beside Spark's source and sink ({best})"
+    return ratio(name, seconds, over=best, required=1.2, records=2 * rows)
 
 
 class Target:
@@ -130,13 +150,21 @@ def _ours(
     ).run()
 
 
-def _sparks_own(spark: SparkSession, servers: str, target: Target, more: dict[str, str]) -> None:
+def _sparks_own(
+    spark: SparkSession,
+    servers: str,
+    target: Target,
+    more: dict[str, str],
+    *,
+    topic: str = "to-kafka",
+    batch: int = BATCH,
+) -> None:
     stream = (
         spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", servers)
-        .option("subscribe", "to-kafka")
+        .option("subscribe", topic)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", str(BATCH))
+        .option("maxOffsetsPerTrigger", str(batch))
         .load()
         .select("key", "value")
     )
