@@ -39,31 +39,36 @@ _PROCESSES: Final = (1, 2)
 _PYTHON: Final = Path(__file__).parents[1] / ".venv-peers" / "bin" / "python"
 _WAIT_S: Final = 300.0
 _LOOK_S: Final = 0.02
+#: Enough for a pipeline's batches to run beside one another.
+_TIMES_ROWS: Final = 3
 
 _runs = itertools.count()
 
 
 def peers(spark: Any, servers: str, dsn: str, *, rows: int, repeat: int, python: Path = _PYTHON) -> list[Figure]:
-    """Rows a second beside each peer."""
+    """Rows a second beside each peer, of three million records unless ``rows`` says otherwise."""
     if not python.exists():
         raise EnvironmentFaultError(
             what=f"the peers' environment is missing: there is no {python}",
             remedy="Run make bench, or: python -m venv .venv-peers && .venv-peers/bin/pip install -r "
             "requirements/peers.txt",
         )
-    console.print(f"publishing {rows:,} records of JSON")
-    publish_values(servers, _TOPIC, flights(rows), partitions=_PARTITIONS)
+    count = _TIMES_ROWS * rows
+    console.print(f"publishing {count:,} records of JSON")
+    publish_values(servers, _TOPIC, flights(count), partitions=_PARTITIONS)
     sides: dict[str, Run] = {"ours": partial(import_module("json_rows").native, servers, _TOPIC, dsn)}
     for peer, script in _PEERS.items():
-        for count in _PROCESSES:
-            sides[f"{peer}, {count} process(es)"] = partial(_peer, python, script, servers, dsn, count=count, rows=rows)
-    table = Table(dsn, rows=rows)
+        for processes in _PROCESSES:
+            sides[f"{peer}, {processes} process(es)"] = partial(
+                _peer, python, script, servers, dsn, count=processes, rows=count
+            )
+    table = Table(dsn, rows=count)
     alone = [name for name in sides if name != "ours"]
     seconds = alternately(sides, repeat, before=table.make, after=table.check, always_warm=alone)
     figures = []
     for peer in _PEERS:
         best = min((n for n in alone if n.startswith(peer)), key=lambda name: statistics.median(seconds[name]))
-        figures.append(ratio(f"JSON to Postgres, beside {best}", seconds, over=best, required=1.8, records=rows))
+        figures.append(ratio(f"JSON to Postgres, beside {best}", seconds, over=best, required=1.8, records=count))
     return figures
 
 

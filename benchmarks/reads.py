@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from figures import Figure, alternately, console, ratio
 from publish import RECORD_BYTES, publish, publish_transactions
 
-__all__ = ["codecs", "columns", "headers", "sizes", "transactions"]
+__all__ = ["codecs", "columns", "headers", "plain", "sizes", "transactions"]
+
+_CODECS: Final = ("none", "lz4", "zstd", "snappy", "gzip")
 
 Action = Callable[[str], None]
 
@@ -65,7 +67,7 @@ def _sides(action: Action, *, with_floor: bool = False) -> dict[str, Callable[[]
 def codecs(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]:
     """Small records in every codec, and the share of Spark's floor."""
     figures = []
-    for codec in ("none", "lz4", "zstd", "snappy", "gzip"):
+    for codec in _CODECS:
         console.print(f"publishing {records:,} records of {RECORD_BYTES} bytes, {codec}")
         publish(servers, f"read-{codec}", records, codec=codec, partitions=2)
         reads = Reads(spark, _topic(servers, f"read-{codec}"), records=records)
@@ -102,6 +104,37 @@ def sizes(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure
                     f"read, {value_bytes:,} bytes, lz4, {name}", seconds, over="JVM", required=required, records=count
                 )
             )
+    return figures
+
+
+def plain(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]:
+    """Reads in a session that has none of ``dk.spark_settings()``: each codec, two larger sizes, and Spark's floor.
+
+    Args:
+        spark: such a session.
+    """
+    cases = [(codec, codec, RECORD_BYTES, 3.0) for codec in _CODECS]
+    cases += [("1,000 bytes, lz4", "lz4", 1_000, 2.0), ("10,000 bytes, lz4", "lz4", 10_000, 1.5)]
+    figures = []
+    for number, (name, codec, value_bytes, required) in enumerate(cases):
+        count = records * RECORD_BYTES // value_bytes
+        topic = f"plain-{number}"
+        console.print(f"publishing {count:,} records of {value_bytes:,} bytes, {codec}")
+        publish(servers, topic, count, codec=codec, partitions=2, value_bytes=value_bytes)
+        reads = Reads(spark, _topic(servers, topic), records=count, value_bytes=value_bytes)
+        seconds = alternately(_sides(reads.noop, with_floor=True), repeat)
+        what = f"read in a plain session, {name}, noop"
+        figures.append(ratio(what, seconds, over="JVM", required=required, records=count))
+        figures.append(
+            ratio(
+                f"{what}: the floor beside the JVM",
+                seconds,
+                side="floor",
+                over="JVM",
+                required=None,
+                records=count,
+            )
+        )
     return figures
 
 

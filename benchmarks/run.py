@@ -20,6 +20,7 @@ from typing import Any
 
 from figures import Figure, console, save, show
 from pages import write_pages
+from session import Sessions
 
 from directkafka.testing import EmbeddedPostgres, KafkaBroker
 from directkafka.testing.java import use_java
@@ -31,6 +32,7 @@ GROUPS = (
     "starts",
     "codecs",
     "sizes",
+    "plain",
     "headers",
     "columns",
     "transactions",
@@ -46,6 +48,7 @@ GROUPS = (
     "upserts",
     "kafka",
     "json",
+    "copy",
     "peers",
     "files",
 )
@@ -101,17 +104,10 @@ def _measures(
     arguments: argparse.Namespace, running: ExitStack, jars: list[Path], servers: str
 ) -> dict[str, Callable[[], list[Figure]]]:
     """The groups in the order in which they run: first what must not have a Spark beside it."""
-    session: list[Any] = []
+    sessions = Sessions(jars, running.enter_context(tempfile.TemporaryDirectory(prefix="directkafka-bench-")))
+    running.callback(sessions.stop)
+    spark = sessions.advised
     databases: list[EmbeddedPostgres] = []
-
-    def spark() -> Any:
-        if not session:
-            from session import start_spark
-
-            warehouse = running.enter_context(tempfile.TemporaryDirectory(prefix="directkafka-bench-"))
-            session.append(start_spark(jars, warehouse))
-            running.callback(session[0].stop)
-        return session[0]
 
     def database() -> str:
         if not databases:
@@ -135,6 +131,7 @@ def _measures(
         "starts": partial(starts.starts, servers, repeat=repeat),
         "codecs": lambda: reads.codecs(spark(), servers, **counted),
         "sizes": lambda: reads.sizes(spark(), servers, **counted),
+        "plain": lambda: reads.plain(sessions.plain(), servers, **counted),
         "headers": lambda: reads.headers(spark(), servers, **counted),
         "columns": lambda: reads.columns(spark(), servers, **counted),
         "transactions": lambda: reads.transactions(spark(), servers, **counted),
@@ -165,6 +162,7 @@ def _sinks(
         "upserts": partial(group, "tables", "upserts", with_database=True),
         "kafka": partial(group, "to_kafka", "kafka_to_kafka", with_database=False),
         "json": partial(group, "json_rows", "json_rows", with_database=True),
+        "copy": partial(group, "copy_share", "copy_share", with_database=True),
         "peers": partial(group, "peers", "peers", with_database=True),
         "files": partial(group, "to_files", "kafka_to_files", with_database=False),
     }
