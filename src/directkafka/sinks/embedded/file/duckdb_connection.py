@@ -22,6 +22,11 @@ _LOCKED: Final = re.compile(rf"[Cc]onflicting lock|Could not set lock|{_OPEN_HER
 _FULL: Final = re.compile(r"[Nn]o space left|disk|[Oo]ut of memory")
 _READER: Final = "directkafka_coming"
 
+#: Rows of a row group, DuckDB's unit of storage. An INSERT of more writes groups of its own, and leaves a small one.
+_ROW_GROUP_ROWS: Final = 122_880
+#: Bound on DuckDB's tasks for merges in the checkpoint behind a commit of few rows: enough for two merges.
+_MERGE_TASKS_MAX: Final = 8
+
 #: Names that DuckDB has for databases of its own.
 _RESERVED: Final = frozenset({"main", "memory", "system", "temp"})
 
@@ -31,6 +36,8 @@ class DuckDBConnection:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
+        self._filled_rows = 0
+        self._may_replace = False
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What DuckDB returns."""
@@ -38,8 +45,9 @@ class DuckDBConnection:
         return found
 
     def insert(self, statement: str) -> int:
-        """An INSERT returns its count."""
-        return int(self.rows(statement)[0][0])
+        """An INSERT returns its count; it may replace rows."""
+        self._may_replace = True
+        return self._count(statement)
 
     def fill(self, table: Sequence[str], source: RowSource, *, is_temporary: bool = False) -> int:
         """DuckDB pulls the source's batches while it inserts."""
@@ -48,21 +56,40 @@ class DuckDBConnection:
         with reader_of(source) as reader:
             self._connection.register(_READER, reader)
             try:
-                return self.insert(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
+                count = self._count(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
             finally:
                 self._connection.unregister(_READER)
+        self._filled_rows += 0 if is_temporary else count
+        return count
 
     def begin(self) -> None:
         """A transaction."""
+        self._filled_rows, self._may_replace = 0, False
         self._connection.execute("BEGIN")
 
     def commit(self) -> None:
         """Its end; DuckDB writes its log through before it returns."""
+        self._bound_merges()
         self._connection.execute("COMMIT")
 
     def rollback(self) -> None:
         """Undo it."""
         self._connection.execute("ROLLBACK")
+
+    def _count(self, statement: str) -> int:
+        return int(self.rows(statement)[0][0])
+
+    def _bound_merges(self) -> None:
+        """Let the checkpoint at the file's end merge only what is worth it, where rows have been appended alone.
+
+        Each INSERT of many rows leaves one small row group behind its whole ones. To have one group fewer, DuckDB
+        would read, compress and write the whole ones again: that takes as long as the INSERT. So they stay, and later
+        commits of few rows, which must merge their own, do one or two of them with it. All at once would keep the file
+        for many seconds. (``RowGroupCollection::ScheduleVacuumTasks``.)
+        """
+        if self._filled_rows and not self._may_replace:
+            tasks_max = 0 if self._filled_rows >= _ROW_GROUP_ROWS else _MERGE_TASKS_MAX
+            self._connection.execute(f"SET max_vacuum_tasks = {tasks_max}")
 
     def close(self) -> None:
         """Other processes may open the file from now on."""

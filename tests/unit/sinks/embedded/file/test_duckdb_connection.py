@@ -7,12 +7,15 @@ import os
 import struct
 from collections.abc import Iterator
 from contextlib import closing, suppress
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 import pytest
 
-from directkafka.sinks.embedded.file.duckdb_connection import connect
+from directkafka.sinks.embedded.file.duckdb_connection import connect, opened
 
 _CLOSED_WITHOUT_WRITING = 0x10  # IN_CLOSE_NOWRITE of inotify(7)
 _OPENED = 0x20  # IN_OPEN
@@ -77,3 +80,69 @@ def test_a_file_that_the_process_has_open_is_shared_only_where_that_is_asked_for
             connect(path, lock_timeout_s=0.0)
         with closing(connect(path, lock_timeout_s=1.0, may_share=True)) as shared:
             assert shared.execute("SELECT count(*) FROM flights").fetchall() == [(0,)]
+
+
+_ID = pa.schema([("id", pa.int64())])
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """So many rows."""
+
+    count: int
+    schema: pa.Schema
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch([pa.array(range(self.count))], schema=self.schema)
+
+
+def append(path: Path, count: int, *, is_replaced: bool = False) -> None:
+    with closing(opened(str(path), lock_timeout_s=1.0, durable=True)) as file:
+        file.rows("CREATE TABLE IF NOT EXISTS numbers (id BIGINT)")
+        file.begin()
+        assert file.fill(["numbers"], Numbers(count, _ID)) == count
+        if is_replaced:
+            assert file.insert("INSERT INTO numbers SELECT 1") == 1
+        file.commit()
+
+
+def row_groups(path: Path) -> int:
+    with duckdb.connect(path, read_only=True) as connection:
+        found = connection.execute("SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('numbers')").fetchall()
+    return int(found[0][0])
+
+
+def test_whole_row_groups_are_not_written_again_for_a_small_one_behind_them(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.duckdb"
+    for _ in range(3):
+        append(path, 130_000)
+    assert row_groups(path) == 6
+    with duckdb.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM numbers").fetchall() == [(390_000,)]
+
+
+def test_a_commit_that_may_have_replaced_rows_merges_as_duckdb_does(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.duckdb"
+    for _ in range(3):
+        append(path, 130_000, is_replaced=True)
+    assert row_groups(path) < 6
+
+
+def test_small_appends_do_not_make_a_row_group_each(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.duckdb"
+    for _ in range(40):
+        append(path, 1_000)
+    assert row_groups(path) < 10
+
+
+def test_what_many_rows_have_left_is_merged_with_small_appends_a_few_groups_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.duckdb"
+    for _ in range(20):
+        append(path, 130_000)
+    found = [row_groups(path)]
+    for _ in range(12):
+        append(path, 1_000)
+        found.append(row_groups(path))
+    assert found[0] == 40
+    assert all(1 <= before - after <= 4 for before, after in pairwise(found[:6])), found
+    assert found[-1] <= 30, found
