@@ -49,7 +49,8 @@ def decoder_of(payload: Payload) -> Decoder:
     """What decodes a payload."""
     if payload.schema is None:
         return TextDecoder()
-    return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC)
+    explains = payload.on_error != "null" or payload.error_column is not None
+    return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
 
 
 def decode_batches(batches: Iterator[pa.RecordBatch], task: RangeTask) -> Iterator[pa.RecordBatch]:

@@ -101,13 +101,14 @@ COMPILED = (
     "kafka.records.encode_kernel",
     "kafka.records.record",
     "kafka.records.record_columns",
-    "payloads.json.characters",
-    "payloads.json.copies",
-    "payloads.json.moments",
-    "payloads.json.nodes",
-    "payloads.json.numbers",
-    "payloads.json.scalars",
-    "payloads.json.scopes",
+    "payloads.json.kernels.characters",
+    "payloads.json.kernels.copies",
+    "payloads.json.kernels.misfits",
+    "payloads.json.kernels.moments",
+    "payloads.json.kernels.nodes",
+    "payloads.json.kernels.numbers",
+    "payloads.json.kernels.scalars",
+    "payloads.json.kernels.scopes",
 )
 _PACKAGE = "directkafka"
 _NAME = "directkafka-kernels"

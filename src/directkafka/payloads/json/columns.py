@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.kafka.kernels.addresses import SCANNED
-from directkafka.payloads.json import nodes
+from directkafka.payloads.json.kernels import nodes
 
 _KINDS: Final = {
     pa.bool_(): nodes.BOOL,
@@ -94,6 +94,10 @@ class Columns:
     def array(self, rows: int) -> pa.StructArray:
         """The first rows, as an array that has buffers of its own."""
         return self._array(0, rows)
+
+    def path(self, node: int) -> list[str]:
+        """The names of the fields from the root's to a node's."""
+        return [self._names[above].decode() for above in range(1, node + 1) if node < self._behind[above]]
 
     def _add(self, kind: pa.DataType, name: str) -> None:
         node = len(self._types)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -9,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.kafka.kernels.addresses import SCANNED
-from directkafka.payloads.json import nodes, times
+from directkafka.payloads.json import times
 from directkafka.payloads.json.columns import Columns
-from directkafka.payloads.json.kernel import read_texts
+from directkafka.payloads.json.kernels import nodes
+from directkafka.payloads.json.kernels.read_texts import MISFIT_FIELDS, read_texts
 from directkafka.payloads.json.values import JsonReader
 
 #: Where the kernel names the node that has no room.
@@ -24,16 +26,18 @@ class JsonDecoder:
     Args:
         schema: the declared fields, as Arrow's types of Spark's.
         time_zone: of timestamps that name none.
+        explains: whether :attr:`problems` is wanted. Without it, what is wrong with a text need not be found out.
     """
 
-    def __init__(self, schema: pa.StructType, time_zone: str = "UTC") -> None:
+    def __init__(self, schema: pa.StructType, time_zone: str = "UTC", *, explains: bool = True) -> None:
         self.schema = schema
         self._columns = Columns(schema)
         self._reader = JsonReader(schema, time_zone)
         self._offset_us = times.fixed_offset_us(time_zone)
         self._scopes = np.zeros(nodes.DEPTH_MAX * nodes.SCOPE_FIELDS, np.int64)
         self._stamps = np.zeros(len(self._columns.nodes) + 1, np.int64)
-        #: Of the last column: what is wrong with a text, by its number; and how many texts the kernel left.
+        self._explains = explains
+        #: Of the last column: what is wrong with a text, by its number; and how many texts went the slow way.
         self.problems: dict[int, str] = {}
         self.left_count = 0
 
@@ -46,36 +50,47 @@ class JsonDecoder:
         Returns:
             A row for each text; null for a null and for a blank text.
         """
-        array, left = self._by_kernel(_plain(texts))
-        self.problems, self.left_count = {}, len(left)
+        self.problems = {}
+        array, left, misfits = self._by_kernel(_plain(texts))
+        self.left_count = len(left)
+        if self._explains:
+            self.problems.update(self._misfits(texts, misfits))
         return self._completed(array, texts, left) if len(left) else array
 
-    def _by_kernel(self, texts: pa.Array) -> tuple[pa.StructArray, Any]:
+    def _by_kernel(self, texts: pa.Array) -> tuple[pa.StructArray, Any, Any]:
         column = _Texts.of(texts)
         rows, ends = len(texts), column.ends
         self._columns.make_room(rows, int(ends[-1] - ends[0]))
-        left = np.zeros(rows + 1, np.int64)
+        left, misfits = np.zeros(rows + 1, np.int64), np.zeros(rows * MISFIT_FIELDS + 1, np.int64)
         # Texts behind which less than the kernel's 16 bytes can be read are read from a copy.
         whole = int(np.searchsorted(ends[1:], len(column.data) - SCANNED, side="right"))
         if whole:
-            self._run(column, column.data.ctypes.data, range(whole), left)
+            self._run(column, column.data.ctypes.data, range(whole), left, misfits)
         if whole < rows:
             start, end = int(ends[whole]), int(ends[-1])
             rest = np.zeros(end - start + SCANNED, np.uint8)
             rest[: end - start] = column.data[start:end]
-            self._run(column, rest.ctypes.data - start, range(whole, rows), left)
-        return self._columns.array(rows), left[: left[-1]]
+            self._run(column, rest.ctypes.data - start, range(whole, rows), left, misfits)
+        return self._columns.array(rows), left[: left[-1]], misfits[: misfits[-1] * MISFIT_FIELDS]
 
-    def _run(self, column: _Texts, data: int, texts: range, left: Any) -> None:
+    def _run(self, column: _Texts, data: int, texts: range, left: Any, misfits: Any) -> None:
         """Read some texts, whose bytes are at an address, with as much room as they need."""
         columns, first = self._columns, texts.start
         while first < texts.stop:
             first = read_texts(
                 data, column.ends.ctypes.data, column.validity, column.first_bit, first, texts.stop,
                 columns.nodes.reshape(-1), self._scopes, self._stamps, self._offset_us, left,
+                misfits,
             )  # fmt: skip
             if first < texts.stop:
                 columns.grow(int(self._scopes[_NODE_OF_ROOM]))
+
+    def _misfits(self, texts: pa.Array, misfits: Any) -> Iterator[tuple[int, str]]:
+        """What is wrong with texts that the kernel has read but for a value that its field does not take."""
+        for number, node, position in misfits.reshape(-1, MISFIT_FIELDS).tolist():
+            path = self._columns.path(node)
+            value = texts[number].as_buffer().to_pybytes()[position:]
+            yield number, ": ".join([*path, self._reader.mismatch(path, value)])
 
     def _completed(self, array: pa.StructArray, texts: pa.Array, left: Any) -> pa.StructArray:
         """The array with the rows that the kernel left."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, Final
 
@@ -20,30 +20,18 @@ import numpy as np
 import pyarrow as pa
 
 from directkafka.options.time_zones import time_zone as zone_of
-from directkafka.payloads.json import MalformedJsonError, times
+from directkafka.payloads.json import MalformedJsonError, MismatchError, times
+from directkafka.payloads.json.java_texts import NUMBER_WORDS, clean, copied, java_text, real_of
 from directkafka.payloads.json.tokens import Token, Tokens
 
 Converter = Callable[[Tokens], Any]
 
 _NUMBERS: Final = (Token.INTEGER, Token.REAL)
-_NUMBER_WORDS: Final = {
-    "NaN": float("nan"),
-    "INF": float("inf"),
-    "+INF": float("inf"),
-    "Infinity": float("inf"),
-    "+Infinity": float("inf"),
-    "-INF": float("-inf"),
-    "-Infinity": float("-inf"),
-}
 #: ``INF`` is a word of Java's, but no text that stands for a number in quotes.
-_QUOTED_WORDS: Final = {word: value for word, value in _NUMBER_WORDS.items() if word != "INF"}
+_QUOTED_WORDS: Final = {word: value for word, value in NUMBER_WORDS.items() if word != "INF"}
 _DECIMAL: Final = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _INT64: Final = 1 << 64
 _INT64_MAX: Final = (1 << 63) - 1
-
-
-class MismatchError(Exception):
-    """A value that does not fit the type of its field."""
 
 
 class _PartlyReadError(Exception):
@@ -63,6 +51,7 @@ class JsonReader:
     """
 
     def __init__(self, schema: pa.StructType, time_zone: str = "UTC") -> None:
+        self._schema = schema
         self._zone = zone_of(time_zone)
         self._names = [field.name for field in schema]
         self._fields = {field.name: self._converter(field.type) for field in reversed(list(schema))}
@@ -81,6 +70,25 @@ class JsonReader:
         except _PartlyReadError as error:
             return error.value, str(error)
         return dict.fromkeys(self._names), problem
+
+    def mismatch(self, path: Sequence[str], text: bytes) -> str:
+        """What is wrong with a value that does not fit its field's type.
+
+        Args:
+            path: the names of the fields from the schema's to the value's.
+            text: the value, and what stands behind it.
+        """
+        kind = self._schema
+        for name in path:
+            kind = kind.field(name).type
+        tokens = Tokens("[" + java_text(text))
+        tokens.next()
+        tokens.next()
+        try:
+            self._converter(kind)(tokens)
+        except MismatchError as error:
+            return str(error)
+        raise AssertionError(f"the slow way takes what the kernel does not: {path}")
 
     def _object(self, tokens: Tokens, fields: Mapping[str, Converter], names: list[str]) -> dict[str, Any]:
         row: dict[str, Any] = dict.fromkeys(names)
@@ -195,26 +203,6 @@ class JsonReader:
 _NOTHING: Final = object()
 
 
-def java_text(value: bytes) -> str:
-    """UTF-8 as Java reads it: what is malformed becomes U+FFFD, a whole surrogate one of them."""
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return _SURROGATE.sub("\ufffd".encode(), value).decode("utf-8", "replace")
-
-
-#: Surrogates as three bytes; Java counts them as one character that is malformed.
-_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
-
-
-def clean(text: str) -> str:
-    """A text whose escaped surrogates make characters in pairs, and are question marks alone, as in Java's UTF-8."""
-    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-        return whole.encode("utf-8", "replace").decode()
-    return text
-
-
 def _boolean(_tokens: Tokens, at: Token) -> Any:
     return at is Token.TRUE if at in (Token.TRUE, Token.FALSE) else _NOTHING
 
@@ -234,7 +222,7 @@ def _double(tokens: Tokens, at: Token) -> Any:
         # Not by the text: -0 is an integer first.
         return float(tokens.number) if len(tokens.number) > 18 else float(int(tokens.number))
     if at is Token.REAL:
-        return _NUMBER_WORDS.get(tokens.number) if tokens.number in _NUMBER_WORDS else float(tokens.number)
+        return real_of(tokens.number)
     if at is Token.STRING and tokens.string():
         return _QUOTED_WORDS.get(tokens.string(), _NOTHING)
     return _NOTHING
@@ -316,80 +304,3 @@ _SIMPLE: Final[dict[pa.DataType, Callable[[Tokens, Token], Any]]] = {
     pa.binary(): _binary,
     pa.date32(): _date,
 }
-
-_QUOTED: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_TO_QUOTE: Final = re.compile('["\\\\\x00-\x1f\ud800-\udfff\U00010000-\U0010ffff]')
-
-
-def copied(tokens: Tokens) -> str:
-    """What is no string, as the text that Jackson writes of it: without spaces, numbers as Java has them."""
-    parts: list[str] = []
-    depth, is_first = 0, True
-    while True:
-        at = tokens.current
-        if at in (Token.OBJECT_END, Token.ARRAY_END):
-            if depth == 0:
-                raise MismatchError(f"{at.value!r} in place of a value")
-            depth -= 1
-            parts.append(at.value)
-            is_first = False
-        else:
-            if at is not None and not is_first and parts[-1] != ":":
-                parts.append(",")
-            parts.append(_copied_token(tokens, at))
-            is_first = at in (Token.OBJECT_START, Token.ARRAY_START)
-            depth += is_first
-            if at is Token.NAME:
-                parts.append(":")
-        if depth == 0 or at is None:
-            return "".join(parts)
-        tokens.next()
-
-
-def _copied_token(tokens: Tokens, at: Token | None) -> str:
-    match at:
-        case None:
-            return ""
-        case Token.NAME:
-            return _quote(tokens.name or "")
-        case Token.STRING:
-            return _quote(tokens.string())
-        case Token.INTEGER:
-            return str(int(tokens.number))
-        case Token.REAL:
-            return java_double(_double(tokens, at))
-        case _:
-            return str(at.value)
-
-
-def _quote(text: str) -> str:
-    return '"' + _TO_QUOTE.sub(lambda found: _QUOTED.get(found[0]) or _escaped(found[0]), text) + '"'
-
-
-def _escaped(character: str) -> str:
-    """As Jackson writes controls, and what Java has two characters for: each of them by its number."""
-    units = character.encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{high:02X}{low:02X}" for high, low in zip(units[::2], units[1::2], strict=True))
-
-
-def java_double(value: float) -> str:
-    """A number as ``Double.toString`` writes it; what is not finite in quotes, as Jackson has it."""
-    if not math.isfinite(value):
-        return '"NaN"' if math.isnan(value) else f'"{"-" * (value < 0)}Infinity"'
-    sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
-    if len(digits) == 1:
-        # Java has two digits at least, and of these the nearest ones.
-        sign, digits, exponent = Decimal(f"{value:.1e}").normalize().as_tuple()
-    text = "".join(map(str, digits))
-    point = len(text) + int(exponent)
-    if value == 0:
-        shown = "0.0"
-    elif 1e-3 <= abs(value) < 1e7:
-        if point <= 0:
-            shown = "0." + "0" * -point + text
-        else:
-            text = text.ljust(point, "0")
-            shown = f"{text[:point]}.{text[point:] or '0'}"
-    else:
-        shown = f"{text[0]}.{text[1:] or '0'}E{point - 1}"
-    return "-" * bool(sign) + shown

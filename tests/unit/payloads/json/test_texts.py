@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from directkafka.payloads.json.java_texts import java_double
 from directkafka.payloads.json.texts import can_be_json, json_objects, json_texts
-from directkafka.payloads.json.values import java_double
 
 NESTED = pa.schema(
     [

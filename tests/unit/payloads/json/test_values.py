@@ -9,7 +9,8 @@ import pytest
 
 from directkafka.options.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
-from directkafka.payloads.json.values import JsonReader, clean, java_double, java_text, nearest_float
+from directkafka.payloads.json.java_texts import clean, java_double, java_text
+from directkafka.payloads.json.values import JsonReader, nearest_float
 
 
 def read(ddl: str, text: str | bytes) -> tuple[dict[str, Any] | None, str]:

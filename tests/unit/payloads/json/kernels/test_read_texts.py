@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import math
-import mmap
 import random
 from fractions import Fraction
 from typing import Any
@@ -12,13 +10,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from tests.guarded_texts import GuardedTexts
 from tests.json_documents import EVERY_TYPE, comparable, documents, suite
 
 from directkafka.kafka.kernels.compile import kernel
 from directkafka.options.ddl import parse_ddl
 from directkafka.payloads.arrow_types import arrow_type
 from directkafka.payloads.json.decoder import JsonDecoder
-from directkafka.payloads.json.numbers import nearest_double
+from directkafka.payloads.json.kernels.numbers import nearest_double
 from directkafka.payloads.json.values import JsonReader
 
 SCHEMA = arrow_type(parse_ddl(EVERY_TYPE))
@@ -36,11 +35,15 @@ def by_the_slow_way(texts: list[bytes | None], schema: pa.StructType = SCHEMA) -
 
 
 def check(decoder: JsonDecoder, texts: list[bytes | None]) -> int:
-    """Compare both ways; how many texts the kernel left."""
+    """Compare both ways, rows and what is wrong with them; how many texts the kernel left."""
     found = decoder.decode(pa.array(texts, pa.binary()))
     found.validate(full=True)
-    for text, row, wanted in zip(texts, comparable(found), comparable(by_the_slow_way(texts)), strict=True):
-        assert row == wanted, text
+    wanted = by_the_slow_way(texts, decoder.schema)
+    for text, row, wanted_row in zip(texts, comparable(found), comparable(wanted), strict=True):
+        assert row == wanted_row, text
+    reader = JsonReader(decoder.schema)
+    for number, text in enumerate(texts):
+        assert decoder.problems.get(number, "") == ("" if text is None else reader.read(text)[1]), text
     return decoder.left_count
 
 
@@ -80,6 +83,105 @@ def test_what_is_wrong_with_a_text_is_told_by_its_row() -> None:
     assert decoder.problems == {1: "the word 'nonsense'", 3: "id: 'x' in place of int64"}
 
 
+_VALUES = (
+    "1", "-1", "0", "-0", "1.5", "-0.0", "1e3", "128", "-129", "32768", "2147483648", "1234567890123456789",
+    "9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809",
+    "12345678901234567890", "true", "false", '""', '"x"', '"12"', '"NaN"', '"-x"', '"\\u004eaN"', '"é"', "{}", "[]",
+    '{"a":[1,{"b":"]"}]}', '[{"a":1}]',
+)  # fmt: skip
+_TYPES = (
+    "BOOLEAN", "TINYINT", "SMALLINT", "INT", "BIGINT", "FLOAT", "DOUBLE", "STRING", "DATE", "TIMESTAMP",
+    "TIMESTAMP_NTZ", "DECIMAL(10,2)", "BINARY", "STRUCT<a: INT>", "ARRAY<INT>", "MAP<STRING, INT>",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _TYPES)
+def test_values_that_a_type_does_not_take_are_null_and_what_is_behind_them_is_read(kind: str) -> None:
+    schema = arrow_type(
+        parse_ddl(f"a {kind}, s STRUCT<a: {kind}, b: INT>, l ARRAY<{kind}>, m MAP<STRING, {kind}>, z INT")
+    )
+    texts: list[bytes | None] = []
+    for value in _VALUES:
+        texts += [
+            f'{{"a":{value},"z":7}}'.encode(),
+            f'{{"s":{{"b":5,"a": {value} }} , "z":7}}'.encode(),
+            f'{{"l":[{value}],"m":{{"k":{value}}},"z":7}}'.encode(),
+            f'{{"a":{value},"a":{value},"z":7}}'.encode(),
+            f'{{"a":{value} x,"z":7}}'.encode(),
+        ]
+    check(JsonDecoder(schema), texts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("BIGINT", '"12"'),
+        ("BIGINT", "1.5"),
+        ("BIGINT", "9223372036854775808"),
+        ("INT", "2147483648"),
+        ("BOOLEAN", "1"),
+        ("DOUBLE", '"x"'),
+        ("DATE", '""'),
+        ("TIMESTAMP", "true"),
+        ("STRUCT<a: INT>", '"x"'),
+        ("STRUCT<a: INT>", "[1]"),
+        ("ARRAY<INT>", "{}"),
+    ],
+)
+def test_the_kernel_itself_passes_over_values_that_a_type_does_not_take(kind: str, value: str) -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl(f"a {kind}, z INT")))
+    assert check(decoder, [b'{"z":1}', f'{{"a":{value},"z":2}}'.encode()]) == 0
+    assert list(decoder.problems) == [1]
+
+
+def test_what_nobody_asks_for_is_not_found_out() -> None:
+    decoder = JsonDecoder(FLAT, explains=False)
+    found = decoder.decode(pa.array([b'{"id":"x","name":"y"}'], pa.binary()))
+    assert (found[0]["id"].as_py(), found[0]["name"].as_py()) == (None, "y")
+    assert (decoder.problems, decoder.left_count) == ({}, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "wanted"),
+    [
+        ("BIGINT", "9223372036854775807", 2**63 - 1),
+        ("BIGINT", "-9223372036854775808", -(2**63)),
+        ("BIGINT", "1234567890123456789", 1234567890123456789),
+        ("STRING", "0.5", "0.5"),
+        ("STRING", "-12345.0625", "-12345.0625"),
+        ("STRING", "0.001", "0.001"),
+        ("STRING", "9999999.5", "9999999.5"),
+        ("STRING", "-0.0", "-0.0"),
+        ("STRING", '{"a":[1.5,2]}', '{"a":[1.5,2]}'),
+    ],
+)
+def test_long_integers_and_usual_reals_are_read_by_the_kernel(kind: str, value: str, wanted: object) -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl(f"a {kind}")))
+    text = f'{{"a":{value}}}'.encode()
+    assert check(decoder, [text]) == 0
+    assert decoder.decode(pa.array([text], pa.binary())).to_pylist() == [{"a": wanted}]
+
+
+def test_timestamps_may_be_seconds() -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl("a TIMESTAMP")))
+    values = ("0", "-1", "1700000000", "9223372036854", "92233720368547758", "999999999999999999")
+    assert check(decoder, [f'{{"a":{value}}}'.encode() for value in values]) == 0
+
+
+def test_reals_as_texts_are_written_as_java_writes_them() -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl("a STRING")))
+    source = random.Random(8)
+    texts: list[bytes | None] = []
+    for _ in range(4000):
+        whole = str(source.randrange(10 ** source.randrange(1, 9)))
+        places = "".join(source.choices("0001234567890", k=source.randrange(1, 18 - len(whole))))
+        exponent = source.choice(["", "", "", "", "e1", "e-3", "E-3", "e-4", "e+2"])
+        sign = source.choice(["", "-"])
+        texts += [f'{{"a":{sign}{whole}.{places}{exponent}}}'.encode()]
+    left = check(decoder, texts)
+    assert 0 < left < len(texts) * 0.8
+
+
 def test_columns_grow_with_long_texts_and_long_lists() -> None:
     schema = arrow_type(parse_ddl("t STRING, l ARRAY<STRUCT<a: INT, m: MAP<STRING, STRING>>>"))
     decoder = JsonDecoder(schema)
@@ -100,35 +202,9 @@ def test_no_byte_is_read_outside_of_the_column(padding: int) -> None:
         b'{"a name that nobody knows":[{"x":[1,2.5,null,true,false,"y"]}]}',
     ):
         for cut in range(len(text) + 1):
-            with GuardedBytes(b" " * padding + text[:cut]) as column:
+            with GuardedTexts([b" " * padding + text[:cut]]) as column:
                 found = decoder.decode(column).to_pylist()
             assert found == by_the_slow_way([b" " * padding + text[:cut]], FLAT).to_pylist()
-
-
-class GuardedBytes:
-    """A column of one text, whose last byte is the last one of its page; the page behind it may not be read."""
-
-    def __init__(self, text: bytes) -> None:
-        page = mmap.PAGESIZE
-        self._memory = mmap.mmap(-1, 2 * page)
-        start = page - len(text)
-        self._memory[start:page] = text
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(self._memory))
-        self._protect(page, mmap.PROT_NONE if hasattr(mmap, "PROT_NONE") else 0)
-        data = pa.foreign_buffer(self._address + start, len(text), base=self)
-        ends = pa.array([0, len(text)], pa.int32()).buffers()[1]
-        self._column = pa.Array.from_buffers(pa.binary(), 1, [None, ends, data])
-
-    def _protect(self, page: int, rights: int) -> None:
-        libc = ctypes.CDLL(None, use_errno=True)
-        assert libc.mprotect(ctypes.c_void_p(self._address + page), ctypes.c_size_t(page), rights) == 0
-
-    def __enter__(self) -> pa.Array:
-        return self._column
-
-    def __exit__(self, *_: object) -> None:
-        self._protect(mmap.PAGESIZE, mmap.PROT_READ | mmap.PROT_WRITE)
-        del self._column
 
 
 @kernel("float64(int64, int64)")

@@ -20,6 +20,7 @@ MINUS: Final = 0x2D
 PLUS: Final = 0x2B
 POINT: Final = 0x2E
 ZERO: Final = 0x30
+NINE: Final = 0x39
 OPEN_OBJECT: Final = 0x7B
 CLOSE_OBJECT: Final = 0x7D
 OPEN_ARRAY: Final = 0x5B

@@ -1,6 +1,6 @@
 """Numbers of JSON in kernels: digits to integers and powers of ten, and these to doubles, rounded to the nearest."""
 
-# ruff: noqa: PLR1714, SIM109, SIM102, C901 - as numba compiles it best
+# ruff: noqa: PLR0917, PLR1714, SIM109, SIM102, C901 - as numba compiles it best
 from __future__ import annotations
 
 from typing import Final
@@ -9,7 +9,7 @@ import numpy as np
 
 from directkafka.kafka.kernels.addresses import bits_of, double_of, leading_zeros, load8, multiply_high
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.characters import LEFT, MINUS, PLUS, POINT, ZERO
+from directkafka.payloads.json.kernels.characters import LEFT, MINUS, NINE, PLUS, POINT, ZERO
 
 #: More digits may leave 64 bits.
 DIGITS_MAX: Final = 18
@@ -22,6 +22,10 @@ TENS: Final = np.array([10**power for power in range(19)], dtype=np.int64)
 NUMBER_LENGTH_MAX: Final = 1000
 #: The least float that has all its bits.
 FLOAT_MIN: Final = 1.1754943508222875e-38
+
+#: Every double gives back 15 digits; without an exponent Java writes up to seven before the point.
+_JAVA_DIGITS_END: Final = 10**15
+_JAVA_WHOLE_DIGITS_MAX: Final = 7
 
 _POWER_MIN: Final = -342
 _POWER_MAX: Final = 308
@@ -114,6 +118,42 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
     if count > NUMBER_LENGTH_MAX:
         return LEFT, 0, 0, 0, 0, False
     return at, value, power, negative, real, holds_all
+
+
+@helper
+def _is_java_s_own(first: int, behind: int, digits: int, power: int) -> bool:
+    """Whether a real number is written as ``Double.toString`` writes it.
+
+    That is so for at most 15 digits, which every double gives back, without an exponent, from 0.001 to 10 million, and
+    with no more zeros at its end than the one behind the point.
+
+    Args:
+        first, behind: the positions of its first character and behind its last one.
+        digits: all of them as one integer.
+        power: of ten.
+    """
+    if load8(first) == MINUS:
+        first += 1
+    # With an exponent the power is another one, and the point stands elsewhere or digits are none.
+    point = behind - 1 + power
+    if power >= 0 or power < -DIGITS_MAX or point <= first or load8(point) != POINT:
+        return False
+    for at in range(point + 1, behind):
+        if load8(at) > NINE:
+            return False
+    if digits >= _JAVA_DIGITS_END or (load8(behind - 1) == ZERO and power != -1):
+        return False
+    if load8(first) != ZERO:
+        return point - first <= _JAVA_WHOLE_DIGITS_MAX
+    return digits == 0 or power > -4 or digits >= TENS[-3 - power]
+
+
+@helper
+def is_written_so(first: int, behind: int, digits: int, power: int, negative: int, real: int, holds_all: bool) -> bool:
+    """Whether a number that becomes a text surely stays as it is: an integer but -0, or a real of Java's usual form."""
+    if real:
+        return holds_all and _is_java_s_own(first, behind, digits, power)
+    return not (negative and digits == 0 and holds_all)
 
 
 @helper

@@ -11,7 +11,7 @@ from typing import Final
 
 from directkafka.kafka.kernels.addresses import SCANNED, copy, load8, load32, scan, store8, trailing_zeros
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.characters import (
+from directkafka.payloads.json.kernels.characters import (
     ALSE,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
@@ -28,7 +28,7 @@ from directkafka.payloads.json.characters import (
     skip_space,
     utf8_length,
 )
-from directkafka.payloads.json.numbers import read_number
+from directkafka.payloads.json.kernels.numbers import is_written_so, read_number
 
 #: What comes next in a scope: its first item or its end; a name; a value; a comma or its end.
 _FIRST: Final = 0
@@ -64,7 +64,7 @@ def _string_end(at: int, end: int) -> int:
 
 @helper
 def _scalar_end(at: int, end: int) -> int:
-    """The position behind a word, a string or an integer, if it is written as it came."""
+    """The position behind a word, a string or a number, if it is written as it came."""
     found = load8(at)
     if found == QUOTE:
         return _string_end(at + 1, end)
@@ -73,8 +73,9 @@ def _scalar_end(at: int, end: int) -> int:
         return at + 4
     if found == SMALL_F:
         return at + 5 if load32(at + 1) == ALSE else LEFT
-    at, value, _power, negative, real, holds_all = read_number(at, end)
-    return LEFT if real or (negative and value == 0 and holds_all) else at
+    first = at
+    at, value, power, negative, real, holds_all = read_number(at, end)
+    return at if at >= 0 and is_written_so(first, at, value, power, negative, real, holds_all) else LEFT
 
 
 @helper

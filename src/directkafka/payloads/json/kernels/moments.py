@@ -7,9 +7,9 @@ from typing import Final
 
 from directkafka.kafka.kernels.addresses import load8
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.characters import COLON, LEFT, MINUS, PLUS, POINT, QUOTE, ZERO
-from directkafka.payloads.json.nodes import NO_OFFSET
-from directkafka.payloads.json.numbers import TENS, read_digits
+from directkafka.payloads.json.kernels.characters import COLON, LEFT, MINUS, PLUS, POINT, QUOTE, ZERO
+from directkafka.payloads.json.kernels.nodes import NO_OFFSET
+from directkafka.payloads.json.kernels.numbers import TENS, read_digits
 
 _DAY_US: Final = 86_400_000_000
 

@@ -6,9 +6,10 @@ say, so nothing has to be undone when a field comes twice, when a text turns out
 is no room: the row is written again from its start.
 
 What the kernel is not sure of, it leaves: the row is null in all columns, and its number is told. Left are malformed
-texts; values that do not fit their field's type; single quotes, and words for numbers; names that are escaped; numbers
-of more than 18 digits; dates and decimals in any but their usual form; base64; more than :data:`DEPTH_MAX` scopes in
-one another. :mod:`directkafka.payloads.json.values` reads them, by the same rules.
+texts; elements of arrays and values of maps that do not fit their type; single quotes, and words for numbers; names
+that are escaped; doubles and decimals of more than 18 digits; dates and decimals in any but their usual form; base64;
+more than :data:`DEPTH_MAX` scopes in one another. :mod:`directkafka.payloads.json.values` reads them, by the same
+rules.
 
 No byte is read before the text's start, and none behind its end but for the 16 that the caller has seen to.
 """
@@ -20,7 +21,7 @@ from typing import Any, Final
 
 from directkafka.kafka.kernels.addresses import load8, load32, load64, store32
 from directkafka.kafka.kernels.compile import INT64, INT64S, helper, kernel, unwrapped
-from directkafka.payloads.json.characters import (
+from directkafka.payloads.json.kernels.characters import (
     BACKSLASH,
     CLOSE_ARRAY,
     CLOSE_OBJECT,
@@ -36,7 +37,8 @@ from directkafka.payloads.json.characters import (
     skip_space,
     skip_string,
 )
-from directkafka.payloads.json.nodes import (
+from directkafka.payloads.json.kernels.misfits import misfit_end
+from directkafka.payloads.json.kernels.nodes import (
     BYTES_MAX,
     COUNT,
     DEPTH_MAX,
@@ -58,9 +60,11 @@ from directkafka.payloads.json.nodes import (
     WORD,
     of_node,
 )
-from directkafka.payloads.json.scalars import put_null, read_scalar, set_valid, skip_scalar
-from directkafka.payloads.json.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
+from directkafka.payloads.json.kernels.scalars import put_null, read_scalar, set_valid, skip_scalar
+from directkafka.payloads.json.kernels.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
 
+#: What is told of a text with a value that its field does not take: the text, the node, the position.
+MISFIT_FIELDS: Final = 3
 #: In place of a node: a value that no field is declared for.
 _IGNORED: Final = -1
 _N: Final = 0x6E
@@ -247,6 +251,15 @@ def _value(nodes: Any, scopes: Any, place: Place, found: int, end: int, offset_u
 
 
 @helper
+def _is_passed_over(scope: Scope, place: Place) -> bool:
+    """Whether a value that its type does not take makes its field null, and nothing else.
+
+    An element of an array takes the array with it, a map's value the map, and a field that came before keeps its value.
+    """
+    return scope.shape == OBJECT and place.is_new != 0
+
+
+@helper
 def _is_text(nodes: Any, node: int) -> bool:
     return node >= 0 and of_node(nodes, node, KIND) == STRING
 
@@ -254,10 +267,15 @@ def _is_text(nodes: Any, node: int) -> bool:
 @helper
 def _read_object(
     nodes: Any, scopes: Any, stamps: Any, counter: int, row: int, at: int, end: int, offset_us: int
-) -> int:
-    """One text, whose first byte is here, into its row; the position behind its object."""
+) -> tuple[int, Place]:
+    """One text, whose first byte is here, into its row.
+
+    Returns:
+        The position behind its object, and the first value that its field's type does not take; or no node.
+    """
+    misfit = Place(0, _IGNORED, 0, 0)
     if load8(at) != OPEN_OBJECT:
-        return LEFT
+        return LEFT, misfit
     stamps[counter] += 1
     scope, depth, is_first = Scope(OBJECT, 0, row, stamps[counter], 0, 0, 1, 1), 0, True
     at = skip_space(at + 1, end)
@@ -267,13 +285,13 @@ def _read_object(
             at += 1
             _close(nodes, stamps, scope)
             if depth == 0:
-                return at
+                return at, misfit
             depth -= 1
             scope, is_first = popped(scopes, depth), False
         else:
             if not is_first:
                 if found != COMMA:
-                    return LEFT
+                    return LEFT, misfit
                 at += 1
                 if load8(at) <= 0x20:
                     at = skip_space(at, end)
@@ -281,27 +299,37 @@ def _read_object(
             scope, place = _place(nodes, scopes, stamps, scope, at, end)
             at = place.at
             if at < 0 or at >= end:
-                return min(at, LEFT)
+                return min(at, LEFT), misfit
             found = load8(at)
             if (found == OPEN_OBJECT or found == OPEN_ARRAY) and not _is_text(nodes, place.node):
                 stamps[counter] += 1
                 inner = _opened(nodes, place, found, stamps[counter])
-                if inner.shape == MISFIT or depth == DEPTH_MAX - 1:
-                    return LEFT
+                if depth == DEPTH_MAX - 1:
+                    return LEFT, misfit
+                if inner.shape == MISFIT:
+                    if not _is_passed_over(scope, place):
+                        return LEFT, misfit
+                    misfit = place if misfit.node < 0 else misfit
+                    put_null(nodes, place.node, place.row)
+                    inner = _opened(nodes, Place(at, _IGNORED, 0, 0), found, stamps[counter])
                 push(scopes, depth, scope)
                 depth += 1
                 scope, is_first = inner, True
                 at += 1
             else:
                 at = _value(nodes, scopes, place, found, end, offset_us)
+                if at == LEFT and place.node >= 0 and _is_passed_over(scope, place):
+                    misfit = place if misfit.node < 0 else misfit
+                    put_null(nodes, place.node, place.row)
+                    at = misfit_end(of_node(nodes, place.node, KIND), place.at, end)
                 if at < 0:
-                    return at
+                    return at, misfit
         if load8(at) <= 0x20:
             at = skip_space(at, end)
-    return LEFT
+    return LEFT, misfit
 
 
-@kernel(INT64(*[INT64] * 6, INT64S, INT64S, INT64S, INT64, INT64S))
+@kernel(INT64(*[INT64] * 6, INT64S, INT64S, INT64S, INT64, INT64S, INT64S))
 def read_texts(
     data: int,
     ends: int,
@@ -314,6 +342,7 @@ def read_texts(
     stamps: Any,
     offset_us: int,
     left: Any,
+    misfits: Any,
 ) -> int:
     """Read texts into the columns of a schema.
 
@@ -328,6 +357,9 @@ def read_texts(
         stamps: for each node the number of the object that its field was found in last; the last one counts them.
         offset_us: how much the clock of timestamps without a zone is ahead of UTC, or :data:`NO_OFFSET`.
         left: out, the numbers of texts that are left; the last one counts them.
+        misfits: out, the texts that are read but for values that their fields do not take, for which there is null:
+            the text's number, the node of the first such field, and the position of its value in the text; the number
+            of such texts in the last place.
 
     Returns:
         The number of texts, or, when there is no room, of the one that has none; then ``scopes[0]`` is its node.
@@ -345,11 +377,17 @@ def read_texts(
         if at >= end:
             put_null(of_nodes, 0, text)
             continue
-        at = _read_object(of_nodes, of_scopes, of_stamps, counter, text, at, end, offset_us)
+        at, misfit = _read_object(of_nodes, of_scopes, of_stamps, counter, text, at, end, offset_us)
         if at == NO_ROOM:
             return text
         if at < 0 or at > end:
             put_null(of_nodes, 0, text)
             left[left[last]] = text
             left[last] += 1
+        elif misfit.node >= 0:
+            count, start = misfits[MISFIT_FIELDS * last], data + load64(ends + 8 * text)
+            misfits[MISFIT_FIELDS * count] = text
+            misfits[MISFIT_FIELDS * count + 1] = misfit.node
+            misfits[MISFIT_FIELDS * count + 2] = misfit.at - start
+            misfits[MISFIT_FIELDS * last] += 1
     return rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.nodes import SCOPE_FIELDS
+from directkafka.payloads.json.kernels.nodes import SCOPE_FIELDS
 
 # What a scope is.
 OBJECT: Final = 0

@@ -3,7 +3,7 @@
 # ruff: noqa: PLR0917, PLR0911, PLR1714, SIM109, C901 - as numba compiles it best
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from directkafka.kafka.kernels.addresses import (
     SCANNED,
@@ -17,7 +17,7 @@ from directkafka.kafka.kernels.addresses import (
     store_float,
 )
 from directkafka.kafka.kernels.compile import helper
-from directkafka.payloads.json.characters import (
+from directkafka.payloads.json.kernels.characters import (
     ALSE,
     LEFT,
     MINUS,
@@ -32,9 +32,9 @@ from directkafka.payloads.json.characters import (
     copy_string,
     skip_string,
 )
-from directkafka.payloads.json.copies import copy_scope
-from directkafka.payloads.json.moments import read_date, read_timestamp
-from directkafka.payloads.json.nodes import (
+from directkafka.payloads.json.kernels.copies import copy_scope
+from directkafka.payloads.json.kernels.moments import read_date, read_timestamp
+from directkafka.payloads.json.kernels.nodes import (
     BOOL,
     BOUND,
     BYTES_MAX,
@@ -60,16 +60,19 @@ from directkafka.payloads.json.nodes import (
     VALUES,
     of_node,
 )
-from directkafka.payloads.json.numbers import (
+from directkafka.payloads.json.kernels.numbers import (
     DIGITS_MAX,
     EXACT_MAX,
     FLOAT_MIN,
     POWERS,
     TENS,
     is_tie,
+    is_written_so,
     nearest_double,
     read_number,
 )
+
+_LONG_MIN: Final = -(1 << 63)
 
 
 @helper
@@ -103,7 +106,7 @@ def put_null(nodes: Any, first: int, row: int) -> None:
 
 @helper
 def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
-    """A string, or what becomes a text of its own: words, integers that are written in one way only, and scopes."""
+    """A string, or what becomes a text of its own: words, numbers that are written as they came, and scopes."""
     values, ends, found = of_node(nodes, node, VALUES), of_node(nodes, node, ENDS) + 4 * row, load8(at)
     start = load32(ends)
     if found == QUOTE:
@@ -122,8 +125,8 @@ def _read_text(nodes: Any, node: int, row: int, at: int, end: int) -> int:
     elif found == SMALL_F and load32(at + 1) == ALSE:
         at += 5
     else:
-        at, value, _power, negative, real, holds_all = read_number(at, end)
-        if at < 0 or real or (negative and value == 0 and holds_all):
+        at, value, power, negative, real, holds_all = read_number(at, end)
+        if at < 0 or not is_written_so(first, at, value, power, negative, real, holds_all):
             return LEFT
     length = at - first
     if at > end:
@@ -149,9 +152,19 @@ def _read_boolean(values: int, row: int, at: int) -> int:
 
 
 @helper
+def _read_seconds(values: int, row: int, at: int, end: int) -> int:
+    """A timestamp as a number of seconds; too many of them overflow silently, as in Spark."""
+    at, value, _power, negative, real, holds_all = read_number(at, end)
+    if at < 0 or real or not holds_all:
+        return LEFT
+    store64(values + 8 * row, (-value if negative else value) * 1_000_000)
+    return at
+
+
+@helper
 def _read_moment(values: int, kind: int, row: int, at: int, end: int, offset_us: int) -> int:
     if load8(at) != QUOTE:
-        return LEFT
+        return _read_seconds(values, row, at, end) if kind == TIMESTAMP else LEFT
     if kind == DATE:
         at, days = read_date(at + 1, end)
         if at < 0 or load8(at) != QUOTE:
@@ -241,9 +254,17 @@ def read_scalar(nodes: Any, node: int, row: int, at: int, end: int, offset_us: i
     if kind == OTHER or kind == STRUCT or kind == LIST or kind == MAP:
         return LEFT
     quoted = kind == DECIMAL and load8(at) == QUOTE
-    at, value, power, negative, real, holds_all = read_number(at + 1 if quoted else at, end)
-    if at < 0 or not holds_all:
+    first = at + 1 if quoted else at
+    at, value, power, negative, real, holds_all = read_number(first, end)
+    if at < 0:
         return LEFT
+    if not holds_all:
+        # 19 digits are less than 2**64, and so negative here where they are not less than 2**63.
+        is_long = value >= 0 or (negative and value == _LONG_MIN)
+        if kind != INT64 or real or at - first - negative > DIGITS_MAX + 1 or not is_long:
+            return LEFT
+        store64(values + 8 * row, -value if negative else value)
+        return at
     if kind == DOUBLE or kind == FLOAT:
         fits = _put_real(values, kind, row, value, power, negative, real)
     elif kind == DECIMAL:

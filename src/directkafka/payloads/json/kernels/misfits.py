@@ -1,0 +1,73 @@
+"""Values that their fields' types do not take, in kernels: such a field is null, and what is behind it is read.
+
+Only what is surely none of the type's is passed over here. Quoted numbers and words, dates and times in rare forms,
+base64 and the like are left.
+"""
+
+# ruff: noqa: PLR1714, SIM109 - as numba compiles it best
+from __future__ import annotations
+
+from directkafka.kafka.kernels.addresses import load8, load32
+from directkafka.kafka.kernels.compile import helper
+from directkafka.payloads.json.kernels.characters import (
+    ALSE,
+    BACKSLASH,
+    LEFT,
+    MINUS,
+    PLUS,
+    QUOTE,
+    SMALL_F,
+    TRUE,
+    skip_string,
+)
+from directkafka.payloads.json.kernels.nodes import (
+    BOOL,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    LOCAL_TIMESTAMP,
+    OTHER,
+    STRING,
+    TIMESTAMP,
+)
+from directkafka.payloads.json.kernels.numbers import read_number
+
+
+@helper
+def misfit_end(kind: int, at: int, end: int) -> int:
+    """The position behind a value that is neither object nor array nor null, if the field's type surely takes it not.
+
+    Args:
+        kind: of the field; it was tried, and did not take the value as it stands.
+        at: the position of the value.
+        end: of the text.
+    """
+    if kind == STRING:
+        return LEFT
+    found = load8(at)
+    if found == QUOTE:
+        return _text_end(kind, at + 1, end)
+    if load32(at) == TRUE:
+        return LEFT if kind == BOOL else at + 4
+    if found == SMALL_F and load32(at + 1) == ALSE:
+        return LEFT if kind == BOOL else at + 5
+    at, _value, _power, _negative, real, _holds_all = read_number(at, end)
+    if kind == DOUBLE or kind == FLOAT or kind == DECIMAL or (kind == TIMESTAMP and not real):
+        return LEFT
+    return at
+
+
+@helper
+def _text_end(kind: int, at: int, end: int) -> int:
+    """The position behind a string, whose quote is passed, if the type takes no such string."""
+    first = load8(at)
+    if kind == OTHER:
+        return LEFT
+    if kind == DATE or kind == TIMESTAMP or kind == LOCAL_TIMESTAMP or kind == DECIMAL:
+        return at + 1 if first == QUOTE else LEFT
+    # NaN, and the words and signs of what is infinite; an escape may be the first letter of one.
+    is_word = first == 0x4E or first == 0x49 or first == PLUS or first == MINUS or first == BACKSLASH
+    if (kind == DOUBLE or kind == FLOAT) and is_word:
+        return LEFT
+    return skip_string(at, end)
