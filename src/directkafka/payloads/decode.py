@@ -45,11 +45,15 @@ class Decoder(Protocol):
         """A row for each text; null for a null."""
 
 
-def decoder_of(payload: Payload) -> Decoder:
-    """What decodes a payload."""
+def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
+    """What decodes a payload.
+
+    Args:
+        payload: what the texts are.
+        explains: whether somebody reads what is wrong with each text.
+    """
     if payload.schema is None:
         return TextDecoder()
-    explains = payload.on_error != "null" or payload.error_column is not None
     return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
 
 
@@ -85,7 +89,10 @@ class BatchDecoder:
     """
 
     def __init__(self, payloads: Payloads, columns: Sequence[str]) -> None:
-        self._decoders = [(payload, decoder_of(payload)) for payload in payloads]
+        self._decoders = [
+            (payload, decoder_of(payload, explains=payload.on_error != "null" or payload.error_column in columns))
+            for payload in payloads
+        ]
         self._columns = list(columns)
 
     def decode(self, batch: pa.RecordBatch, place: Place) -> pa.RecordBatch:
@@ -167,7 +174,7 @@ def decode(
     if isinstance(data, pa.RecordBatch):
         decoded = decode(data.column(column), format=format, schema=schema, time_zone=time_zone)
         return data.set_column(data.schema.get_field_index(column), column, decoded)
-    decoder = decoder_of(_payload(format, schema, time_zone))
+    decoder = decoder_of(_payload(format, schema, time_zone), explains=False)
     if isinstance(data, pa.ChunkedArray):
         chunks = [decoder.decode(chunk) for chunk in data.chunks]
         return pa.chunked_array(chunks, type=None if chunks else decoder.decode(pa.array([], pa.binary())).type)
