@@ -16,7 +16,7 @@ _SETTINGS: Final = {
     "spark.driver.memory": "4g",
 }
 _MASTER: Final = "local[2]"
-#: Spark's own defaults, set: a JVM that had other settings for its first session would keep them for the next.
+#: Spark's own defaults. A JVM keeps the settings of its first session, so they must be set for the next one.
 _PLAIN: Final = {"spark.python.unix.domain.socket.enabled": "false", "spark.python.daemon.module": "pyspark.daemon"}
 
 

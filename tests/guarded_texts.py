@@ -1,4 +1,7 @@
-"""A column of texts in memory that ends with a page which nobody may read: a byte too far ends the process."""
+"""A column of texts before a page which nobody may read: a byte too far ends the process.
+
+Between the texts and that page lie the 16 bytes that the kernel may read behind a text.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,27 @@ import ctypes
 import itertools
 import mmap
 from collections.abc import Sequence
+from typing import Final
 
 import pyarrow as pa
 
+from directkafka.kafka.kernels.addresses import SCANNED
+
+#: What may lie behind a text, of which nothing may be taken for a part of it.
+FILLERS: Final = (bytes(16), b'"' * 16, b"1" * 16, b"\\" * 16, b"}" * 16, b'"abcdefghijklmno', b" " * 16, b"\xf0" * 16)
+
 
 class GuardedTexts:
-    """A column whose last text's last byte is the last one of its page.
+    """Such a column.
 
     Args:
         texts: of the column.
+        filler: the 16 bytes behind the last one, or none: then the decoder reads a copy.
     """
 
-    def __init__(self, texts: Sequence[bytes]) -> None:
-        data = b"".join(texts)
+    def __init__(self, texts: Sequence[bytes], filler: bytes) -> None:
+        assert len(filler) in (0, SCANNED)
+        data = b"".join([*texts, filler])
         self._readable = max(1, -(-len(data) // mmap.PAGESIZE)) * mmap.PAGESIZE
         self._memory = mmap.mmap(-1, self._readable + mmap.PAGESIZE)
         start = self._readable - len(data)

@@ -36,7 +36,7 @@ class Decoder(Protocol):
     """Decodes columns of one format.
 
     Attributes:
-        problems: what is wrong with a text of the last column, by its number.
+        problems: what is wrong with a text of the last column, by its number; empty where nobody asked for it.
     """
 
     problems: dict[int, str]

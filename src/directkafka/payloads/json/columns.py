@@ -95,9 +95,9 @@ class Columns:
         """The first rows, as an array that has buffers of its own."""
         return self._array(0, rows)
 
-    def path(self, node: int) -> list[str]:
+    def path(self, node: int) -> tuple[str, ...]:
         """The names of the fields from the root's to a node's."""
-        return [self._names[above].decode() for above in range(1, node + 1) if node < self._behind[above]]
+        return tuple(self._names[above].decode() for above in range(1, node + 1) if node < self._behind[above])
 
     def _add(self, kind: pa.DataType, name: str) -> None:
         node = len(self._types)

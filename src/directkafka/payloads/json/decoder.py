@@ -26,7 +26,7 @@ class JsonDecoder:
     Args:
         schema: the declared fields, as Arrow's types of Spark's.
         time_zone: of timestamps that name none.
-        explains: whether :attr:`problems` is wanted. Without it, what is wrong with a text need not be found out.
+        explains: whether ``problems`` is wanted; else it is empty.
     """
 
     def __init__(self, schema: pa.StructType, time_zone: str = "UTC", *, explains: bool = True) -> None:
@@ -37,7 +37,7 @@ class JsonDecoder:
         self._scopes = np.zeros(nodes.DEPTH_MAX * nodes.SCOPE_FIELDS, np.int64)
         self._stamps = np.zeros(len(self._columns.nodes) + 1, np.int64)
         self._explains = explains
-        #: Of the last column: what is wrong with a text, by its number; and how many texts went the slow way.
+        #: Of the last column: what is wrong with a text, by its number; and how many texts the kernel left.
         self.problems: dict[int, str] = {}
         self.left_count = 0
 
@@ -86,10 +86,10 @@ class JsonDecoder:
                 columns.grow(int(self._scopes[_NODE_OF_ROOM]))
 
     def _misfits(self, texts: pa.Array, misfits: Any) -> Iterator[tuple[int, str]]:
-        """What is wrong with texts that the kernel has read but for a value that its field does not take."""
+        """What is wrong with texts that the kernel has read, for values of another type than their field's."""
         for number, node, position in misfits.reshape(-1, MISFIT_FIELDS).tolist():
             path = self._columns.path(node)
-            value = texts[number].as_buffer().to_pybytes()[position:]
+            value = memoryview(texts[number].as_buffer())[position:]
             yield number, ": ".join([*path, self._reader.mismatch(path, value)])
 
     def _completed(self, array: pa.StructArray, texts: pa.Array, left: Any) -> pa.StructArray:
@@ -99,7 +99,7 @@ class JsonDecoder:
         for number in numbers:
             row, problem = self._reader.read(texts[number].as_buffer().to_pybytes())
             rows.append(row)
-            if problem:
+            if problem and self._explains:
                 self.problems[number] = problem
         places = np.arange(len(array))
         places[left] = len(array) + np.arange(len(left))

@@ -1,7 +1,7 @@
 """Objects and arrays that become texts, in kernels: where the schema has a STRING, Jackson writes what it has read.
 
-It writes no spaces, and strings and numbers in its own way. Texts in which that is the way they came are copied; others
-are left.
+It writes no spaces, and strings and numbers in its own way. What came written in that way is copied, other texts are
+left.
 """
 
 # ruff: noqa: PLR0912, PLR0915, C901, PLR1714, SIM109 - as numba compiles it best
@@ -28,6 +28,7 @@ from directkafka.payloads.json.kernels.characters import (
     skip_space,
     utf8_length,
 )
+from directkafka.payloads.json.kernels.nodes import NAME_LENGTH_MAX
 from directkafka.payloads.json.kernels.numbers import is_written_so, read_number
 
 #: What comes next in a scope: its first item or its end; a name; a value; a comma or its end.
@@ -129,6 +130,8 @@ def copy_scope(at: int, end: int, to: int, room: int) -> tuple[int, int]:
         if behind < 0 or behind > end:
             break
         length = behind - at
+        if is_name and length > NAME_LENGTH_MAX:
+            break
         if written + length + SCANNED > room:
             return NO_ROOM, 0
         copy(to + written, at, length)

@@ -1,7 +1,7 @@
-"""Values that their fields' types do not take, in kernels: such a field is null, and what is behind it is read.
+"""Values of another type than their field's, in kernels: such a field is null, and what is behind it is read.
 
-Only what is surely none of the type's is passed over here. Quoted numbers and words, dates and times in rare forms,
-base64 and the like are left.
+Only what is surely no value of the field's type is passed over here. Quoted numbers and words, dates and times in rare
+forms, base64 and the like are left.
 """
 
 # ruff: noqa: PLR1714, SIM109 - as numba compiles it best
@@ -36,10 +36,10 @@ from directkafka.payloads.json.kernels.numbers import read_number
 
 @helper
 def misfit_end(kind: int, at: int, end: int) -> int:
-    """The position behind a value that is neither object nor array nor null, if the field's type surely takes it not.
+    """The position behind a value that is neither object nor array nor null, if it is surely none of the field's type.
 
     Args:
-        kind: of the field; it was tried, and did not take the value as it stands.
+        kind: of the field, as which the value was tried to be read.
         at: the position of the value.
         end: of the text.
     """
@@ -60,7 +60,7 @@ def misfit_end(kind: int, at: int, end: int) -> int:
 
 @helper
 def _text_end(kind: int, at: int, end: int) -> int:
-    """The position behind a string, whose quote is passed, if the type takes no such string."""
+    """The position behind a string, whose quote is passed, if it is surely no value of the type."""
     first = load8(at)
     if kind == OTHER:
         return LEFT

@@ -54,6 +54,9 @@ COUNT: Final = 15
 NODE_FIELDS: Final = 16
 
 DEPTH_MAX: Final = 64
+#: Texts with more bytes, and with names of more bytes, may have strings and names that Jackson refuses.
+TEXT_LENGTH_MAX: Final = 20_000_000
+NAME_LENGTH_MAX: Final = 50_000
 #: Of a scope: its node, its row, its number, fields found, the next row of its elements, the node expected next, what
 #: it is, and whether nothing was written to its row before.
 SCOPE_FIELDS: Final = 8

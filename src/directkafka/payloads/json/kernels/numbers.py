@@ -23,8 +23,9 @@ NUMBER_LENGTH_MAX: Final = 1000
 #: The least float that has all its bits.
 FLOAT_MIN: Final = 1.1754943508222875e-38
 
-#: Every double gives back 15 digits; without an exponent Java writes up to seven before the point.
+#: Every double gives back 15 digits.
 _JAVA_DIGITS_END: Final = 10**15
+#: Java writes a number with so many digits before the point without an exponent.
 _JAVA_WHOLE_DIGITS_MAX: Final = 7
 
 _POWER_MIN: Final = -342
@@ -89,7 +90,7 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
         at += 1
     start = at
     value, at = read_digits(at, end, 0)
-    count = at - start
+    length = count = at - start
     if count == 0 or at >= end or (count > 1 and load8(start) == ZERO):
         return LEFT, 0, 0, 0, 0, False
     power, real = 0, 0
@@ -102,6 +103,7 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
             return LEFT, 0, 0, 0, 0, False
         power = first - at
         count += at - first
+        length = count
         found = load8(at)
     if found == 0x65 or found == 0x45:
         real = 1
@@ -114,8 +116,9 @@ def read_number(at: int, end: int) -> tuple[int, int, int, int, int, bool]:
         if at == first or at - first > 4 or at >= end:
             return LEFT, 0, 0, 0, 0, False
         power += -exponent if sign == MINUS else exponent
+        length += at - first
     holds_all = count <= DIGITS_MAX or _significant(start, count) <= DIGITS_MAX
-    if count > NUMBER_LENGTH_MAX:
+    if length > NUMBER_LENGTH_MAX:
         return LEFT, 0, 0, 0, 0, False
     return at, value, power, negative, real, holds_all
 
@@ -134,12 +137,12 @@ def _is_java_s_own(first: int, behind: int, digits: int, power: int) -> bool:
     """
     if load8(first) == MINUS:
         first += 1
-    # With an exponent the power is another one, and the point stands elsewhere or digits are none.
+    # Where there is an exponent, this is not the point's place, or the digits behind it are followed by an e.
     point = behind - 1 + power
     if power >= 0 or power < -DIGITS_MAX or point <= first or load8(point) != POINT:
         return False
     for at in range(point + 1, behind):
-        if load8(at) > NINE:
+        if load8(at) > NINE:  # the e
             return False
     if digits >= _JAVA_DIGITS_END or (load8(behind - 1) == ZERO and power != -1):
         return False

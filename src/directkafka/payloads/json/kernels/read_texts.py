@@ -6,10 +6,10 @@ say, so nothing has to be undone when a field comes twice, when a text turns out
 is no room: the row is written again from its start.
 
 What the kernel is not sure of, it leaves: the row is null in all columns, and its number is told. Left are malformed
-texts; elements of arrays and values of maps that do not fit their type; single quotes, and words for numbers; names
-that are escaped; doubles and decimals of more than 18 digits; dates and decimals in any but their usual form; base64;
-more than :data:`DEPTH_MAX` scopes in one another. :mod:`directkafka.payloads.json.values` reads them, by the same
-rules.
+texts; values of another type in arrays, in maps, and in fields that were there before; single quotes, and words for
+numbers; names that are escaped; doubles and decimals of more than 18 digits, floats that their doubles do not decide;
+dates and decimals in any but their usual form; base64; more than :data:`DEPTH_MAX` scopes in one another; very long
+texts and names. :mod:`directkafka.payloads.json.values` reads them, by the same rules.
 
 No byte is read before the text's start, and none behind its end but for the 16 that the caller has seen to.
 """
@@ -49,12 +49,14 @@ from directkafka.payloads.json.kernels.nodes import (
     MASK,
     NAME,
     NAME_LENGTH,
+    NAME_LENGTH_MAX,
     NEXT,
     ROWS_MAX,
     SECOND_MASK,
     SECOND_WORD,
     STRING,
     STRUCT,
+    TEXT_LENGTH_MAX,
     VALIDITY,
     VALUES,
     WORD,
@@ -63,7 +65,7 @@ from directkafka.payloads.json.kernels.nodes import (
 from directkafka.payloads.json.kernels.scalars import put_null, read_scalar, set_valid, skip_scalar
 from directkafka.payloads.json.kernels.scopes import ARRAY, MAP_ENTRIES, MISFIT, OBJECT, Place, Scope, popped, push
 
-#: What is told of a text with a value that its field does not take: the text, the node, the position.
+#: Numbers that are told of a text with a value of another type than its field's.
 MISFIT_FIELDS: Final = 3
 #: In place of a node: a value that no field is declared for.
 _IGNORED: Final = -1
@@ -142,6 +144,8 @@ def _entry(nodes: Any, scopes: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     if at < 0:
         scopes[0] = node
         return scope, Place(at, node, row, 0)
+    if length > NAME_LENGTH_MAX:
+        return scope, Place(LEFT, node, row, 0)
     store32(ends + 4, start + length)
     set_valid(of_node(nodes, node + 1, VALIDITY), row)
     following = Scope(
@@ -159,7 +163,7 @@ def _field(nodes: Any, stamps: Any, scope: Scope, at: int, end: int) -> tuple[Sc
     if node < 0:
         first = at
         at = skip_string(at, end)
-        if at >= 0 and scope.node >= 0 and _is_odd_name(first, at):
+        if at - first > NAME_LENGTH_MAX or (at >= 0 and scope.node >= 0 and _is_odd_name(first, at)):
             at = LEFT
         return scope, Place(at, _IGNORED, 0, 0)
     at += of_node(nodes, node, NAME_LENGTH) + 1
@@ -252,9 +256,9 @@ def _value(nodes: Any, scopes: Any, place: Place, found: int, end: int, offset_u
 
 @helper
 def _is_passed_over(scope: Scope, place: Place) -> bool:
-    """Whether a value that its type does not take makes its field null, and nothing else.
+    """Whether a value of another type than its field's makes the field null, and nothing else.
 
-    An element of an array takes the array with it, a map's value the map, and a field that came before keeps its value.
+    In an array it makes the array null, in a map the map; a field that was there before keeps the value of then.
     """
     return scope.shape == OBJECT and place.is_new != 0
 
@@ -271,10 +275,10 @@ def _read_object(
     """One text, whose first byte is here, into its row.
 
     Returns:
-        The position behind its object, and the first value that its field's type does not take; or no node.
+        The position behind its object, and the place of the first value of another type than its field's, if any.
     """
     misfit = Place(0, _IGNORED, 0, 0)
-    if load8(at) != OPEN_OBJECT:
+    if load8(at) != OPEN_OBJECT or end - at > TEXT_LENGTH_MAX:
         return LEFT, misfit
     stamps[counter] += 1
     scope, depth, is_first = Scope(OBJECT, 0, row, stamps[counter], 0, 0, 1, 1), 0, True
@@ -295,6 +299,8 @@ def _read_object(
                 at += 1
                 if load8(at) <= 0x20:
                     at = skip_space(at, end)
+                if at >= end:
+                    return LEFT, misfit
             is_first = False
             scope, place = _place(nodes, scopes, stamps, scope, at, end)
             at = place.at
@@ -357,9 +363,9 @@ def read_texts(
         stamps: for each node the number of the object that its field was found in last; the last one counts them.
         offset_us: how much the clock of timestamps without a zone is ahead of UTC, or :data:`NO_OFFSET`.
         left: out, the numbers of texts that are left; the last one counts them.
-        misfits: out, the texts that are read but for values that their fields do not take, for which there is null:
-            the text's number, the node of the first such field, and the position of its value in the text; the number
-            of such texts in the last place.
+        misfits: out, the texts in which values are of another type than their field's, which is null then. Of each
+            the number, the node of the first such field, and the position of its value in the text; in the last place
+            how many such texts there are.
 
     Returns:
         The number of texts, or, when there is no room, of the one that has none; then ``scopes[0]`` is its node.

@@ -259,7 +259,7 @@ def read_scalar(nodes: Any, node: int, row: int, at: int, end: int, offset_us: i
     if at < 0:
         return LEFT
     if not holds_all:
-        # 19 digits are less than 2**64, and so negative here where they are not less than 2**63.
+        # 19 digits are below 2**64; from 2**63 on they are negative here.
         is_long = value >= 0 or (negative and value == _LONG_MIN)
         if kind != INT64 or real or at - first - negative > DIGITS_MAX + 1 or not is_long:
             return LEFT

@@ -36,12 +36,14 @@ class DuckDBConnection:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._filled_rows = 0
+        #: Rows of the open transaction's smallest INSERT into a table of the file, and whether it may replace some.
+        self._filled_rows_min: int | None = None
         self._may_replace = False
 
     def rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """What DuckDB returns."""
         found: list[Row] = self._connection.execute(statement, list(parameters) or None).fetchall()
+        self._may_replace |= statement.lstrip()[:6].upper() == "DELETE"
         return found
 
     def insert(self, statement: str) -> int:
@@ -59,12 +61,14 @@ class DuckDBConnection:
                 count = self._count(f"INSERT INTO {place} ({names}) SELECT {names} FROM {_READER}")
             finally:
                 self._connection.unregister(_READER)
-        self._filled_rows += 0 if is_temporary else count
+        if not is_temporary:
+            least = self._filled_rows_min
+            self._filled_rows_min = count if least is None else min(least, count)
         return count
 
     def begin(self) -> None:
         """A transaction."""
-        self._filled_rows, self._may_replace = 0, False
+        self._filled_rows_min, self._may_replace = None, False
         self._connection.execute("BEGIN")
 
     def commit(self) -> None:
@@ -80,15 +84,16 @@ class DuckDBConnection:
         return int(self.rows(statement)[0][0])
 
     def _bound_merges(self) -> None:
-        """Let the checkpoint at the file's end merge only what is worth it, where rows have been appended alone.
+        """Where rows have been appended, and nothing else, let the checkpoint behind this commit merge little.
 
-        Each INSERT of many rows leaves one small row group behind its whole ones. To have one group fewer, DuckDB
-        would read, compress and write the whole ones again: that takes as long as the INSERT. So they stay, and later
-        commits of few rows, which must merge their own, do one or two of them with it. All at once would keep the file
-        for many seconds. (``RowGroupCollection::ScheduleVacuumTasks``.)
+        An INSERT of many rows leaves one small row group behind its whole ones. At each checkpoint DuckDB would merge
+        it with whole ones: read, compress and write them again. That takes as long as the INSERT itself. So a commit
+        of many rows merges nothing. A commit of few rows must merge, or each would leave a row group; it merges a few
+        older groups as well. Without a bound it would merge all of them, and keep the file for many seconds.
+        (``RowGroupCollection::ScheduleVacuumTasks``.)
         """
-        if self._filled_rows and not self._may_replace:
-            tasks_max = 0 if self._filled_rows >= _ROW_GROUP_ROWS else _MERGE_TASKS_MAX
+        if self._filled_rows_min is not None and not self._may_replace:
+            tasks_max = 0 if self._filled_rows_min >= _ROW_GROUP_ROWS else _MERGE_TASKS_MAX
             self._connection.execute(f"SET max_vacuum_tasks = {tasks_max}")
 
     def close(self) -> None:

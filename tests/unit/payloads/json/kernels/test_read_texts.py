@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from tests.guarded_texts import GuardedTexts
+from tests.guarded_texts import FILLERS, GuardedTexts
 from tests.json_documents import EVERY_TYPE, comparable, documents, suite
 
 from directkafka.kafka.kernels.compile import kernel
@@ -21,7 +21,8 @@ from directkafka.payloads.json.kernels.numbers import nearest_double
 from directkafka.payloads.json.values import JsonReader
 
 SCHEMA = arrow_type(parse_ddl(EVERY_TYPE))
-FLAT = arrow_type(parse_ddl("id BIGINT, name STRING, price DOUBLE, at TIMESTAMP, ok BOOLEAN"))
+FLAT_FIELDS = "id BIGINT, name STRING, price DOUBLE, at TIMESTAMP, ok BOOLEAN"
+FLAT = arrow_type(parse_ddl(FLAT_FIELDS))
 
 
 @pytest.fixture(scope="module")
@@ -194,17 +195,53 @@ def test_columns_grow_with_long_texts_and_long_lists() -> None:
 
 @pytest.mark.parametrize("padding", range(18))
 def test_no_byte_is_read_outside_of_the_column(padding: int) -> None:
-    """The texts end where a page ends that nobody may read behind: a byte too far ends the process."""
-    decoder = JsonDecoder(FLAT)
+    """Behind the texts are the 16 bytes that may be read, or none, and then memory that nobody may read."""
+    schema = arrow_type(parse_ddl(f"{FLAT_FIELDS}, q MAP<STRING, INT>, abcdefghijklmnopqrs INT, s STRUCT<id: INT>"))
+    decoder = JsonDecoder(schema)
     for text in (
         b'{"id":12345678901234567,"name":"\\ud83d\\ude00","price":1.5e3,"at":"2024-02-29T12:34:56.123Z","ok":true}',
         b'{"name":"' + b"\xf0\x9f\x98\x80" * 3 + b'"}',
         b'{"a name that nobody knows":[{"x":[1,2.5,null,true,false,"y"]}]}',
+        b'{"q":{"k":1,"l":"x","abcdefghijklmno":3},"abcdefghijklmnopqrs":1,"abcdefghijklmnoxyz":2,"name":{"a":[1.5]}}',
+        b'{"id":"a text","ok":12,"price":[1,{"a":"b"}],"at":1700000000,"name":-0.0625,"s":{"id":"x"},"z":1}',
     ):
         for cut in range(len(text) + 1):
-            with GuardedTexts([b" " * padding + text[:cut]]) as column:
-                found = decoder.decode(column).to_pylist()
-            assert found == by_the_slow_way([b" " * padding + text[:cut]], FLAT).to_pylist()
+            start = b" " * padding + text[:cut]
+            wanted = by_the_slow_way([start], schema).to_pylist()
+            for filler in (b"", FILLERS[(cut + padding) % len(FILLERS)]):
+                with GuardedTexts([start], filler) as column:
+                    assert decoder.decode(column).to_pylist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("ddl", "text", "filler"),
+    [
+        ("q MAP<STRING, INT>", b'{"q":{"k":1,', b'"' * 16),
+        ("abcdefghijklmnopqrs INT, z INT", b'{"z":1,', b'"abcdefghijklmno'),
+    ],
+)
+def test_nothing_is_looked_for_behind_a_text_that_ends_with_a_comma(ddl: str, text: bytes, filler: bytes) -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl(ddl)))
+    with GuardedTexts([text], filler) as column:
+        assert decoder.decode(column).to_pylist() == by_the_slow_way([text], decoder.schema).to_pylist()
+
+
+@pytest.mark.parametrize("kind", ["BIGINT", "BOOLEAN", "DOUBLE", "STRING", "MAP<STRING, INT>"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1" * 999 + ".1e12",
+        "0." + "0" * 998 + "1e12",
+        "1" * 1000,
+        "1" * 1001,
+        f'"{"x" * 20_000_001}"',
+        f'{{"{"n" * 50_001}":1}}',
+    ],
+    ids=["long exponent", "long fraction", "thousand digits", "too many digits", "long text", "long name"],
+)
+def test_what_is_too_long_for_jackson_is_too_long_for_the_kernel(kind: str, value: str) -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl(f"a {kind}, z INT")))
+    check(decoder, [f'{{"a":{value},"z":1}}'.encode(), f'{{"unknown":{value},"z":1}}'.encode()])
 
 
 @kernel("float64(int64, int64)")

@@ -96,19 +96,25 @@ class Numbers:
         yield pa.record_batch([pa.array(range(self.count))], schema=self.schema)
 
 
-def append(path: Path, count: int, *, is_replaced: bool = False) -> None:
+def append(path: Path, count: int, *, also: str = "SELECT 1", others: int = 0) -> None:
     with closing(opened(str(path), lock_timeout_s=1.0, durable=True)) as file:
-        file.rows("CREATE TABLE IF NOT EXISTS numbers (id BIGINT)")
+        for table in ("numbers", "others"):
+            file.rows(f"CREATE TABLE IF NOT EXISTS {table} (id BIGINT)")
         file.begin()
         assert file.fill(["numbers"], Numbers(count, _ID)) == count
-        if is_replaced:
-            assert file.insert("INSERT INTO numbers SELECT 1") == 1
+        if others:
+            assert file.fill(["others"], Numbers(others, _ID)) == others
+        if also.startswith("INSERT"):
+            assert file.insert(also) == 1
+        else:
+            file.rows(also)
         file.commit()
 
 
-def row_groups(path: Path) -> int:
+def row_groups(path: Path, table: str = "numbers") -> int:
     with duckdb.connect(path, read_only=True) as connection:
-        found = connection.execute("SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('numbers')").fetchall()
+        statement = f"SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('{table}')"
+        found = connection.execute(statement).fetchall()
     return int(found[0][0])
 
 
@@ -121,11 +127,19 @@ def test_whole_row_groups_are_not_written_again_for_a_small_one_behind_them(tmp_
         assert connection.execute("SELECT count(*) FROM numbers").fetchall() == [(390_000,)]
 
 
-def test_a_commit_that_may_have_replaced_rows_merges_as_duckdb_does(tmp_path: Path) -> None:
+@pytest.mark.parametrize("also", ["INSERT INTO numbers SELECT 1", "DELETE FROM numbers WHERE id % 2 = 0"])
+def test_a_commit_that_may_have_replaced_rows_merges_as_duckdb_does(also: str, tmp_path: Path) -> None:
     path = tmp_path / "numbers.duckdb"
     for _ in range(3):
-        append(path, 130_000, is_replaced=True)
+        append(path, 130_000, also=also)
     assert row_groups(path) < 6
+
+
+def test_a_small_table_beside_a_large_one_does_not_get_a_row_group_with_each_commit(tmp_path: Path) -> None:
+    path = tmp_path / "numbers.duckdb"
+    for _ in range(20):
+        append(path, 123_000, others=10)
+    assert row_groups(path, "others") < 5
 
 
 def test_small_appends_do_not_make_a_row_group_each(tmp_path: Path) -> None:
