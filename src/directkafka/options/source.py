@@ -172,7 +172,7 @@ class SourceOptions:
         minimum=1,
         maximum=INT_MAX,
         doc="About how many tasks a batch has at least: large ranges are split. One task for each "
-        "Kafka partition when not given.",
+        "Kafka partition when not given; in a pipeline small ranges share tasks then.",
     )
     max_records_per_partition: int | None = option(
         None,

@@ -17,8 +17,14 @@ import math
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from directkafka.offsets import OffsetRange, TopicPartition, total_count
+
+#: Reading fewer records takes less time than Spark takes for a task in Python.
+_RECORDS_OF_A_TASK: Final = 50_000
+#: Tasks for each that runs at a time, so that a long one at the end does not leave the others idle.
+_TASKS_OF_A_SLOT: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +153,23 @@ def split(
     if min_partitions is not None and len(pieces) < min_partitions:
         pieces = _cut_in_proportion(pieces, min_partitions)
     return tuple(pieces)
+
+
+def task_count(ranges: Sequence[OffsetRange], *, parallelism: int, min_partitions: int | None = None) -> int:
+    """How many tasks read the ranges of a batch: one for each, or fewer where the ranges are small.
+
+    A task in Python costs Spark some 10 ms besides its records, so that a topic of many partitions with few new records
+    each would spend its time on tasks. A task of several ranges reads one after the other.
+
+    Args:
+        ranges: of the batch.
+        parallelism: how many tasks run at a time.
+        min_partitions: the user's wish; with it, each range has a task.
+    """
+    if min_partitions is not None:
+        return len(ranges)
+    worth_while = -(-total_count(ranges) // _RECORDS_OF_A_TASK)
+    return min(len(ranges), max(worth_while, _TASKS_OF_A_SLOT * parallelism))
 
 
 def _cut_in_proportion(ranges: Sequence[OffsetRange], wanted: int) -> list[OffsetRange]:

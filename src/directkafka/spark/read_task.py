@@ -87,18 +87,20 @@ def records_frame(
     payloads: Payloads = (),
     attempt: str = "",
     proof: Proof | None = None,
+    partition_count: int | None = None,
 ) -> DataFrame:
-    """The records of the ranges; partition ``i`` of the DataFrame is ``tasks[i]``. Nothing is read yet.
+    """The records of the ranges in their order. Nothing is read yet.
 
     Args:
         session: where the DataFrame lives.
         tasks: the ranges.
         columns, payloads: names of the columns, and what values and keys are; the same as the tasks'.
         attempt, proof: see :class:`ReadRanges`.
+        partition_count: of the DataFrame; without it, partition ``i`` is ``tasks[i]``.
     """
     # Not above: executors import this module, and have no use for DataFrames.
     from directkafka.spark.dataframe import map_in_arrow
     from directkafka.spark.schema import record_schema
 
-    numbers = session.range(0, len(tasks), 1, max(1, len(tasks)))
+    numbers = session.range(0, len(tasks), 1, max(1, partition_count or len(tasks)))
     return map_in_arrow(numbers, ReadRanges(tuple(tasks), attempt, proof), record_schema(columns, payloads))

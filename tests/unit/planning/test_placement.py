@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections import Counter
 
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.planning.placement import Executor, PreferBrokers, PreferConsistent, PreferFixed, place
+from directkafka.planning.placement import (
+    Executor,
+    PreferBrokers,
+    PreferConsistent,
+    PreferFixed,
+    place,
+    task_count,
+)
 
 RANGES = [OffsetRange("flights", number, 0, 10) for number in range(8)]
 EXECUTORS = [Executor(host, number) for host, number in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4"))]
@@ -53,3 +60,20 @@ def test_a_host_of_a_partition_that_is_not_read_is_not_told() -> None:
 
 def test_without_executors_there_is_no_preference() -> None:
     assert place(RANGES, PreferBrokers(), [], LEADERS).locations == ()
+
+
+def ranges_of(records: int, count: int = 64) -> list[OffsetRange]:
+    return [OffsetRange("flights", number, 0, records) for number in range(count)]
+
+
+def test_small_ranges_share_tasks_and_no_slot_is_idle() -> None:
+    assert task_count(ranges_of(10), parallelism=2) == 4
+    assert task_count(ranges_of(10), parallelism=100) == 64
+    assert task_count(ranges_of(10_000), parallelism=2) == 13
+
+
+def test_large_ranges_and_ranges_that_the_user_has_asked_for_have_a_task_each() -> None:
+    assert task_count(ranges_of(50_000), parallelism=2) == 64
+    assert task_count(ranges_of(10), parallelism=2, min_partitions=64) == 64
+    assert task_count(ranges_of(10, count=1), parallelism=2) == 1
+    assert task_count([], parallelism=2) == 0

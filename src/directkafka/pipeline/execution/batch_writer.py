@@ -36,6 +36,7 @@ from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation
 from directkafka.pipeline.execution.write_task import ProofUnion
+from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, Sink, Store, TaskReport, TransactionalStore
 from directkafka.sinks.databases import schema_for
 from directkafka.spark.dataframe import arrow_schema
@@ -85,6 +86,7 @@ class BatchWriter:
         routes: which output goes where.
         hidden: columns that the transform is not shown, for what becomes of rejected records.
         payloads: what values and keys of the records are.
+        min_partitions: of a batch's ranges, as the user wishes.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class BatchWriter:
         *,
         hidden: Sequence[str] = (),
         payloads: Payloads = (),
+        min_partitions: int | None = None,
     ) -> None:
         self._sample = sample
         self._session = sample.sparkSession
@@ -102,6 +105,7 @@ class BatchWriter:
         self._routes = tuple(routes)
         self._hidden = tuple(hidden)
         self._payloads = payloads
+        self._min_partitions = min_partitions
         self._proofs = self._session.sparkContext.accumulator({}, ProofUnion())
         #: One for each route, once the columns are known.
         self._writers: tuple[OutputWriter, ...] = ()
@@ -177,6 +181,7 @@ class BatchWriter:
         """
         self._proofs.value = {}
         ranges = [task.range for task in tasks]
+        parallelism = self._session.sparkContext.defaultParallelism
         frame = records_frame(
             self._session,
             tasks,
@@ -184,6 +189,7 @@ class BatchWriter:
             payloads=self._payloads,
             attempt=name.attempt,
             proof=self._proofs,
+            partition_count=task_count(ranges, parallelism=parallelism, min_partitions=self._min_partitions),
         )
         check = partial(self._prove_read, name, ranges)
         return self.write_frame(name, frame, stores=stores, read_check=check, ranges=ranges)

@@ -43,6 +43,7 @@ from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import Transform
+from directkafka.planning.placement import task_count
 from directkafka.sinks.api import BatchAttempt, TaskWriter
 from directkafka.sinks.databases import is_json, schema_for
 from directkafka.spark.dataframe import arrow_schema, map_in_arrow
@@ -58,6 +59,7 @@ class NativeWriter:
         transform: what becomes of the records.
         routes: which output goes where.
         by_spark: the same pipeline's writer by Spark.
+        min_partitions: of a batch's ranges, as the user wishes.
     """
 
     def __init__(
@@ -68,8 +70,10 @@ class NativeWriter:
         routes: Sequence[Route],
         *,
         by_spark: BatchWriter,
+        min_partitions: int | None = None,
     ) -> None:
         self._session = session
+        self._min_partitions = min_partitions
         self._source = source
         self._transform = transform
         self._routes = tuple(routes)
@@ -184,8 +188,11 @@ class NativeWriter:
             kept=tuple(kept),
         )
         limits = [route.sink.capabilities.writers_max for route in wanted]
+        parallelism = self._session.sparkContext.defaultParallelism
+        ranges = [range_task.range for range_task in tasks]
+        count = task_count(ranges, parallelism=parallelism, min_partitions=self._min_partitions)
         # Tasks that write at a time; one that has several ranges does them one after the other.
-        slots = min([len(tasks), *(limit for limit in limits if limit is not None)])
+        slots = min([count, *(limit for limit in limits if limit is not None)])
         numbers = self._session.range(0, len(tasks), 1, max(1, slots))
         return map_in_arrow(numbers, task, NATIVE_ROWS)
 
@@ -218,12 +225,13 @@ def make_writer(
         TransformError: a function of Arrow batches cannot be run on an empty one.
     """
     sample = records_frame(session, (), source.columns, payloads=source.payloads)
-    by_spark = BatchWriter(sample, transform, routes, payloads=source.payloads)
+    wanted = source.min_partitions
+    by_spark = BatchWriter(sample, transform, routes, payloads=source.payloads, min_partitions=wanted)
     if not isinstance(transform, ArrowTransform):
         return by_spark, "rows pass through Spark: its transform is a query or a function over DataFrames"
     if execution == "spark":
         return by_spark, 'rows pass through Spark: execution = "spark" says so'
     return (
-        NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark),
+        NativeWriter(session, arrow_schema(sample), transform, routes, by_spark=by_spark, min_partitions=wanted),
         "rows stay in the Python workers that read them",
     )
