@@ -28,13 +28,13 @@ class Part:
 
     Attributes:
         sink: where it goes.
-        output: its rows.
+        output: its rows, where a second phase may want them.
         reports: of the jobs so far.
         is_of_chunks: whether the frame has the rows as chunks.
     """
 
     sink: Sink
-    output: DataFrame
+    output: DataFrame | None
     reports: tuple[TaskReport, ...]
     is_of_chunks: bool = False
 
@@ -77,6 +77,7 @@ def finish_parts(
 
 def _finish(part: Part, store: TransactionalStore, name: BatchAttempt) -> None:
     """The second phase of a sink whose first reports leave rows to be written."""
+    assert part.output is not None, "what may take a second phase is kept, or is computed again"
     sink, session = part.sink, part.output.sparkSession
     transaction = store.begin(name, sink)
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 from operator import itemgetter
@@ -74,23 +74,26 @@ def _parts(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBa
 
 
 def _packed(part: int, report: TaskReport) -> bytes:
-    return pickle.dumps((part, packed_report(report)))
+    return pickle.dumps((part, *without_its_rows(report)))
 
 
 def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
-    part, report = pickle.loads(packed)
-    return part, unpacked_report(report)
+    part, report, chunks = pickle.loads(packed)
+    return part, with_its_rows(report, chunks)
 
 
-def packed_report(report: TaskReport) -> tuple[TaskReport, bytes]:
-    """A report as it travels: without its rows, and these as a chunk."""
-    return replace(report, inline=()), packed(report.inline) if report.inline else b""
+def without_its_rows(report: TaskReport) -> tuple[TaskReport, tuple[bytes, ...]]:
+    """A report as it travels: without the rows that it holds, and these as chunks."""
+    if report.encoded is not None:
+        return replace(report, encoded=replace(report.encoded, chunks=())), report.encoded.chunks
+    return replace(report, inline=()), (packed(report.inline),) if report.inline else ()
 
 
-def unpacked_report(packed: tuple[TaskReport, bytes]) -> TaskReport:
+def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
     """The report as it was."""
-    report, rows = packed
-    return replace(report, inline=unpacked(rows)) if rows else report
+    if report.encoded is not None:
+        return replace(report, encoded=replace(report.encoded, chunks=tuple(chunks)))
+    return replace(report, inline=unpacked(*chunks)) if chunks else report
 
 
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's

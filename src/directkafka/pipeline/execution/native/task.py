@@ -8,11 +8,12 @@ Executors import this module without ``pyspark.sql``.
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import queue
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
 from directkafka.pipeline.execution.row_chunks import CHUNK, chunks_of
-from directkafka.pipeline.execution.write_task import packed_report, unpacked_report
+from directkafka.pipeline.execution.write_task import with_its_rows, without_its_rows
 from directkafka.sinks.api import TaskReport, TaskWriter
 from directkafka.sinks.databases import is_json
 from directkafka.spark.read_task import read_for_spark
@@ -57,12 +58,16 @@ class RangeReport:
     reports: tuple[TaskReport, ...]
 
 
+#: A chunk of rows, or the report that they are of, with the number of chunks of each of its parts.
+Piece = bytes | tuple[RangeReport, tuple[int, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NativeTask:
-    """A function for ``mapInArrow`` over a frame of range numbers: each becomes a packed :class:`RangeReport`.
+    """Functions for Spark over numbers of ranges: each becomes a :class:`RangeReport`, in pieces.
 
-    Its rows have the columns of :data:`NATIVE_ROWS`: the number of a writer, and a chunk of its rows; or
-    :data:`OF_REPORT`, and the report of a range.
+    As a function for ``mapInArrow`` it gives rows with the columns of :data:`NATIVE_ROWS`: the number of a writer, and
+    a chunk of its rows; or :data:`OF_REPORT`, and a piece of a report.
 
     Attributes:
         tasks: the ranges; row ``i`` of the input stands for ``tasks[i]``.
@@ -87,11 +92,21 @@ class NativeTask:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 with self.notes.signing():
-                    for writer, content in self._range(number):
-                        columns = [pa.array([writer], pa.int32()), pa.array([content], pa.binary())]
-                        yield pa.RecordBatch.from_arrays(columns, [WRITER, CHUNK])
+                    for found in self._range(number):
+                        if isinstance(found, RangeReport):
+                            yield from (_row(OF_REPORT, pickle.dumps(piece)) for piece in _pieces(found))
+                        else:
+                            yield _row(*found)
 
-    def _range(self, number: int) -> Iterator[tuple[int, bytes]]:
+    def reports(self, numbers: Iterable[int]) -> Iterator[Piece]:
+        """A function for ``RDD.mapPartitions``, where nothing is kept: the pieces of the reports alone."""
+        for number in numbers:
+            with self.notes.signing():
+                for found in self._range(number):
+                    assert isinstance(found, RangeReport), "nothing is kept"
+                    yield from _pieces(found)
+
+    def _range(self, number: int) -> Iterator[tuple[int, bytes] | RangeReport]:
         """Chunks of what is kept, and at last the report."""
         rows = _Rows(self.tasks[number], self)
         try:
@@ -109,7 +124,7 @@ class NativeTask:
         # What a sink's writer has not taken is not written, whatever it reports.
         if not rows.is_at_end:
             raise RangeNotReadError(ranges=(str(self.tasks[number].range),))
-        yield OF_REPORT, _packed(RangeReport(number=number, record_count=rows.record_count, reports=reports))
+        yield RangeReport(number=number, record_count=rows.record_count, reports=reports)
 
     def _kept_of(self, outputs: Outputs) -> Iterator[tuple[int, bytes]]:
         for number in self.kept:
@@ -275,22 +290,40 @@ def _was_given_up(error: BaseException | None) -> bool:
     return False
 
 
-def _packed(report: RangeReport) -> bytes:
-    return pickle.dumps(
-        (report.number, report.record_count, [packed_report(task_report) for task_report in report.reports])
-    )
+def _row(writer: int, content: bytes) -> pa.RecordBatch:
+    columns = [pa.array([writer], pa.int32()), pa.array([content], pa.binary())]
+    return pa.RecordBatch.from_arrays(columns, [WRITER, CHUNK])
 
 
-def range_reports(collected: pa.Table) -> list[RangeReport]:
+def _pieces(report: RangeReport) -> Iterator[Piece]:
+    """The rows that a report holds, chunk by chunk, so that nothing on its way copies all of them at once; the rest."""
+    bare, counts = [], []
+    for task_report in report.reports:
+        without_rows, chunks = without_its_rows(task_report)
+        yield from chunks
+        bare.append(without_rows)
+        counts.append(len(chunks))
+    yield replace(report, reports=tuple(bare)), tuple(counts)
+
+
+def range_reports(pieces: Iterable[Piece]) -> list[RangeReport]:
     """What the tasks of a job have reported, in the order of the ranges; a range that was done twice counts once.
 
     Args:
-        collected: of the rows that :class:`NativeTask` gave, those of reports.
+        pieces: that :class:`NativeTask` gave, those of a report one behind the other.
     """
-    found: Mapping[int, RangeReport] = {
-        number: RangeReport(
-            number=number, record_count=count, reports=tuple(unpacked_report(packed) for packed in reports)
+    found: dict[int, RangeReport] = {}
+    chunks: list[bytes] = []
+    for piece in pieces:
+        if isinstance(piece, bytes):
+            chunks.append(piece)
+            continue
+        report, counts = piece
+        coming = iter(chunks)
+        reports = (
+            with_its_rows(bare, list(itertools.islice(coming, count)))
+            for bare, count in zip(report.reports, counts, strict=True)
         )
-        for number, count, reports in map(pickle.loads, collected.column(CHUNK).to_pylist())
-    }
+        found[report.number] = replace(report, reports=tuple(reports))
+        chunks = []
     return [found[number] for number in sorted(found)]

@@ -11,6 +11,7 @@ one that turns out to be large the job is done again.
 
 from __future__ import annotations
 
+import pickle
 import uuid
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -41,6 +42,7 @@ from directkafka.pipeline.execution.native.task import (
 )
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.execution.row_chunks import CHUNK
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import Transform
 from directkafka.planning.placement import task_count
@@ -159,27 +161,34 @@ class NativeWriter:
     ) -> tuple[list[Part], int]:
         """Run the job; the parts of the batch, and the number of records."""
         kept = [number for number, route in enumerate(wanted) if id(route.sink) in self._large]
-        frame = reports = self._frame(name, tasks, wanted, kept)
+        task, count = self._task(name, tasks, wanted, kept), self._task_count(tasks, wanted)
+        frame: DataFrame | None = None
         if kept:
-            frame = keeper.keep(frame)
-            reports = frame.where(f.col(WRITER) == OF_REPORT)
-        ranges = range_reports(reports.toArrow())
+            numbers = self._session.range(0, len(tasks), 1, count)
+            frame = keeper.keep(map_in_arrow(numbers, task, NATIVE_ROWS))
+            rows = frame.where(f.col(WRITER) == OF_REPORT).toArrow()
+            ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()))
+        else:
+            # A DataFrame's rows would be copied into the JVM's own form, and into Arrow again; and a plan of SQL takes
+            # longer to make than a job of an RDD.
+            ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
+            ranges = range_reports(ranges_alone.mapPartitions(task.reports).collect())
         self._prove_read(tasks, ranges)
         parts = []
         for number, route in enumerate(wanted):
-            part = Part(route.sink, frame, tuple(found.reports[number] for found in ranges))
-            if number in kept:
+            part = Part(route.sink, None, tuple(found.reports[number] for found in ranges))
+            if frame is not None and number in kept:
                 part.output, part.is_of_chunks = frame.where(f.col(WRITER) == number), True
             parts.append(part)
         return parts, sum(found.record_count for found in ranges)
 
-    def _frame(
+    def _task(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
-    ) -> DataFrame:
-        """What the tasks give; nothing runs yet."""
+    ) -> NativeTask:
+        """What the tasks run."""
         # What all tasks hold for all sinks comes to the driver at once.
         sharing = len(tasks) * len(wanted)
-        task = NativeTask(
+        return NativeTask(
             tasks=tuple(tasks),
             transform=self._transform,
             schemas=self._schemas,
@@ -187,14 +196,14 @@ class NativeWriter:
             letters=self._letters,
             kept=tuple(kept),
         )
+
+    def _task_count(self, tasks: Sequence[RangeTask], wanted: Sequence[Route]) -> int:
+        """How many tasks there are; one that has several ranges does them one after the other."""
         limits = [route.sink.capabilities.writers_max for route in wanted]
         parallelism = self._session.sparkContext.defaultParallelism
         ranges = [range_task.range for range_task in tasks]
         count = task_count(ranges, parallelism=parallelism, min_partitions=self._min_partitions)
-        # Tasks that write at a time; one that has several ranges does them one after the other.
-        slots = min([count, *(limit for limit in limits if limit is not None)])
-        numbers = self._session.range(0, len(tasks), 1, max(1, slots))
-        return map_in_arrow(numbers, task, NATIVE_ROWS)
+        return max(1, min([count, *(limit for limit in limits if limit is not None)]))
 
     def _writer(self, route: Route, name: BatchAttempt, *, task_count: int) -> TaskWriter:
         schema = schema_for(route.sink, self._outputs[route.output])
