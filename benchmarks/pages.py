@@ -29,7 +29,7 @@ HEADLINES: Final = (
     ("Spark's connector: reads of 1 KB records, lz4, into `noop`", "read, 1,000 bytes, lz4, noop", False),
     ("Spark's connector: micro-batches of 2,000 records", "time of a batch of 2,000 records", True),
     ("Spark's connector: the first batch of a process", "first batch of a cold process", True),
-    ("`foreachBatch` with JDBC, at least once: Kafka to Postgres", "Kafka to Postgres, rows", False),
+    ("`foreachBatch` with JDBC, at least once: Kafka to Postgres", "Kafka to Postgres, 4,000,000 rows", False),
     ("Spark's streaming writer of Parquet files: Kafka to Parquet files", "Kafka to Parquet files, rows", False),
     ("Spark's source and sink: Kafka to Kafka", "Kafka to Kafka, records, beside", False),
     ("quixstreams: JSON from Kafka into ten columns of Postgres", "JSON to Postgres, beside quixstreams", False),
