@@ -115,7 +115,7 @@ class Target:
         """Every record is committed, and in both partitions."""
         reader = self._spark.read.format("directkafka").option("kafka.bootstrap.servers", self._servers)
         reader.option("subscribe", self.topic).option("kafka.isolation.level", "read_committed")
-        counts = {one["partition"]: one["count"] for one in reader.load().groupBy("partition").count().collect()}
+        counts = {row["partition"]: row["count"] for row in reader.load().groupBy("partition").count().collect()}
         assert sum(counts.values()) == self._rows, f"{side}: {counts} records of {self._rows}"
         assert len(counts) == _PARTITIONS, f"{side}: records are in {sorted(counts)} alone"
 

@@ -186,14 +186,21 @@ def copy_string(at: int, end: int, to: int, room: int) -> tuple[int, int]:
 
 
 @helper
-def skip_string(at: int, end: int) -> int:
-    """The position behind a string whose opening quote is passed."""
+def plain_end(at: int, end: int) -> int:
+    """The position of a string's next byte that is not a plain character of ASCII, or the end."""
     while at < end:
         special = scan(at)
-        if special == 0:
-            at += SCANNED
-            continue
-        at += trailing_zeros(special)
+        if special != 0:
+            return min(at + trailing_zeros(special), end)
+        at += SCANNED
+    return end
+
+
+@helper
+def skip_string(at: int, end: int) -> int:
+    """The position behind a string whose opening quote is passed."""
+    while True:
+        at = plain_end(at, end)
         if at >= end:
             break
         found = load8(at)

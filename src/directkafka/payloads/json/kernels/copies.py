@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from directkafka.kafka.kernels.addresses import SCANNED, copy, load8, load32, scan, store8, trailing_zeros
+from directkafka.kafka.kernels.addresses import SCANNED, copy, load8, load32, store8
 from directkafka.kafka.kernels.compile import helper
 from directkafka.payloads.json.kernels.characters import (
     ALSE,
@@ -25,6 +25,7 @@ from directkafka.payloads.json.kernels.characters import (
     QUOTE,
     SMALL_F,
     TRUE,
+    plain_end,
     skip_space,
     utf8_length,
 )
@@ -45,12 +46,8 @@ _SURROGATE_PAIR: Final = 4
 @helper
 def _string_end(at: int, end: int) -> int:
     """The position behind a string, whose opening quote is passed, if it is written as it came."""
-    while at < end:
-        special = scan(at)
-        if special == 0:
-            at += SCANNED
-            continue
-        at += trailing_zeros(special)
+    while True:
+        at = plain_end(at, end)
         if at >= end:
             break
         found = load8(at)

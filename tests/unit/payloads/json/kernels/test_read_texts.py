@@ -110,7 +110,7 @@ def test_values_that_a_type_does_not_take_are_null_and_what_is_behind_them_is_re
             f'{{"a":{value},"a":{value},"z":7}}'.encode(),
             f'{{"a":{value} x,"z":7}}'.encode(),
         ]
-    check(JsonDecoder(schema), texts)
+    assert check(JsonDecoder(schema), texts) < len(texts)
 
 
 @pytest.mark.parametrize(
@@ -232,16 +232,21 @@ def test_nothing_is_looked_for_behind_a_text_that_ends_with_a_comma(ddl: str, te
     [
         "1" * 999 + ".1e12",
         "0." + "0" * 998 + "1e12",
-        "1" * 1000,
         "1" * 1001,
         f'"{"x" * 20_000_001}"',
         f'{{"{"n" * 50_001}":1}}',
     ],
-    ids=["long exponent", "long fraction", "thousand digits", "too many digits", "long text", "long name"],
+    ids=["long exponent", "long fraction", "many digits", "long text", "long name"],
 )
-def test_what_is_too_long_for_jackson_is_too_long_for_the_kernel(kind: str, value: str) -> None:
+def test_what_is_too_long_for_jackson_is_left_by_the_kernel(kind: str, value: str) -> None:
     decoder = JsonDecoder(arrow_type(parse_ddl(f"a {kind}, z INT")))
-    check(decoder, [f'{{"a":{value},"z":1}}'.encode(), f'{{"unknown":{value},"z":1}}'.encode()])
+    assert check(decoder, [f'{{"a":{value},"z":1}}'.encode(), f'{{"unknown":{value},"z":1}}'.encode()]) == 2
+
+
+def test_a_thousand_digits_are_not_too_many() -> None:
+    decoder = JsonDecoder(arrow_type(parse_ddl("a STRING, z INT")))
+    value = "1" * 1000
+    assert check(decoder, [f'{{"a":{value},"z":1}}'.encode(), f'{{"unknown":{value},"z":1}}'.encode()]) == 0
 
 
 @kernel("float64(int64, int64)")
