@@ -191,7 +191,8 @@ def plain_end(at: int, end: int) -> int:
     while at < end:
         special = scan(at)
         if special != 0:
-            return min(at + trailing_zeros(special), end)
+            at += trailing_zeros(special)
+            return at if at < end else end
         at += SCANNED
     return end
 

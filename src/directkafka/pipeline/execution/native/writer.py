@@ -3,10 +3,10 @@
 It is the same step as :mod:`directkafka.pipeline.execution.batch_writer`'s, with the same sinks' writers, reports and
 proofs: what differs is who carries the rows between reading and writing.
 
-A batch that takes a second phase (a large one for Kafka) needs its rows dealt anew among tasks. They are kept by Spark
-as chunks, since the second phase must have the rows that the first one counted; Spark carries chunks, and looks into
-none. Small batches need no second look, so an output is kept from the first job on only if its last batch was large; of
-one that turns out to be large the job is done again.
+A large batch for Kafka takes a second phase, which deals its rows out to tasks again. It must write the very rows that
+the first phase counted, so Spark keeps them, as chunks that it does not look into. Small batches need none of this, so
+a sink's rows are kept only if its last batch was large. If rows that were not kept turn out to need a second phase, the
+job runs again and keeps them.
 """
 
 from __future__ import annotations
@@ -147,11 +147,12 @@ class NativeWriter:
             with job_errors():
                 parts, record_count = self._write(name, tasks, wanted, keeper)
                 while unkept := [part for part in parts if part.needs_second_phase and not part.is_of_chunks]:
-                    # Their rows are gone. What was written counts for nothing, and is of a try that is given up.
+                    # Their rows were not kept. What this try has written is never committed; the next one keeps them.
                     name = replace(name, attempt=uuid.uuid4().hex)
                     self._large |= {id(part.sink) for part in unkept}
                     parts, record_count = self._write(name, tasks, wanted, keeper)
-                self._large = {id(part.sink) for part in parts if part.needs_second_phase}
+                self._large -= {id(part.sink) for part in parts}
+                self._large |= {id(part.sink) for part in parts if part.needs_second_phase}
             early = finish_parts(parts, name, keeper, self._routes)
         reports = tuple((part.sink, part.reports) for part in parts)
         return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
@@ -169,8 +170,7 @@ class NativeWriter:
             rows = frame.where(f.col(WRITER) == OF_REPORT).toArrow()
             ranges = range_reports(map(pickle.loads, rows.column(CHUNK).to_pylist()))
         else:
-            # A DataFrame's rows would be copied into the JVM's own form, and into Arrow again; and a plan of SQL takes
-            # longer to make than a job of an RDD.
+            # No DataFrame: it would copy the reports into the JVM's rows and back to Arrow, and takes longer to plan.
             ranges_alone = self._session.sparkContext.parallelize(range(len(tasks)), count)
             ranges = range_reports(ranges_alone.mapPartitions(task.reports).collect())
         self._prove_read(tasks, ranges)
@@ -186,7 +186,7 @@ class NativeWriter:
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]
     ) -> NativeTask:
         """What the tasks run."""
-        # What all tasks hold for all sinks comes to the driver at once.
+        # The driver gets the rows that all ranges hold for all sinks at once, so they share the limit.
         sharing = len(tasks) * len(wanted)
         return NativeTask(
             tasks=tuple(tasks),
@@ -212,7 +212,7 @@ class NativeWriter:
 
     @staticmethod
     def _prove_read(tasks: Sequence[RangeTask], ranges: Sequence[RangeReport]) -> None:
-        """Each range must have been reported: a task reports it when it has come to its end."""
+        """Raise if a range has no report: a task reports one only when it has read it to its end."""
         done = {found.number for found in ranges}
         if unread := tuple(str(task.range) for number, task in enumerate(tasks) if number not in done):
             raise RangeNotReadError(ranges=unread)

@@ -1,4 +1,4 @@
-"""A DuckDB file, opened: for a store by its process for files alone.
+"""DuckDB files, opened: those of a store only by the process for files.
 
 DuckDB keeps other processes out as long as the file is open.
 """
@@ -19,12 +19,12 @@ from directkafka.sinks.embedded.file.connection import DatabaseSaidError, Row, R
 #: What DuckDB says of a file that is open in this process already, and of one that is locked in whatever process.
 _OPEN_HERE: Final = "Unique file handle conflict"
 _LOCKED: Final = re.compile(rf"[Cc]onflicting lock|Could not set lock|{_OPEN_HERE}")
-_FULL: Final = re.compile(r"[Nn]o space left|disk|[Oo]ut of memory")
+_FULL: Final = re.compile(r"[Nn]o space left|[Dd]isk (is )?full|[Oo]ut of memory")
 _READER: Final = "directkafka_coming"
 
-#: Rows of a row group, DuckDB's unit of storage. An INSERT of more writes groups of its own, and leaves a small one.
+#: Rows of a row group, DuckDB's unit of storage. A larger INSERT writes whole groups, and a small one for the rest.
 _ROW_GROUP_ROWS: Final = 122_880
-#: Bound on DuckDB's tasks for merges in the checkpoint behind a commit of few rows: enough for two merges.
+#: DuckDB's tasks for merges in the checkpoint of a commit of few rows: enough for two merges.
 _MERGE_TASKS_MAX: Final = 8
 
 #: Names that DuckDB has for databases of its own.
@@ -36,7 +36,7 @@ class DuckDBConnection:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        #: Rows of the open transaction's smallest INSERT into a table of the file, and whether it may replace some.
+        #: Of this transaction: rows of the smallest ``fill`` of a table that stays; whether rows may go or be replaced.
         self._filled_rows_min: int | None = None
         self._may_replace = False
 
@@ -47,7 +47,7 @@ class DuckDBConnection:
         return found
 
     def insert(self, statement: str) -> int:
-        """An INSERT returns its count; it may replace rows."""
+        """DuckDB returns the count. The INSERT may replace rows (``ON CONFLICT``)."""
         self._may_replace = True
         return self._count(statement)
 
@@ -84,13 +84,12 @@ class DuckDBConnection:
         return int(self.rows(statement)[0][0])
 
     def _bound_merges(self) -> None:
-        """Where rows have been appended, and nothing else, let the checkpoint behind this commit merge little.
+        """Limit the merges at this commit's checkpoint, if its transaction only appended rows to tables.
 
-        An INSERT of many rows leaves one small row group behind its whole ones. At each checkpoint DuckDB would merge
-        it with whole ones: read, compress and write them again. That takes as long as the INSERT itself. So a commit
-        of many rows merges nothing. A commit of few rows must merge, or each would leave a row group; it merges a few
-        older groups as well. Without a bound it would merge all of them, and keep the file for many seconds.
-        (``RowGroupCollection::ScheduleVacuumTasks``.)
+        A large INSERT leaves a small row group behind its whole ones. DuckDB would merge it with whole ones at each
+        checkpoint, which takes as long as the INSERT. So a commit of large INSERTs alone merges nothing. Other commits
+        must merge, or each would leave a small group; they merge a few older groups too. Without a limit they would
+        merge all, and hold the file for many seconds. (``RowGroupCollection::ScheduleVacuumTasks``.)
         """
         if self._filled_rows_min is not None and not self._may_replace:
             tasks_max = 0 if self._filled_rows_min >= _ROW_GROUP_ROWS else _MERGE_TASKS_MAX

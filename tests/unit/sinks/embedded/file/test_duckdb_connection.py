@@ -15,7 +15,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from directkafka.sinks.embedded.file.duckdb_connection import connect, opened
+from directkafka.sinks.embedded.file.duckdb_connection import connect, opened, said
 
 _CLOSED_WITHOUT_WRITING = 0x10  # IN_CLOSE_NOWRITE of inotify(7)
 _OPENED = 0x20  # IN_OPEN
@@ -160,3 +160,17 @@ def test_what_many_rows_have_left_is_merged_with_small_appends_a_few_groups_at_a
     assert found[0] == 40
     assert all(1 <= before - after <= 4 for before, after in pairwise(found[:6])), found
     assert found[-1] <= 30, found
+
+
+@pytest.mark.parametrize(
+    ("text", "error_class"),
+    [
+        ('Cannot open file "/mnt/disk1/x.duckdb": Permission denied', "access"),
+        ('Could not write file "/mnt/disk1/x.duckdb": No space left on device', "unavailable"),
+        ('Could not write file "/x.duckdb": disk full', "unavailable"),
+    ],
+)
+def test_a_path_says_nothing_of_what_went_wrong(text: str, error_class: str) -> None:
+    found = said(duckdb.IOException(text))
+    assert found is not None
+    assert found.error_class == error_class
