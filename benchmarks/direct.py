@@ -6,7 +6,8 @@ import pickle
 import statistics
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Any
 
@@ -14,6 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import Producer
 from consumed import consumed
 from figures import Figure, alternately, console, ratio, told
+from floor import ready_batches
 from publish import RECORD_BYTES, publish
 
 import directkafka as dk
@@ -27,6 +29,9 @@ _PARTITIONS = 2
 
 #: Of a cluster with many partitions; and how many batches a checkpoint has, at one each second.
 _EXECUTORS, _KEPT_BATCHES = 20, 180
+
+#: Records of the batches that reading ahead is measured with; and how many times as often, since they are short.
+_SIZES, _SMALL_RUNS = (1_000, 100_000, 1_000_000), 5
 
 _INTERVAL_S = 0.5
 _BATCH_RECORDS = 1_000
@@ -71,7 +76,26 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
             records=records,
         )
         for side, required in (("arrow_handler", 4.0), ("message_handler", 1.5))
-    ]
+    ] + [_reading_ahead(sc, params, ranges, size, repeat) for size in _SIZES]
+
+
+def _reading_ahead(sc: Any, params: dict[str, str], ranges: Sequence[dk.OffsetRange], size: int, repeat: int) -> Figure:
+    """What is left of a batch's time if all of its records are in its workers before it begins."""
+    each = size // _PARTITIONS
+    some = [replace(one, until_offset=one.from_offset + each) for one in ranges]
+
+    def read() -> None:
+        assert dk.create_rdd(sc, params, some, arrow_handler=_value_bytes_of_batch).sum() == size * RECORD_BYTES
+
+    def ready() -> None:
+        parts = sc.parallelize([each] * _PARTITIONS, _PARTITIONS)
+        assert parts.mapPartitions(_ready_bytes).sum() == size * RECORD_BYTES
+
+    seconds = alternately({"read": read, "ready": ready}, _SMALL_RUNS * repeat)
+    medians = {side: statistics.median(times) for side, times in seconds.items()}
+    detail = ", ".join(f"{side} {1000 * seconds:.0f} ms" for side, seconds in medians.items())
+    name = f"RDD of {size:,} records, its time with all of them read before, of its time"
+    return told(Figure(name=name, value=medians["ready"] / medians["read"], unit="x", required=None, detail=detail))
 
 
 def driver_work(spark: Any, *, repeat: int) -> list[Figure]:
@@ -117,6 +141,12 @@ def _driver_work(sc: Any, partitions: int, repeat: int) -> list[Figure]:
 
 def _value_bytes_of_batch(batch: Any) -> Iterable[int]:
     return [pc.sum(pc.binary_length(batch.column("value"))).as_py()]
+
+
+def _ready_bytes(counts: Iterable[int]) -> Iterator[int]:
+    for records in counts:
+        for batch in ready_batches(records, RECORD_BYTES):
+            yield from _value_bytes_of_batch(batch)
 
 
 def _value_bytes(record: dk.ConsumerRecord) -> int:

@@ -17,7 +17,7 @@ from directkafka.kafka.records.decoder import BATCH_BYTES_MAX, BATCH_ROWS_MAX
 from directkafka.options.read_policy import RECORD_COLUMNS
 from directkafka.spark.schema import record_schema
 
-__all__ = ["ReadyBatches"]
+__all__ = ["ReadyBatches", "ready_batches"]
 
 
 class ReadyBatches(DataSource):
@@ -45,13 +45,15 @@ class _Reader(DataSourceReader):
         return [InputPartition(number) for number in range(self._partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES_MAX // self._value_bytes))
-        ready = _batch(rows, self._value_bytes)
-        left = self._records // self._partitions
-        while left:
-            count = min(rows, left)
-            yield ready.slice(0, count)
-            left -= count
+        return ready_batches(self._records // self._partitions, self._value_bytes)
+
+
+def ready_batches(records: int, value_bytes: int) -> Iterator[pa.RecordBatch]:
+    """So many records, of which nothing is read and nothing made but the first batch's."""
+    rows = max(1, min(BATCH_ROWS_MAX, BATCH_BYTES_MAX // value_bytes))
+    ready = _batch(rows, value_bytes)
+    for start in range(0, records, rows):
+        yield ready.slice(0, min(rows, records - start))
 
 
 @cache

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
-import psutil
 from figures import Figure, console, told
+from peaks import forget_peaks, workers_peak_mb
 from publish import publish
 
 __all__ = ["lengths", "partitions"]
@@ -50,8 +48,8 @@ def lengths(spark: Any, servers: str, *, longest: int, repeat: int) -> list[Figu
     best_s(longest // 10)
     seconds, peak_mb = {}, {}
     for count in [*counts, longest]:
-        _forget_peaks()
-        seconds[count], peak_mb[count] = best_s(count), _workers_peak_mb()
+        forget_peaks()
+        seconds[count], peak_mb[count] = best_s(count), workers_peak_mb()
     long_ones = {count: one / count * 1e6 for count, one in seconds.items() if count >= 1_000_000}
     detail = ", ".join(f"{count:,}: {one:.2f} s" for count, one in seconds.items())
     name = f"a million records in ranges of 1 to {longest / 1e6:g} million, most to least"
@@ -81,25 +79,3 @@ def _seconds(action: Callable[[], None]) -> float:
     started = time.perf_counter()
     action()
     return time.perf_counter() - started
-
-
-def _forget_peaks() -> None:
-    """Let the peaks of :func:`_workers_peak_mb` begin anew (proc(5), ``clear_refs``)."""
-    for child in _python_children():
-        Path(f"/proc/{child.pid}/clear_refs").write_text("5")
-
-
-def _python_children() -> list[psutil.Process]:
-    return [one for one in psutil.Process(os.getpid()).children(recursive=True) if one.name().startswith("python")]
-
-
-def _workers_peak_mb() -> float:
-    """The largest of the resident sizes that Spark's Python workers of this process have reached (VmHWM)."""
-    peaks = []
-    for child in _python_children():
-        status = Path(f"/proc/{child.pid}/status")
-        if status.exists():
-            lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-            if "VmHWM" in lines:
-                peaks.append(int(lines["VmHWM"].split()[0]) / 1024)
-    return max(peaks)

@@ -72,9 +72,10 @@ def fields_of(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(value.flatten(), names=[field.name for field in value.type])
 
 
-def native(servers: str, topic: str, dsn: str) -> None:
+def native(servers: str, topic: str, dsn: str, *, batch: int = BATCH) -> None:
     """Exactly once, and no row enters the JVM."""
-    _run(servers, topic, dsn, ArrowTransform(fields_of), **{"value.format": "json", "value.schema": FIELDS})
+    options = {"value.format": "json", "value.schema": FIELDS, "maxOffsetsPerTrigger": str(batch)}
+    _run(servers, topic, dsn, ArrowTransform(fields_of), **options)
 
 
 def query(servers: str, topic: str, dsn: str) -> None:

@@ -49,6 +49,7 @@ GROUPS = (
     "kafka",
     "json",
     "copy",
+    "memory",
     "peers",
     "files",
 )
@@ -163,6 +164,7 @@ def _sinks(
         "kafka": partial(group, "to_kafka", "kafka_to_kafka", with_database=False),
         "json": partial(group, "json_rows", "json_rows", with_database=True),
         "copy": partial(group, "copy_share", "copy_share", with_database=True),
+        "memory": partial(group, "memory", "memory", with_database=True),
         "peers": partial(group, "peers", "peers", with_database=True),
         "files": partial(group, "to_files", "kafka_to_files", with_database=False),
     }

@@ -7,43 +7,57 @@ from __future__ import annotations
 
 import itertools
 import tempfile
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
 
 import psycopg
-from figures import Figure, alternately, console, ratio
+from figures import Figure, alternately, console, ratio, told
 from publish import publish
 from pyspark.sql import DataFrame, SparkSession
 from ten_columns import jdbc_address
 from to_files import texts
 
 from directkafka import ArrowTransform, Pipeline, PostgresSink
+from directkafka.pipeline.progress import BatchReport
 
-BATCH = 250_000
+BATCH: Final = 250_000
+#: Of the second one's time; it is longer by what the second one's reading shares with the first one's commit.
+_FIRST_BATCH_MAX: Final = 3.0
+
+_runs = itertools.count()
 
 
 def kafka_to_postgres(spark: SparkSession, servers: str, dsn: str, *, rows: int, repeat: int) -> list[Figure]:
     """Exactly once, beside `foreachBatch` with Spark's JDBC writer (at least once)."""
     figures = []
-    runs = itertools.count()
     for count in (rows, 4 * rows):
         topic = f"write-{count}"
         console.print(f"publishing {count:,} records")
         publish(servers, topic, count, codec="lz4", partitions=2)
-
-        def ours(topic: str = topic, count: int = count) -> None:
-            direct_engine(servers, topic, dsn=dsn, table=f"ours_{next(runs)}", rows=count)
-
-        def theirs(topic: str = topic, count: int = count) -> None:
-            foreach_batch(spark, servers, topic, dsn=dsn, table=f"theirs_{next(runs)}", rows=count)
-
-        seconds = alternately({"ours": ours, "JVM": theirs}, repeat)
+        reports: list[BatchReport] = []
+        seconds = alternately(
+            {
+                "ours": partial(direct_engine, servers, topic, dsn, "ours", reports),
+                "JVM": partial(foreach_batch, spark, servers, topic, dsn, "jvm"),
+            },
+            repeat,
+            after=partial(_check, dsn, count),
+        )
         figures.append(ratio(f"Kafka to Postgres, {count:,} rows", seconds, over="JVM", required=3.0, records=count))
+        figures.append(_first_beside_second(reports, count))
     return figures
 
 
-def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
-    """Exactly once: rows and offsets in one transaction."""
+def direct_engine(servers: str, topic: str, dsn: str, table: str, reports: list[BatchReport]) -> None:
+    """Exactly once: rows and offsets in one transaction.
+
+    Args:
+        reports: where those of the batches go, in place of the run's before.
+    """
+    reports.clear()
     Pipeline(
-        table,
+        f"{topic}-{next(_runs)}",
         source={
             "kafka.bootstrap.servers": servers,
             "subscribe": topic,
@@ -53,12 +67,21 @@ def direct_engine(servers: str, topic: str, *, dsn: str, table: str, rows: int) 
         transform=ArrowTransform(texts),
         sinks=PostgresSink(dsn, table),
         trigger="available-now",
-        report=lambda report: None,
+        report=reports.append,
     ).run()
-    _check(dsn, table, rows)
 
 
-def foreach_batch(spark: SparkSession, servers: str, topic: str, *, dsn: str, table: str, rows: int) -> None:
+def _first_beside_second(reports: Sequence[BatchReport], count: int) -> Figure:
+    """How much longer a run's first batch takes, of which nothing was done while another one was committed."""
+    first, second, *_ = (report.total_ms for report in reports)
+    name = f"time of the first batch, of the second's, {count:,} rows into Postgres"
+    detail = f"first {first} ms, second {second} ms, in the last run"
+    return told(
+        Figure(name=name, value=first / second, unit="x", required=_FIRST_BATCH_MAX, at_most=True, detail=detail)
+    )
+
+
+def foreach_batch(spark: SparkSession, servers: str, topic: str, dsn: str, table: str) -> None:
     """At least once: foreachBatch with Spark's JDBC writer, with the driver's fastest settings."""
     url, user, password = jdbc_address(dsn)
 
@@ -84,12 +107,13 @@ def foreach_batch(spark: SparkSession, servers: str, topic: str, *, dsn: str, ta
             .start()
         )
         query.awaitTermination()
-    _check(dsn, table, rows)
 
 
-def _check(dsn: str, table: str, rows: int) -> None:
+def _check(dsn: str, rows: int, side: str) -> None:
     """The rows are there; then the table goes, so that every run meets the same database."""
-    with psycopg.connect(dsn) as connection:
+    table = side.lower()
+    with psycopg.connect(dsn, autocommit=True) as connection:
         found = connection.execute(f'SELECT count(*) FROM "{table}"').fetchone()
         assert found == (rows,), f"{table} has {found} rows of {rows}"
         connection.execute(f'DROP TABLE "{table}"')
+        connection.execute("CHECKPOINT")

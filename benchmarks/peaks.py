@@ -1,0 +1,35 @@
+"""Peaks of resident memory of this process and of Spark's Python workers below it (proc(5): ``VmHWM``)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import psutil
+
+__all__ = ["forget_peaks", "peak_mb", "workers_peak_mb"]
+
+
+def forget_peaks() -> None:
+    """Let the peaks of this process and of its Python workers begin anew (proc(5), ``clear_refs``)."""
+    for pid in (os.getpid(), *_python_children()):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def workers_peak_mb() -> float:
+    """The largest of the resident sizes that Spark's Python workers of this process have reached."""
+    return max(peak_mb(pid) for pid in _python_children())
+
+
+def _python_children() -> list[int]:
+    children = psutil.Process(os.getpid()).children(recursive=True)
+    return [one.pid for one in children if one.name().startswith("python")]
+
+
+def peak_mb(pid: int) -> float:
+    """A process's ``VmHWM``; 0 when it has ended."""
+    try:
+        lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return int(lines.get("VmHWM", "0").split()[0]) / 1024
