@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -13,12 +14,20 @@ __all__ = ["forget_peaks", "peak_mb", "workers_peak_mb"]
 def forget_peaks() -> None:
     """Let the peaks of this process and of its Python workers begin anew (proc(5), ``clear_refs``)."""
     for pid in (os.getpid(), *_python_children()):
-        Path(f"/proc/{pid}/clear_refs").write_text("5")
+        with suppress(FileNotFoundError, ProcessLookupError):
+            Path(f"/proc/{pid}/clear_refs").write_text("5")
 
 
 def workers_peak_mb() -> float:
-    """The largest of the resident sizes that Spark's Python workers of this process have reached."""
-    return max(peak_mb(pid) for pid in _python_children())
+    """The largest of the resident sizes that Spark's Python workers of this process have reached.
+
+    Raises:
+        RuntimeError: none of them runs any more.
+    """
+    peaks_mb = [peak for pid in _python_children() if (peak := peak_mb(pid))]
+    if not peaks_mb:
+        raise RuntimeError("no Python worker is left whose memory could be measured")
+    return max(peaks_mb)
 
 
 def _python_children() -> list[int]:
