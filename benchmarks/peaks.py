@@ -31,8 +31,12 @@ def workers_peak_mb() -> float:
 
 
 def _python_children() -> list[int]:
-    children = psutil.Process(os.getpid()).children(recursive=True)
-    return [one.pid for one in children if one.name().startswith("python")]
+    found = []
+    for child in psutil.Process(os.getpid()).children(recursive=True):
+        with suppress(psutil.NoSuchProcess):
+            if child.name().startswith("python"):
+                found.append(child.pid)
+    return found
 
 
 def peak_mb(pid: int) -> float:
