@@ -82,7 +82,7 @@ def rdds(spark: Any, servers: str, *, records: int, repeat: int) -> list[Figure]
 def _reading_ahead(sc: Any, params: dict[str, str], ranges: Sequence[dk.OffsetRange], size: int, repeat: int) -> Figure:
     """What is left of a batch's time if all of its records are in its workers before it begins."""
     each = size // _PARTITIONS
-    some = [replace(one, until_offset=one.from_offset + each) for one in ranges]
+    some = [replace(whole, until_offset=whole.from_offset + each) for whole in ranges]
 
     def read() -> None:
         assert dk.create_rdd(sc, params, some, arrow_handler=_value_bytes_of_batch).sum() == size * RECORD_BYTES
@@ -109,7 +109,7 @@ def _driver_work(sc: Any, partitions: int, repeat: int) -> list[Figure]:
     locations = [Executor("host", str(number % _EXECUTORS)).location for number in range(partitions)]
 
     def ranges(start: int) -> tuple[dk.OffsetRange, ...]:
-        return tuple(dk.OffsetRange("topic", one, start, start + 100) for one in range(partitions))
+        return tuple(dk.OffsetRange("topic", number, start, start + 100) for number in range(partitions))
 
     state = StreamState(ranges={ms: ranges(ms) for ms in range(_KEPT_BATCHES)})
     pickle.dumps(state)
