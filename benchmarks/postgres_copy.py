@@ -21,7 +21,8 @@ import psycopg
 import pyarrow as pa
 from psycopg import sql
 
-from directkafka.sinks.postgres.copy_encoder import RowEncoder, Wire, WireColumn, copy_chunks
+from directkafka.sinks.postgres.copy_encoder import RowEncoder
+from directkafka.sinks.postgres.copy_format import Wire, WireColumn, copy_chunks
 from directkafka.testing import EmbeddedPostgres
 
 ROWS = 1_000_000

@@ -35,7 +35,7 @@ _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
 _KERNELS = (
     "directkafka.kafka.records.decoder",
     "directkafka.spark.datasource.writers",
-    "directkafka.payloads.decode",
+    "directkafka.payloads.json.decoder",
     "directkafka.sinks.postgres.copy_kernels",
 )
 _TIMEOUT_S = 180

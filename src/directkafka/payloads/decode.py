@@ -23,8 +23,8 @@ from directkafka.options.ddl import parse_ddl
 from directkafka.options.payloads import AS_IT_CAME, UNREAD, Payload, Payloads, decodes
 from directkafka.options.time_zones import time_zone as zone_of
 from directkafka.payloads.arrow_types import arrow_type
-from directkafka.payloads.json.decoder import JsonDecoder
 from directkafka.payloads.text import TextDecoder
+from directkafka.python_worker import freeze_imports
 
 #: What is decoded: one column, or the batch that has it.
 Texts = TypeVar("Texts", pa.Array, pa.ChunkedArray, pa.RecordBatch)
@@ -54,6 +54,9 @@ def decoder_of(payload: Payload, *, explains: bool = True) -> Decoder:
     """
     if payload.schema is None:
         return TextDecoder()
+    # Not above: a process loads the kernels of the formats that it reads.
+    from directkafka.payloads.json.decoder import JsonDecoder
+
     return JsonDecoder(arrow_type(payload.schema), payload.time_zone or _UTC, explains=explains)
 
 
@@ -94,6 +97,7 @@ class BatchDecoder:
             for payload in payloads
         ]
         self._columns = list(columns)
+        freeze_imports("payloads")
 
     def decode(self, batch: pa.RecordBatch, place: Place) -> pa.RecordBatch:
         """The batch with its payloads decoded.

@@ -30,7 +30,11 @@ MODULE = "directkafka.spark.worker_daemon"
 _ZIP = "pyspark.zip"
 
 #: What a worker of tasks is forked with; kernels that were never compiled are compiled here, once for all workers.
-_PRELOADED = ("directkafka.spark.read_task", "directkafka.spark.datasource.readers")
+_PRELOADED = (
+    "directkafka.kafka.consumer.range_reader",
+    "directkafka.spark.read_task",
+    "directkafka.spark.datasource.readers",
+)
 
 
 def without_zip(search_path: Sequence[str]) -> list[str]:

@@ -31,7 +31,7 @@ from directkafka.spark.read_task import ReadRanges
 PROGRAM = """
 import json, pickle, sys
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.spark import read_task
+from directkafka.kafka.consumer import range_reader
 from directkafka.spark.datasource import write_task
 with open(sys.argv[1], "rb") as file:
     sent = pickle.load(file)
@@ -45,7 +45,7 @@ def empty(*_):
 write_task._write = fail
 notes = {}
 for name, run in sent.items():
-    read_task.read_range = empty if name == "strict_records" else fail
+    range_reader.read_range = empty if name == "strict_records" else fail
     try:
         run(fail)
     except DirectKafkaError as error:

@@ -1,4 +1,4 @@
-"""The cache of compiled kernels on disk, so that no process but the first compiles them; and whose folders it trusts.
+"""The cache of compiled kernels on disk, so that no process but the first compiles them.
 
 numba's own cache, with five differences, each because of how executors are installed and started:
 
@@ -11,82 +11,29 @@ numba's own cache, with five differences, each because of how executors are inst
   in another one. Files of two versions never have the same name, so processes of both may come and go at once.
 - An entry that cannot be read or written, whatever the reason, is as if there were none.
 - What is read is executed: a folder in which another user may have put it is left alone, with a warning
-  (:mod:`directkafka.kafka.kernels.cache`). The package's own folder is not asked: Python executes what lies there
+  (:mod:`directkafka.own_folders`). The package's own folder is not asked: Python executes what lies there
   anyway.
 
 Several processes may start at once: entries are written under a temporary name and renamed.
-
-Folders that nobody but this user can put files into: what is read from them may be executed.
-
-The rule is OpenSSH's for its keys (``safe_path`` in ``misc.c``), and git's for hooks: every folder from the root on
-belongs to this user or to root, and no other user may write to it. Below a folder that all may write to, but where
-none may take away what is another's (the sticky ``/tmp``), a folder of one's own is as safe as anywhere.
-
-A group that has this user alone may write too, as in Debian's OpenSSH: where each user has such a group, folders are
-made that way.
 """
 
 from __future__ import annotations
 
 import hashlib
 import logging
-import os
-import stat
 import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import numba.core.config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache
 from numba.misc.appdirs import AppDirs
 
-#: Windows has no user ids; its folders have access lists, which are not looked at.
-USER_ID: Final = os.getuid() if hasattr(os, "getuid") else 0
-_IS_POSIX: Final = hasattr(os, "getuid")
-
-
-def refuse_foreign(folder: Path) -> None:
-    """Refuse a folder into which another user may put files, or has.
-
-    Args:
-        folder: an absolute path without links (:meth:`pathlib.Path.resolve`): a link that another user may turn
-            elsewhere would be looked at here, and followed later.
-
-    Raises:
-        PermissionError: it is such a folder, or is below one.
-        FileNotFoundError: there is none.
-    """
-    if not _IS_POSIX:
-        return
-    for parent in (folder, *folder.parents):
-        found = parent.lstat()
-        is_shared = found.st_mode & stat.S_IWOTH or (found.st_mode & stat.S_IWGRP and not _is_private(found.st_gid))
-        if not stat.S_ISDIR(found.st_mode):
-            raise PermissionError(f"{parent} is no folder")
-        if found.st_uid not in (USER_ID, 0):
-            raise PermissionError(f"{parent} belongs to user {found.st_uid}, not to {USER_ID} or root")
-        # The folder itself must take files of nobody else; above it, it is enough that none can be put in its place.
-        if is_shared and (parent == folder or not found.st_mode & stat.S_ISVTX):
-            mode = stat.S_IMODE(found.st_mode)
-            raise PermissionError(f"other users may write to {parent} (mode {mode:04o})")
-
-
-@cache
-def _is_private(group_id: int) -> bool:
-    """Whether a group is the one that has this user's name and no other member."""
-    import grp
-    import pwd
-
-    try:
-        user, group = pwd.getpwuid(USER_ID), grp.getgrgid(group_id)
-    except KeyError:
-        return False
-    return group.gr_gid == user.pw_gid and group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
-
+from directkafka.own_folders import USER_ID, refuse_foreign
 
 log = logging.getLogger(__name__)
 

@@ -133,6 +133,7 @@ def check_executors(session: SparkSession) -> None:
     application = session.sparkContext.applicationId
     if application in _checked:
         return
+    log.info("asking the executors; the first after an install compile kernels, which takes about ten seconds")
     begun = time.monotonic()
     others = sorted(_versions(session) - {__version__})
     if others:

@@ -33,7 +33,6 @@ from directkafka.pipeline.structured.lineage import CheckpointBatch, decide
 from directkafka.pipeline.structured.query_run import AS_IT_IS
 from directkafka.planning.trigger import GivenTrigger
 from directkafka.sinks.api import LedgerEntry
-from directkafka.spark.datasource.source import register
 from directkafka.spark.source_cluster import SourceCluster
 
 log = logging.getLogger("directkafka.pipeline")
@@ -169,6 +168,9 @@ class StructuredEngine:
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
         """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
+        # Not above: other pipelines have no use for Spark's data sources.
+        from directkafka.spark.datasource.source import register
+
         register(self._session)
         source = self._session.readStream.format("directkafka").options(**options).load()
         used = {route.output for route in self._routes}

@@ -25,9 +25,6 @@ _GZIP_LEVEL = 4
 
 _CHUNK_BYTES = 1 << 20
 
-#: What is appended to a line, and the separator of Arrow's join.
-_LINE_END = (pa.scalar("\n", pa.large_string()), pa.scalar("", pa.large_string()))
-
 
 class FileFormat(Protocol):
     """How rows become a file, and how many rows a file has."""
@@ -216,7 +213,9 @@ def _nullable(batches: list[pa.RecordBatch]) -> pa.Table:
 
 def _content(lines: pa.Array) -> memoryview:
     """The lines with their ends, as they lie in one Arrow buffer."""
-    ended = pc.binary_join_element_wise(pc.cast(lines, pa.large_string()), *_LINE_END)
+    # Made here, by tasks: Arrow's first scalar imports pandas, for which a driver has no use.
+    line_end, separator = pa.scalar("\n", pa.large_string()), pa.scalar("", pa.large_string())
+    ended = pc.binary_join_element_wise(pc.cast(lines, pa.large_string()), line_end, separator)
     _, offsets, content = ended.buffers()
     ends = pa.Array.from_buffers(pa.int64(), len(ended) + 1, [None, offsets], offset=ended.offset)
     return memoryview(content)[ends[0].as_py() : ends[len(ended)].as_py()]

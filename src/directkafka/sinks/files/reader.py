@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from directkafka.errors import SchemaMismatchError
 from directkafka.sinks.files.store import FilesStore
 
 if TYPE_CHECKING:
+    import pyarrow.dataset as ds
     from pyspark.sql import DataFrame, SparkSession
 
 #: The table that lies in the directory itself.
@@ -48,6 +48,9 @@ class CommittedFiles:
         """
         if self.format == "text":
             raise ValueError("Arrow has no dataset for lines of text: read the paths")
+        # Not above: it imports pandas, for which a driver that only writes has no use.
+        import pyarrow.dataset as ds
+
         return ds.dataset([str(path) for path in self.paths], schema=self.schema, format=self.format)
 
 

@@ -10,16 +10,16 @@ row; everything that types can show was refused when the sink was prepared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.errors import RowRejectedError
+from directkafka.sinks.postgres.copy_format import HEAD_BYTES, LENGTH_BYTES, Wire, WireColumn
 from directkafka.sinks.postgres.copy_kernels import (
     ARRAY_HEADER_BYTES,
     COLUMN_FIELDS,
@@ -29,19 +29,6 @@ from directkafka.sinks.postgres.copy_kernels import (
     encode_uuid,
     interleave,
 )
-
-if TYPE_CHECKING:
-    import psycopg
-    from psycopg import sql
-
-SIGNATURE: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
-TRAILER: Final = b"\xff\xff"
-
-#: Of a row's number of fields, and of a field's length.
-HEAD_BYTES: Final = 2
-LENGTH_BYTES: Final = 4
-#: Of the UUID of a task's attempt.
-ATTEMPT_BYTES: Final = 16
 
 #: Aim of one chunk. Larger ones fall out of the processor's cache, smaller ones pay numpy's calls.
 CHUNK_BYTES: Final = 512 * 1024
@@ -53,41 +40,6 @@ _EPOCH_DAYS: Final = 10_957
 _JSON_NUL: Final = r"[^\\](\\\\)*\\u0000"
 _JSONB_VERSION: Final = pa.scalar(b"\x01", pa.large_binary())
 _NOTHING: Final = pa.scalar(b"", pa.large_binary())
-
-
-class Wire(Enum):
-    """Wire types; the value is numpy's type of a fixed width, or None."""
-
-    BOOL = "u1"
-    INT2 = ">i2"
-    INT4 = ">i4"
-    INT8 = ">i8"
-    FLOAT4 = ">f4"
-    FLOAT8 = ">f8"
-    TIMESTAMP = ">i8 since 2000"
-    DATE = ">i4 since 2000"
-    UUID = "16 bytes"
-    NUMERIC = "numeric"
-    TEXT = "text"
-    BYTEA = "bytea"
-    JSONB = "jsonb"
-    TIME = ">i8 since midnight"
-    INTERVAL = "16 bytes of time, days, months"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class WireColumn:
-    """A DataFrame column and the wire type its target column wants.
-
-    Attributes:
-        name: the column's name.
-        wire: its wire type; for an array that of its elements.
-        array_of: OID of the elements' type when the column is an array.
-    """
-
-    name: str
-    wire: Wire
-    array_of: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,24 +110,6 @@ class _RefusedRow(Exception):  # noqa: N818 - a message to the caller above, nev
         super().__init__(row, reason)
         self.row = row
         self.reason = reason
-
-
-def copy_chunks(cursor: psycopg.Cursor[Any], statement: sql.Composed, chunks: Iterable[bytes | memoryview]) -> int:
-    """Run a ``COPY ... FROM STDIN (FORMAT binary)`` over encoded rows, in bounded memory.
-
-    Returns:
-        The number of rows that the server says it has stored.
-
-    Raises:
-        RowRejectedError: from the encoder that makes the chunks; the COPY is aborted.
-        psycopg.Error: the server's refusal, untranslated.
-    """
-    with cursor.copy(statement) as copy:
-        copy.write(SIGNATURE)
-        for chunk in chunks:
-            copy.write(chunk)
-        copy.write(TRAILER)
-    return cursor.rowcount
 
 
 def _place(batch: pa.RecordBatch, row: int) -> str:

@@ -13,7 +13,7 @@ from psycopg import sql
 from directkafka.errors import RowRejectedError
 from directkafka.sinks.api import BatchAttempt, EncodedRows, TaskReport
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.postgres.copy_encoder import copy_chunks
+from directkafka.sinks.postgres.copy_format import copy_chunks
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.postgres.task_writer import SinkPlan, identifiers
 from directkafka.sinks.staging import ended_staging_pattern, stale_staging_pattern

@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 import pyarrow as pa
@@ -23,11 +23,10 @@ from directkafka.fault_points import fault_point
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
-from directkafka.sinks.postgres.copy_encoder import (
+from directkafka.sinks.postgres.copy_format import (
     ATTEMPT_BYTES,
     HEAD_BYTES,
     LENGTH_BYTES,
-    RowEncoder,
     WireColumn,
     copy_chunks,
 )
@@ -36,6 +35,9 @@ from directkafka.sinks.postgres.session import ALREADY_THERE, PostgresAddress
 from directkafka.sinks.postgres.table_schema import SQL
 from directkafka.sinks.staging import buffer, report_encoded
 from directkafka.sinks.write_modes import WriteMode
+
+if TYPE_CHECKING:
+    from directkafka.sinks.postgres.copy_encoder import RowEncoder
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,9 @@ class SinkPlan:
 
     def encoder(self, attempt: str = "") -> RowEncoder:
         """Encodes rows for the target, or with ``attempt`` (hex of a UUID) for a staging table."""
+        # Not above: the driver plans with this class, and encodes nothing.
+        from directkafka.sinks.postgres.copy_encoder import RowEncoder
+
         return RowEncoder(
             columns=self.columns,
             store=self.store,

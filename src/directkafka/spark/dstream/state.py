@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.kafka.kernels.cache import refuse_foreign
 from directkafka.offsets import OffsetRange, Positions, TopicPartition
 from directkafka.options.consumer import ConsumerOptions
 from directkafka.options.limits import RatePolicy
 from directkafka.options.source import SourceOptions
+from directkafka.own_folders import refuse_foreign
 from directkafka.planning.direct import Progress
 from directkafka.planning.placement import LocationStrategy
 from directkafka.planning.rates import Feedback, PartitionRates

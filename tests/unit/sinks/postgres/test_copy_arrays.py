@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from tests.unit.sinks.postgres.test_copy_encoder import decode, encode
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.postgres.copy_encoder import RowEncoder, Wire, WireColumn
+from directkafka.sinks.postgres.copy_encoder import RowEncoder
+from directkafka.sinks.postgres.copy_format import Wire, WireColumn
 
 TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)
 #: Element type in Postgres, wire, Arrow's type, values.

@@ -17,7 +17,8 @@ from psycopg.adapt import Transformer
 from psycopg.pq import Format
 
 from directkafka.errors import RowRejectedError
-from directkafka.sinks.postgres.copy_encoder import CHUNK_BYTES, RowEncoder, Wire, WireColumn
+from directkafka.sinks.postgres.copy_encoder import CHUNK_BYTES, RowEncoder
+from directkafka.sinks.postgres.copy_format import Wire, WireColumn
 
 OIDS = {
     Wire.BOOL: "bool", Wire.INT2: "int2", Wire.INT4: "int4", Wire.INT8: "int8", Wire.FLOAT4: "float4",

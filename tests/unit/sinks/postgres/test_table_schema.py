@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from directkafka.sinks.databases import is_json, parse_name, with_json
-from directkafka.sinks.postgres.copy_encoder import Wire
+from directkafka.sinks.postgres.copy_format import Wire
 from directkafka.sinks.postgres.table_schema import TableColumn, creation_type, json_columns, wire_column, wire_of
 from directkafka.sinks.staging import fold
 

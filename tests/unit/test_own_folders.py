@@ -11,8 +11,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from directkafka.kafka.kernels import cache
-from directkafka.kafka.kernels.cache import refuse_foreign
+from directkafka import own_folders
+from directkafka.own_folders import refuse_foreign
 
 
 @pytest.fixture
@@ -27,9 +27,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def _new_groups() -> Iterator[None]:
-    cache._is_private.cache_clear()
+    own_folders._is_private.cache_clear()
     yield
-    cache._is_private.cache_clear()
+    own_folders._is_private.cache_clear()
 
 
 def told(folder: Path) -> str:
@@ -49,7 +49,7 @@ def test_a_folder_of_one_s_own_is_taken(folder: Path) -> None:
 def test_above_a_folder_others_may_write_where_none_may_take_away_what_is_another_s(
     mode: int, is_taken: bool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_is_private", lambda group: False)
+    monkeypatch.setattr(own_folders, "_is_private", lambda group: False)
     folder.parent.chmod(mode)
     assert (told(folder) == "") is is_taken
     assert is_taken or told(folder) == f"other users may write to {folder.parent} (mode {mode:04o})"
@@ -59,7 +59,7 @@ def test_above_a_folder_others_may_write_where_none_may_take_away_what_is_anothe
 def test_into_the_folder_itself_others_may_not_even_put_files_of_their_own(
     mode: int, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cache, "_is_private", lambda group: False)
+    monkeypatch.setattr(own_folders, "_is_private", lambda group: False)
     folder.chmod(mode)
     assert told(folder) == f"other users may write to {folder} (mode {mode:04o})"
 
