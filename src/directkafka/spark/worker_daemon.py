@@ -33,7 +33,7 @@ _ZIP = "pyspark.zip"
 _PRELOADED = (
     "directkafka.kafka.consumer.range_reader",
     "directkafka.spark.read_task",
-    "directkafka.spark.datasource.readers",
+    "directkafka.spark.datasource.task_reader",
 )
 
 

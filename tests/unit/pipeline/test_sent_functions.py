@@ -22,8 +22,8 @@ from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 from directkafka.pipeline.execution.share_tasks import RouteTask
 from directkafka.pipeline.execution.write_task import WriteTask
-from directkafka.spark.datasource.readers import _RangePartition
 from directkafka.spark.datasource.source import DirectKafkaDataSource
+from directkafka.spark.datasource.task_reader import RangePartition
 from directkafka.spark.rdd.tasks import CountRecords, ReadRecords
 from directkafka.spark.read_task import ReadRanges
 
@@ -74,6 +74,11 @@ Fail = Callable[..., Any]
 Run = Callable[[Fail], object]
 
 
+def sent(reader: Any) -> Any:
+    """A reader as the executors get it."""
+    return cloudpickle.loads(cloudpickle.dumps(reader))
+
+
 def source(**options: str) -> DirectKafkaDataSource:
     given = {"kafka.bootstrap.servers": "h:1", **(options or {"subscribe": "t"})}
     return DirectKafkaDataSource.of_this_driver()(given)
@@ -100,15 +105,15 @@ def counts() -> Run:
 
 
 def batch_reader() -> Run:
-    made: Any = source().reader(RECORDS)
-    return lambda _: list(made.read(_RangePartition(TASK)))
+    made = sent(source().reader(RECORDS))
+    return lambda _: list(made.read(RangePartition(TASK)))
 
 
 def stream_reader() -> Run:
     made: Any = source().streamReader(RECORDS)
-    copy = cloudpickle.loads(cloudpickle.dumps(made))
+    copy = sent(made)
     made.stop()
-    return lambda _: list(copy.read(_RangePartition(TASK)))
+    return lambda _: list(copy.read(RangePartition(TASK)))
 
 
 def batch_writer() -> Run:

@@ -16,7 +16,6 @@ import cramjam
 import deflate
 import lz4.frame
 
-from directkafka.kafka.compression import zstd
 from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD
 from directkafka.options.producer import ProducerOptions
 
@@ -42,7 +41,9 @@ def compressor(options: ProducerOptions) -> tuple[int, Compress | None]:
         case "lz4":
             return LZ4, _lz4(options.lz4_level)
         case "zstd":
-            frames = zstd.ZstdCompressor(level=options.zstd_level)
+            from directkafka.kafka.compression.zstd import ZstdCompressor
+
+            frames = ZstdCompressor(level=options.zstd_level)
             return ZSTD, lambda data: frames.compress(data, frames.FLUSH_FRAME)
 
 

@@ -35,7 +35,6 @@ import cramjam
 import lz4.frame
 import numpy as np
 
-from directkafka.kafka.compression import zstd
 from directkafka.kafka.compression.lz4 import GZIP, LZ4, NO_COMPRESSION, SNAPPY, ZSTD, unpack
 from directkafka.kafka.kernels.c_functions import Decompressors
 
@@ -54,7 +53,7 @@ def declared_bytes(codec: int, source: Any) -> int:
     """
     try:
         return _DECLARED[codec](memoryview(source))
-    except (struct.error, zstd.ZstdError, RuntimeError, CorruptDataError):
+    except (struct.error, RuntimeError, CorruptDataError):
         return 0
 
 
@@ -67,7 +66,12 @@ def _lz4_size(data: memoryview) -> int:
 
 
 def _zstd_size(data: memoryview) -> int:
-    return zstd.get_frame_info(data).decompressed_size or 0
+    from directkafka.kafka.compression.zstd import ZstdError, get_frame_info
+
+    try:
+        return get_frame_info(data).decompressed_size or 0
+    except ZstdError:
+        return 0
 
 
 def _snappy_size(data: memoryview) -> int:

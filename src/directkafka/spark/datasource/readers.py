@@ -14,8 +14,7 @@ import logging
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
@@ -30,7 +29,6 @@ from pyspark.sql.streaming.datasource import (
 from directkafka.errors import DataLossError
 from directkafka.errors.data_loss import loss_of_available_now
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.offsets import PartitionProgress, TopicPartition, from_nested, to_nested
 from directkafka.options.source import SourceOptions
 from directkafka.options.spec import LONG_MAX
@@ -47,27 +45,12 @@ from directkafka.planning.plan import (
 )
 from directkafka.python_worker import freeze_imports
 from directkafka.snapshot import ClusterSnapshot
+from directkafka.spark.datasource.task_reader import RangePartition, TaskReader
 from directkafka.spark.source_cluster import SourceCluster, confirm_loss
 
 log = logging.getLogger("directkafka.source")
 
 Nested = dict[str, dict[str, int]]
-
-
-@dataclass
-class _RangePartition(InputPartition):
-    """One task's range, on its way to the executor."""
-
-    task: RangeTask
-
-
-def _read(partition: InputPartition, notes: Notes) -> Iterator[pa.RecordBatch]:
-    # Processes that only plan do not pay for the kernels.
-    from directkafka.spark.read_task import read_for_spark
-
-    # A read without partitions is given one that has no range.
-    if isinstance(partition, _RangePartition):
-        yield from read_for_spark(partition.task, notes)
 
 
 class BatchReader(DataSourceReader):
@@ -101,13 +84,16 @@ class BatchReader(DataSourceReader):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range, on an executor."""
-        return _read(partition, self._notes)
+        """The records of one range."""
+        return TaskReader(self._notes).read(partition)
+
+    def __reduce__(self) -> tuple[type[TaskReader], tuple[Notes]]:
+        return TaskReader, (self._notes,)
 
 
 def _partitions(batch: BatchPlan, cluster: SourceCluster, snapshot: ClusterSnapshot) -> list[InputPartition]:
     _log_losses(batch)
-    return [_RangePartition(task) for task in cluster.tasks(batch.ranges, snapshot)]
+    return [RangePartition(task) for task in cluster.tasks(batch.ranges, snapshot)]
 
 
 def _as_seen(progress: PartitionProgress, snapshot: ClusterSnapshot) -> PartitionProgress:
@@ -279,8 +265,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return replace(progress, start=min(seen.start, progress.start)) if seen and is_of_this_batch else progress
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The records of one range, on an executor."""
-        return _read(partition, self._notes)
+        """The records of one range."""
+        return TaskReader(self._notes).read(partition)
 
     def commit(self, end: Nested) -> None:
         """Nothing: Spark's offset log is the truth, and this call comes one trigger late, or never."""
@@ -289,6 +275,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Close the connections."""
         self._cluster.close()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # ``read`` runs on executors, which need neither the driver's connections nor its memory.
-        return {"_options": self._options, "_notes": self._notes}
+    def __reduce__(self) -> tuple[type[TaskReader], tuple[Notes]]:
+        # Executors need neither the driver's connections nor its memory.
+        return TaskReader, (self._notes,)

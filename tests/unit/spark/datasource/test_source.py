@@ -25,6 +25,7 @@ from directkafka.snapshot import ClusterSnapshot, EndedEpoch, PartitionSnapshot
 from directkafka.spark import source_cluster
 from directkafka.spark.datasource import readers, source
 from directkafka.spark.datasource.readers import StreamReader
+from directkafka.spark.datasource.task_reader import RangePartition, TaskReader
 from directkafka.spark.schema import record_columns, record_schema
 
 ALL = ReadAllAvailable()
@@ -175,7 +176,7 @@ def ranges(reader: StreamReader, start: readers.Nested, end: readers.Nested) -> 
 
 
 def tasks_of(partitions: Sequence[InputPartition]) -> list[RangeTask | OffsetRange]:
-    return [one.task for one in partitions if isinstance(one, readers._RangePartition)]
+    return [one.task for one in partitions if isinstance(one, RangePartition)]
 
 
 def test_without_new_records_the_offset_stays() -> None:
@@ -432,11 +433,12 @@ def test_a_batch_that_is_replayed_has_the_same_ranges() -> None:
     assert ranges(reader, {"flights": {"0": 5}}, {"flights": {"0": 9}}) == [OffsetRange("flights", 0, 5, 9)]
 
 
-def test_only_the_options_travel_to_the_executors() -> None:
-    reader, _ = stream()
-    travelled = pickle.loads(pickle.dumps(reader))
-    assert vars(travelled) == {"_options": reader._options, "_notes": reader._notes}
-    assert list(travelled.read(InputPartition(None))) == []
+def test_what_travels_to_the_executors_only_reads() -> None:
+    batch = made().reader(schema())
+    for reader in (stream()[0], batch):
+        travelled = pickle.loads(pickle.dumps(reader))
+        assert travelled == TaskReader(reader._notes)
+        assert list(travelled.read(InputPartition(None))) == []
 
 
 def test_stopping_closes_the_connections() -> None:
