@@ -147,7 +147,10 @@ class NativeWriter:
             with job_errors():
                 parts, record_count = self._write(name, tasks, wanted, keeper)
                 while unkept := [part for part in parts if part.needs_second_phase and not part.is_of_chunks]:
-                    # Their rows were not kept. What this try has written is never committed; the next one keeps them.
+                    # Their rows were not kept. What this try has written is never committed, and what it has kept is
+                    # freed; the next one keeps more.
+                    kept.close()
+                    keeper = Keeper(kept)
                     name = replace(name, attempt=uuid.uuid4().hex)
                     self._large |= {id(part.sink) for part in unkept}
                     parts, record_count = self._write(name, tasks, wanted, keeper)
@@ -229,9 +232,6 @@ def make_writer(
         transform: what becomes of the records.
         routes: which output goes where.
         execution: ``"auto"``, or ``"spark"`` for Spark in any case.
-
-    Raises:
-        TransformError: a function of Arrow batches cannot be run on an empty one.
     """
     sample = records_frame(session, (), source.columns, payloads=source.payloads)
     wanted = source.min_partitions

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.native import writer as module
 from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.execution.routes import Route
@@ -38,9 +39,14 @@ class Writer(NativeWriter):
         super().__init__(unused, unused, unused, routes, by_spark=unused)
         self._runs = iter(runs)
         self.attempts: list[str] = []
+        #: The tries whose rows are kept.
+        self.kept: list[str] = []
 
-    def _write(self, name: BatchAttempt, tasks: Any, wanted: Any, keeper: Any) -> tuple[list[Part], int]:
+    def _write(self, name: BatchAttempt, tasks: Any, wanted: Any, keeper: Keeper) -> tuple[list[Part], int]:
+        assert self.kept == [], "what an earlier try has kept is not freed"
         self.attempts.append(name.attempt)
+        self.kept.append(name.attempt)
+        keeper._until.callback(self.kept.remove, name.attempt)
         large = next(self._runs)
         parts = []
         for route in wanted:
@@ -64,11 +70,18 @@ def test_what_takes_a_second_phase_is_kept_and_each_run_is_a_try_of_its_own(
     runs: list[set[str]], count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     finished: list[Part] = []
-    monkeypatch.setattr(module, "finish_parts", lambda parts, *_: finished.extend(parts) or ())
     writer = Writer([Sink("a"), Sink("b")], runs)
+
+    def finish(parts: list[Part], *_: object) -> tuple[()]:
+        assert writer.kept == writer.attempts[-1:], "the second phases need what the last try has kept"
+        finished.extend(parts)
+        return ()
+
+    monkeypatch.setattr(module, "finish_parts", finish)
     written = writer.write(NAME, (), stores={"a store"})
     assert len(writer.attempts) == len(set(writer.attempts)) == count
     assert written.name.attempt == writer.attempts[-1]
+    assert writer.kept == []
     assert all(part.is_of_chunks for part in finished if part.needs_second_phase)
     # The next batch keeps them from its first run on.
     writer._runs = iter([runs[-1]])
