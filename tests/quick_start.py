@@ -34,7 +34,7 @@ _SPARK_HOME = _FOLDER / "spark"
 _CLASSES = _FOLDER / f"spark-{version('pyspark')}.jsa"
 _KERNELS = (
     "directkafka.kafka.records.decoder",
-    "directkafka.spark.datasource.writers",
+    "directkafka.spark.datasource.write_task",
     "directkafka.payloads.json.decoder",
     "directkafka.sinks.postgres.copy_kernels",
 )

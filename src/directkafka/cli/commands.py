@@ -37,7 +37,6 @@ def _pipeline_of(file: Path, *, verbose: bool) -> Pipeline:
     """The pipeline of a file; from here on stdout carries what is asked for, and nothing else."""
     set_up_logging(verbose=verbose)
     claim_stdout()
-    # Not before: importing may warn.
     from directkafka.pipeline.pipeline import Pipeline
 
     return Pipeline.from_toml(file)

@@ -1,8 +1,8 @@
-"""The task that reads, on executors, and the DataFrame whose tasks do: Arrow batches of records from planned ranges.
+"""The task that reads planned ranges into Arrow batches, on executors, and the DataFrame that consists of such tasks.
 
-This way into Spark costs 80 to 130 ms a batch, the data source's 110 to 170 (it plans in a process of its own).
-Executors import this module without ``pyspark.sql``, drivers without the kernels that read: numba alone takes longer
-to import than all the rest.
+A batch costs 80 to 130 ms by such a DataFrame, and 110 to 170 by the data source, which plans in a process of its own.
+Tasks do not import here what makes DataFrames, and drivers do not import the kernels that read: numba alone takes
+longer to import than everything else.
 """
 
 from __future__ import annotations
@@ -31,19 +31,22 @@ class Proof(Protocol):
 
 
 def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
-    """Read a range; errors keep their fields on the way to the driver."""
+    """Read a range and decode its payloads. An error reaches the driver with its fields: in a signed note."""
+    # Not above: drivers import this module too.
     from directkafka.kafka.consumer.range_reader import read_range
 
     freeze_imports("read")
     context = TaskContext.get()
     if context is not None and context.attemptNumber() > 0:
-        # The attempt before may have failed by a connection that looks well and is not.
+        # The task's attempt before this one may have failed on a connection that is broken and does not look so.
         close_idle()
     with notes.signing():
-        yield from _decoded(read_range(task), task) if task.payloads else read_range(task)
+        records = read_range(task)
+        yield from _decoded(records, task) if task.payloads else records
 
 
 def _decoded(records: Iterator[pa.RecordBatch], task: RangeTask) -> Iterator[pa.RecordBatch]:
+    # Not above: a process that reads bytes alone does not load the decoders.
     from directkafka.payloads.decode import decode_batches
 
     return decode_batches(records, task)
@@ -75,7 +78,7 @@ class ReadRanges:
         for batch in read_for_spark(task, self._notes):
             record_count += batch.num_rows
             yield batch
-        # A consumer that stops early closes this generator above, and the proof stays away.
+        # If the consumer stops early, this generator is closed at the yield above, and gives no proof.
         if self._proof is not None:
             self._proof.add({(self._attempt, str(task.range)): record_count})
 

@@ -33,6 +33,7 @@ _ZIP = "pyspark.zip"
 _PRELOADED = (
     "directkafka.kafka.consumer.range_reader",
     "directkafka.spark.read_task",
+    "directkafka.spark.datasource.source",
     "directkafka.spark.datasource.task_reader",
 )
 

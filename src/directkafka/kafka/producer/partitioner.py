@@ -24,7 +24,7 @@ from numba import types
 from directkafka.errors.data_loss import KafkaNullTopicInDataError
 from directkafka.errors.kafka import RecordRejectedError
 from directkafka.kafka.kernels.compile import BYTES_IN, INT32S, INT64S, helper, kernel, unwrapped, wide
-from directkafka.kafka.records.record_columns import spans_of
+from directkafka.kafka.records.rows import spans_of
 from directkafka.offsets import TopicPartition
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]

@@ -36,7 +36,7 @@ from directkafka.kafka.records.encode_kernel import (
     write_headers,
 )
 from directkafka.kafka.records.record_batch import HEADER_SIZE
-from directkafka.kafka.records.record_columns import read_rows, room_needed
+from directkafka.kafka.records.rows import read_rows, room_needed
 from directkafka.offsets import TopicPartition
 from directkafka.options.producer import ProducerOptions
 

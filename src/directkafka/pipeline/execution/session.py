@@ -133,7 +133,7 @@ def check_executors(session: SparkSession) -> None:
     application = session.sparkContext.applicationId
     if application in _checked:
         return
-    log.info("asking the executors; the first after an install compile kernels, which takes about ten seconds")
+    log.info("asking the executors; after an install they compile kernels first, which takes about ten seconds")
     begun = time.monotonic()
     others = sorted(_versions(session) - {__version__})
     if others:
@@ -163,6 +163,8 @@ def _versions(session: SparkSession) -> set[str]:
 
 
 def _probe(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    # With numba and the kernels: what reads can be imported, or it is told here.
+    import directkafka.kafka.consumer.range_reader  # noqa: F401
     from directkafka.version import __version__ as version
 
     for batch in batches:

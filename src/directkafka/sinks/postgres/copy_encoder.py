@@ -38,8 +38,6 @@ _EPOCH_DAYS: Final = 10_957
 
 #: A NUL as JSON writes it, inside quotes, and not a backslash before the letters.
 _JSON_NUL: Final = r"[^\\](\\\\)*\\u0000"
-_JSONB_VERSION: Final = pa.scalar(b"\x01", pa.large_binary())
-_NOTHING: Final = pa.scalar(b"", pa.large_binary())
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,8 +200,10 @@ def _jsonb(array: pa.Array) -> _Wired:
         is_nul = pc.fill_null(pc.match_substring_regex(array, _JSON_NUL), False)
         if (row := pc.index(is_nul, True).as_py()) >= 0:
             raise _RefusedRow(row, "a JSON text with a NUL (\\u0000), which jsonb cannot hold")
-    binary = array.cast(pa.large_binary())
-    return _varying(pc.binary_join_element_wise(_JSONB_VERSION, binary, _NOTHING), is_text=False)
+    # Made here: Arrow's first scalar imports pandas.
+    version, separator = pa.scalar(b"\x01", pa.large_binary()), pa.scalar(b"", pa.large_binary())
+    versioned = pc.binary_join_element_wise(version, array.cast(pa.large_binary()), separator)
+    return _varying(versioned, is_text=False)
 
 
 def _arrays(array: pa.Array, wire: Wire, oid: int) -> _Wired:

@@ -1,7 +1,7 @@
-"""Postgres' binary COPY format as the driver knows it: its frame, its types, and the statement that takes encoded rows.
+"""Postgres' binary COPY format: its frame, its types, and the statement that takes rows in it.
 
-What encodes rows is in :mod:`directkafka.sinks.postgres.copy_encoder`, with its kernels: tasks load it, drivers do
-not. Source: "File Formats, Binary Format" of Postgres' page on COPY.
+Rows are encoded in :mod:`directkafka.sinks.postgres.copy_encoder`, which tasks import and drivers do not: it brings
+numba. Source: "File Formats, Binary Format" of Postgres' page on COPY.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import psycopg
-from psycopg import sql
+if TYPE_CHECKING:
+    import psycopg
+    from psycopg import sql
 
 SIGNATURE: Final = b"PGCOPY\n\xff\r\n\x00" + bytes(8)
 TRAILER: Final = b"\xff\xff"
@@ -25,7 +26,7 @@ ATTEMPT_BYTES: Final = 16
 
 
 class Wire(Enum):
-    """Wire types; the value is numpy's type of a fixed width, or None."""
+    """Wire types; the value is numpy's type where that is enough to encode a column, and else a description."""
 
     BOOL = "u1"
     INT2 = ">i2"

@@ -20,6 +20,7 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.fault_points import fault_point
+from directkafka.python_worker import freeze_imports
 from directkafka.sinks.api import TaskReport
 from directkafka.sinks.databases import free_name
 from directkafka.sinks.ledger import check_count
@@ -119,6 +120,7 @@ class SinkPlan:
         # Not above: the driver plans with this class, and encodes nothing.
         from directkafka.sinks.postgres.copy_encoder import RowEncoder
 
+        freeze_imports("copy")
         return RowEncoder(
             columns=self.columns,
             store=self.store,

@@ -54,14 +54,14 @@ Nested = dict[str, dict[str, int]]
 
 
 class BatchReader(DataSourceReader):
-    """Reads what the options say once, from pinned starts to pinned ends."""
+    """A batch read: the options' ranges, with starts and ends that are fixed when it is planned."""
 
     def __init__(self, options: SourceOptions, notes: Notes) -> None:
         self._options = options
         self._notes = notes
 
     def partitions(self) -> list[InputPartition]:
-        """One for each range, planned now: reading it later again reads the same records."""
+        """A partition for each range, planned now: a task that runs again reads the same records."""
         freeze_imports("plan")
         with closing(SourceCluster(self._options)) as cluster:
             snapshot, batch = confirm_loss(
@@ -88,6 +88,7 @@ class BatchReader(DataSourceReader):
         return TaskReader(self._notes).read(partition)
 
     def __reduce__(self) -> tuple[type[TaskReader], tuple[Notes]]:
+        # Executors plan nothing.
         return TaskReader, (self._notes,)
 
 
@@ -122,10 +123,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._group_has_listener = group_has_listener
         self._cluster = SourceCluster(options)
         self._started = False
-        self._has_told = False
+        self._has_committed = False
         self._planned_at_s: float | None = None
         self._target: Mapping[TopicPartition, int] | None = None
-        #: Spark's offset log has offsets alone. What this process has seen of the same partitions besides.
+        #: Topic ids and leader epochs, which Spark's offset log does not hold, as this process has seen them.
         self._seen: Mapping[TopicPartition, PartitionProgress] = {}
 
     def initialOffset(self) -> Nested:  # noqa: N802 - Spark's name
@@ -141,12 +142,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Fix where the run ends."""
-        # What comes after this call is not this run's: the target is the end of the log now, not at the first batch.
+        # The run reads what is there now, and not what arrives before its first batch is planned.
         self._target = self._cluster.snapshot().latest()
 
     def latestOffset(self, start: Nested, limit: ReadLimit) -> Nested:  # noqa: N802
         """Where the next batch ends, or ``start`` when there is none."""
-        # A pattern that finds no topic yet starts at {} as well: its topics come later, and are read from earliest.
+        # Spark also says {} for a pattern that has found no topic yet; topics that come later are read from earliest.
         is_first, self._started = not (start or self._started), True
         if is_first:
             return self._first_offsets()
@@ -166,11 +167,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_nested(ends)
 
     def _report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
-        """Spark asks for a new end once the batch before is done."""
-        if not (self._group_has_listener and self._has_told):
-            # Where a query goes on, also behind a batch of which nobody could tell before the process was killed.
+        """Commit to the group, and warn of retention: the batch before is done when Spark asks for a new end."""
+        if not (self._group_has_listener and self._has_committed):
+            # Also at a query's start: the process before may have been killed between a batch and its commit here.
             self._cluster.commit_to_group(ends)
-            self._has_told = True
+            self._has_committed = True
         self._cluster.warn_of_retention(ends)
 
     def _snapshot(
@@ -213,7 +214,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._planned_at_s = time.monotonic()
             self._seen = {partition.topic_partition: partition for partition in batch.progress}
         elif policy.fail_on_data_loss:
-            # Nothing was lost. Where losses are accepted, one that no batch has told of has to be found again.
+            # Nothing was lost. Where losses are accepted, the batch that logs a loss has to see it again.
             self._seen = {partition: _as_seen(here, snapshot) for partition, here in previous.items()}
         return batch
 
@@ -259,7 +260,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [self._as_planned(self._with_what_was_seen(partition)) for partition in between]
 
     def _as_planned(self, progress: PartitionProgress) -> PartitionProgress:
-        """A topic that was made again starts before the end of the one before it, which is all that Spark's log has."""
+        """With the start that was planned: of a topic that was made again, Spark's log has the former end alone."""
         seen = self._seen.get(progress.topic_partition)
         is_of_this_batch = seen is not None and seen.end == progress.end
         return replace(progress, start=min(seen.start, progress.start)) if seen and is_of_this_batch else progress
