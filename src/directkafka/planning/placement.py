@@ -3,12 +3,9 @@
 The strategies are those of Spark's direct API (``LocationStrategies``). Spark takes a preference as a wish: a task
 runs elsewhere when its executor stays busy for longer than ``spark.locality.wait``.
 
-Cut ranges into the tasks of a batch: ``minPartitions`` and ``maxRecordsPerPartition``.
-
-The arithmetic is that of Spark's ``KafkaOffsetRangeCalculator``: first every range is cut into pieces
-of at most ``maxRecordsPerPartition`` offsets, then large pieces are cut in proportion to their size
-until there are about ``minPartitions``. Pieces of a range lie end to end: no offset is left out or
-read twice.
+Ranges are cut by ``maxRecordsPerPartition`` and ``minPartitions``, as Spark's ``KafkaOffsetRangeCalculator`` does it:
+first into pieces of at most ``maxRecordsPerPartition`` offsets, then large pieces in proportion to their size until
+there are about ``minPartitions``. Pieces of a range lie end to end: no offset is left out or read twice.
 """
 
 from __future__ import annotations

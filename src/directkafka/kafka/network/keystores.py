@@ -1,8 +1,7 @@
-"""Certificates and private keys out of their stores, PEM, PKCS12 and JKS: from bytes to values, no files.
+"""Certificates and private keys out of key stores (PEM, PKCS12, JKS): from bytes to values, without files or a JVM.
 
-Java's own key store format, JKS version 2: read without a JVM.
-
-All integers are big-endian, strings have a 2-byte length (``JavaKeyStore.java``, ``KeyProtector.java`` of OpenJDK)::
+JKS is Java's own format. In its version 2 all integers are big-endian, and strings have a 2-byte length
+(``JavaKeyStore.java``, ``KeyProtector.java`` of OpenJDK)::
 
     magic 0xFEEDFEED int32 | version int32 | count int32
     count times:

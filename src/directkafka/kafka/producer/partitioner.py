@@ -1,15 +1,13 @@
-"""Partitions for records: by option, column, key, or in turn; by key as the Java client's default partitioner does.
+"""Topics and partitions for rows, by option, by column, by key, or in turn, without an object per row.
+
+The order is Spark's and Java's: a topic that is given for all counts before the column ``topic``; a partition that
+the row names counts before its key; a key's partition is that of Java's default partitioner; rows without key go round
+robin.
 
 ``partition = (murmur2(key) & 0x7fffffff) % partitions``, murmur2 being the 32-bit MurmurHash2 with Kafka's seed over
 the key's bytes. A record without a key goes anywhere; an empty key is a key.
 
 Sources: Kafka's ``Utils.murmur2`` and ``toPositive``, ``BuiltInPartitioner.partitionForKey``.
-
-Where each row goes: topic and partition, by option, by column, by key, or in turn; without an object per row.
-
-The order is Spark's and Java's: a topic that is given for all counts before the column ``topic``; a partition that
-the row names counts before its key; a key's partition is that of Java's default partitioner
-(:mod:`directkafka.kafka.producer.partitioner`); rows without key go round robin.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""The sender of a producer to one broker, in a thread of its own; and what becomes of a batch by the answer to it.
+"""The sender of a producer to one broker, in a thread of its own.
 
 Several requests may be on their way; the broker answers them in order. While something can be sent, it is; else the
 thread waits for the oldest answer. What happens meanwhile goes with the next request: the longer answers take, the
 fuller requests become.
 
-What a broker's answer to a batch means: one table of its error codes.
-
-Sources: Kafka's ``Errors.java``, and what ``Sender.java`` and ``TransactionManager.java`` do with each.
+A table says for each error code of an answer what becomes of the batch. Sources: Kafka's ``Errors.java``, and what
+``Sender.java`` and ``TransactionManager.java`` do with each.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """The meaning of a failed Spark job: an error of ours, a lost process, a lost Spark, or the user's transform.
 
-Spark's account of a failure, apart from the words of records in it.
-
-A failed job is a chain of Java exceptions, each with a class and a message. The class is Spark's, and so is the
-condition (``CAST_INVALID_INPUT``); a message is Spark's up to where it tells a value. So nothing is looked for *in* a
-message: it is compared from its beginning, where no record has a say.
+Spark's account of it holds words of records, which must not decide. A failed job is a chain of Java exceptions, each
+with a class and a message. The class is Spark's, and so is the condition (``CAST_INVALID_INPUT``); a message is Spark's
+up to where it tells a value. So nothing is looked for *in* a message: it is compared from its beginning, where no
+record has a say.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ durable once its directory is synced. Local file systems keep all of this; of NF
 an answer can be lost and the call repeated by the client: ``link()`` may then say EEXIST although it was this one
 that made the name. Who made it is therefore read from the file, never from the answer.
 
-Contract with the rest: no :class:`OSError` leaves ``stores`` or ``sinks`` untranslated.
+Contract with the rest: no :class:`OSError` leaves ``sinks`` untranslated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Connections to Postgres: how they are made, what their errors mean, and what of a DSN may be shown.
 
-Contract with the rest: no :class:`psycopg.Error` leaves ``stores`` or ``sinks`` untranslated, and no text that
+Contract with the rest: no :class:`psycopg.Error` leaves ``sinks`` untranslated, and no text that
 leaves contains the password. :func:`translate` is the one table that says what an error means.
 """
 
