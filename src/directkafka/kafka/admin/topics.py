@@ -2,9 +2,9 @@
 
 Whether a topic is deleted is asked by its id (Metadata, API 3, v12; KIP-516). A topic that is missing among all topics
 may have been left out of the answer because this user has lost the right to see it, or because the broker has just
-started. Asked for its id, a broker says which: ``UNKNOWN_TOPIC_ID`` (100) where no topic has it, ``TOPIC_AUTHORIZATION_FAILED`` (29) where it may
-not be seen. Every broker that answers is asked, so that one with old metadata does not decide. An id is never used
-again.
+started. Asked for its id, a broker says which: ``UNKNOWN_TOPIC_ID`` (100) where no topic has it,
+``TOPIC_AUTHORIZATION_FAILED`` (29) where it may not be seen. Every broker that answers is asked, so that one with old
+metadata does not decide. An id is never used again.
 """
 
 from __future__ import annotations
