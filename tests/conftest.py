@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import uuid
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 # An example that takes longer on a busy machine is not wrong.
 settings.register_profile("calm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("calm")
+
+# kafka-python warns of a task of its event loop that took 0.1 s, as each may on a busy machine. Tests that ask what was
+# logged ask about the library.
+logging.getLogger("kafka.net.selector").setLevel(logging.ERROR)
 
 _ROOT = Path(__file__).parent.parent
 # For every Spark that tests start, also in processes of their own.
