@@ -19,7 +19,8 @@ from typing import Any, Final, TypeVar
 import tenacity
 
 from directkafka.errors import BrokerResponseError, BrokerUnreachableError
-from directkafka.kafka.admin.groups import commit_offsets, ended_epochs, epochs_risen
+from directkafka.kafka.admin.groups import commit_offsets, committed_offsets
+from directkafka.kafka.admin.leader_epochs import ended_epochs, epochs_risen
 from directkafka.kafka.admin.topics import (
     Leader,
     TopicDescription,
@@ -202,13 +203,13 @@ class AdminClient:
     def ended_epochs(
         self, epochs: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None = None
     ) -> dict[TopicPartition, EndedEpoch | None]:
-        """Where leader epochs have ended in the leaders' logs, see :mod:`directkafka.kafka.admin.groups`.
+        """Where leader epochs have ended in the leaders' logs, see :mod:`directkafka.kafka.admin.leader_epochs`.
 
         Args:
             epochs: the leader epoch to ask about, by partition.
             topics: a fresh description.
         """
-        return self._of_leaders(lambda described: ended_epochs(self._client, epochs, described), epochs, topics)
+        return self.of_leaders(lambda described: ended_epochs(self._client, epochs, described), epochs, topics)
 
     def _ended_since(
         self, epochs: Mapping[TopicPartition, int], snapshot: ClusterSnapshot, topics: Mapping[str, TopicDescription]
@@ -232,15 +233,21 @@ class AdminClient:
     def _find(
         self, wanted: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription] | None
     ) -> dict[TopicPartition, _Found]:
-        return self._of_leaders(lambda described: self._offsets_at(wanted, described), wanted, topics)
+        return self.of_leaders(lambda described: self._offsets_at(wanted, described), wanted, topics)
 
-    def _of_leaders(
+    def of_leaders(
         self,
         ask: Callable[[Mapping[str, TopicDescription]], dict[TopicPartition, T]],
         partitions: Collection[TopicPartition],
         topics: Mapping[str, TopicDescription] | None,
     ) -> dict[TopicPartition, T]:
-        """Ask the leaders of partitions; those that have moved since ``topics`` are looked up and asked again."""
+        """Ask the leaders of partitions; those that have moved since ``topics`` are looked up, and all are asked again.
+
+        Args:
+            ask: asks them, given a description of the topics.
+            partitions: which; nobody is asked where there are none.
+            topics: a fresh description; without one, the topics are looked up first.
+        """
         if not partitions:
             return {}
         names = {partition.topic for partition in partitions}
@@ -258,7 +265,13 @@ class AdminClient:
             group: the group's name.
             partitions: which; None for all of which it has an offset.
         """
-        return self._ask(lambda: self._committed(group, None if partitions is None else list(partitions)))
+        wanted = None if partitions is None else list(partitions)
+
+        def ask() -> dict[TopicPartition, int | None]:
+            node_id = self._coordinator(group)
+            return committed_offsets(self._client, node_id, group, wanted, require_stable=self._is_committed)
+
+        return self._ask(ask)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets to a group without being a member of it, for lag tools to see.
@@ -356,29 +369,6 @@ class AdminClient:
         # A coordinator is one of the brokers, but its address may not be known yet.
         self._topics([])
         return int(response.node_id)
-
-    def _committed(self, group: str, partitions: Collection[TopicPartition] | None) -> dict[TopicPartition, int | None]:
-        wanted = (
-            None
-            if partitions is None
-            else by_topic(partitions, "partition_indexes", lambda partition: partition.partition)
-        )
-        response = self._client.call(
-            "OffsetFetch",
-            self._coordinator(group),
-            group_id=group,
-            topics=wanted,
-            require_stable=self._is_committed,
-        )
-        self._raise_for("OffsetFetch", response.error_code, f"group {group}")
-        found: dict[TopicPartition, int | None] = {}
-        for topic in response.topics:
-            for partition in topic.partitions:
-                self._raise_for("OffsetFetch", partition.error_code, f"group {group}, topic {topic.name}")
-                found[TopicPartition(topic.name, partition.partition_index)] = (
-                    partition.committed_offset if partition.committed_offset >= 0 else None
-                )
-        return found
 
 
 def _log_retry(state: tenacity.RetryCallState) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.admin.admin_client import AdminClient
-from directkafka.kafka.admin.groups import commit_offsets, ended_epochs
+from directkafka.kafka.admin.groups import commit_offsets
+from directkafka.kafka.admin.leader_epochs import ended_epochs
 from directkafka.kafka.admin.topics import Leader, TopicDescription, check_answered
 from directkafka.kafka.records.encoder import ProducerIdentity
 from directkafka.kafka.transactions.coordinator import Coordinator
