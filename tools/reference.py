@@ -66,10 +66,11 @@ def design(text: str) -> str:
 
 
 def layers() -> str:
-    """The import contract of ``pyproject.toml`` as a drawing: a line imports only from those below it."""
+    """The import contract of ``pyproject.toml`` as a drawing: a room imports only from those behind it."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     lines = next(contract["layers"] for contract in contracts if contract["type"] == "layers")
-    return "```text\n" + "\n  ↓\n".join(line.replace("directkafka.", "") for line in lines) + "\n```"
+    drawn = " → ".join(line.replace("directkafka.", "").replace(" | ", "\u00a0|\u00a0") for line in lines)
+    return "```text\n" + textwrap.fill(drawn, 120).replace("\u00a0", " ") + "\n```"
 
 
 def _between(name: str, text: str, content: str) -> str:
@@ -276,7 +277,8 @@ def _toml(value: Any) -> str:
 
 def command_line() -> Iterator[str]:
     """Every command with its arguments, from the annotations that make its ``--help``."""
-    import directkafka.cli.commands  # noqa: F401 - it registers the commands with the app
+    import directkafka.cli.commands
+    import directkafka.cli.offset_commands  # noqa: F401 - they register the commands with the app
     from directkafka.cli import app as module
 
     yield "# The command line"

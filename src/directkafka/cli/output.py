@@ -72,16 +72,26 @@ def print_record(record: Mapping[str, Any], form: Format, *, text: str) -> None:
     print(_json(record) if form is Format.JSON else message(text), file=_data(), flush=True)
 
 
-def print_records(records: Sequence[Mapping[str, Any]], form: Format, *, title: str) -> None:
-    """Several results of one shape: JSON lines, or a table."""
+def print_records(
+    records: Sequence[Mapping[str, Any]], form: Format, *, title: str, has_capitals: bool = False
+) -> None:
+    """Several results of one shape: JSON lines, or a table.
+
+    Args:
+        records: the results; their names are the table's heads.
+        form: what stdout carries.
+        title: of the table.
+        has_capitals: whether the heads are written as Kafka's own tools write theirs (``LAG_SECONDS``).
+    """
     if form is Format.JSON:
         for record in records:
             print(_json(record), file=_data(), flush=True)
         return
     table = Table(title=title, title_justify="left")
     for column in records[0] if records else ():
-        is_number = isinstance(records[0][column], int)
-        table.add_column(column.replace("_", " "), justify="right" if is_number else "left")
+        is_number = any(isinstance(record[column], int | float) for record in records)
+        head = column.upper() if has_capitals else column.replace("_", " ")
+        table.add_column(head, justify="right" if is_number else "left")
     for record in records:
         table.add_row(*(_shown(value) for value in record.values()))
     # A pipe has no width: a table there is as wide as it needs, and not cut to a terminal's 80 columns.
@@ -123,4 +133,6 @@ def _shown(value: Any) -> Text:
         return Text("-")
     if isinstance(value, bool):
         return Text("yes" if value else "NO")
+    if isinstance(value, float):
+        return Text(f"{value:,.1f}")
     return Text(f"{value:,}" if isinstance(value, int) else one_line(str(value)))

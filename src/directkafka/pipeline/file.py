@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, StringConstraints, ValidationError, model_validator
 
@@ -32,6 +32,10 @@ __all__ = [
     "parse_trigger",
     "replay_name",
 ]
+
+
+#: Options of a pipeline's source where the user says nothing: it must not write what a transaction took back.
+SOURCE_DEFAULTS: Final = {"kafka.isolation.level": "read_committed"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,6 +191,16 @@ class PipelineSpec(Section):
     def source_options(self) -> dict[str, str]:
         """The data source's options as texts, as Spark would pass them."""
         return {name: _text(value) for name, value in self.source.items()}
+
+    def source_parsed(self) -> SourceOptions:
+        """The source's options as a pipeline takes them.
+
+        Raises:
+            OptionError: an option is wrong.
+        """
+        return SourceOptions.parse(
+            self.source_options(), streaming=True, defaults=SOURCE_DEFAULTS, where=self.where("source")
+        )
 
     def sinks(self) -> tuple[dict[str, list[Sink]], Sink | None]:
         """The sinks of each output of the transform, and the one of the dead letters.

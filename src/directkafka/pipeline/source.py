@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Self
 
 from pyspark.sql import SparkSession
 
@@ -14,9 +14,7 @@ from directkafka.options.read_policy import COLUMNS
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
-
-#: Where the user says nothing: a pipeline must not write what a transaction took back.
-_DEFAULTS: Final = {"kafka.isolation.level": "read_committed"}
+from directkafka.pipeline.file import SOURCE_DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class PipelineSource:
             OptionError: an option is wrong, or records that cannot be read are to become dead letters, and there is no
                 place for these.
         """
-        options = SourceOptions.parse(given, streaming=True, defaults=_DEFAULTS)
+        options = SourceOptions.parse(given, streaming=True, defaults=SOURCE_DEFAULTS)
         columns = options.columns
         if own := sorted({*AS_IT_CAME.values(), UNREAD} & set(columns)):
             raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
@@ -55,7 +53,7 @@ class PipelineSource:
         # The names of options have no case.
         others = {name: text for name, text in given.items() if name.lower() not in settled}
         names = {name.lower() for name in others}
-        defaults = {name: text for name, text in _DEFAULTS.items() if name not in names}
+        defaults = {name: text for name, text in SOURCE_DEFAULTS.items() if name not in names}
         return cls(options, defaults | others | settled)
 
     def in_session(self, session: SparkSession) -> SourceOptions:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar, assert_never
 from directkafka.errors import DataLossError, DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.admin.topics import deleted_topics
+from directkafka.kafka.consumer.first_records import first_timestamps
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
@@ -134,6 +135,14 @@ class SourceCluster:
                 if offset is not None or partition not in found
             }
         return found
+
+    def first_timestamps(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int | None]:
+        """The timestamp of the first record of each range, in milliseconds since 1970; None where it has none.
+
+        Raises:
+            BrokerUnreachableError, BrokerResponseError: after the options' retries.
+        """
+        return first_timestamps(self._client, self._admin, ranges, self._topics or None)
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Commit how far the query is to its group, and warn of retention. Neither may fail the query.

@@ -1,0 +1,120 @@
+"""Commands about a pipeline's offsets: what is read, how far behind it is, what its topics have. None starts Spark."""
+
+from __future__ import annotations
+
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from directkafka.cli.app import EXIT_FAILURE, app
+from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption
+from directkafka.cli.output import Format, print_records, say, set_up_logging
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from directkafka.operations.positions import PartitionPosition
+
+_LAG_COLUMNS = ("topic", "partition", "current", "end", "lag", "lag_seconds")
+
+
+def _positions(file: Path) -> tuple[str, tuple[PartitionPosition, ...]]:
+    """The name of a file's pipeline, and where it is."""
+    from directkafka.operations.offsets import look_at_offsets
+    from directkafka.pipeline.file import load
+
+    spec = load(file)
+    sinks, dead_letters = spec.sinks()
+    every = [*(sink for some in sinks.values() for sink in some), *([dead_letters] if dead_letters else [])]
+    with ExitStack() as ending:
+        for sink in every:
+            ending.callback(sink.store.close)
+        return spec.pipeline.name, look_at_offsets(
+            spec.pipeline.name, spec.source_parsed(), [sink.store for sink in every]
+        )
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka offsets flights.toml\n\n  directkafka offsets flights.toml --format json"
+)
+def offsets(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+    """Show where a pipeline is in each partition: earliest, current and end offset, and the lag; changes nothing."""
+    set_up_logging(verbose=verbose)
+    name, positions = _positions(file)
+    print_records([position.as_record() for position in positions], form, title=f"Offsets of {name}", has_capitals=True)
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka lag flights.toml\n\n  directkafka lag flights.toml --max 100000 --max-seconds 60"
+    "\n\n  directkafka lag flights.toml --watch 5s --format json"
+)
+def lag(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument,
+    max_offsets: Annotated[
+        int | None, typer.Option("--max", min=0, help="Exit 1 if a partition is further behind, in offsets.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option("--max-seconds", min=0, help="Exit 1 if an unread record is older.")
+    ] = None,
+    watch: Annotated[
+        str | None, typer.Option("--watch", help="Look again and again, this long apart (5s), until a limit is passed.")
+    ] = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Show how far a pipeline is behind, the partition that is furthest first. Exit 1 if a limit is passed."""
+    from directkafka.planning.trigger import parse_duration_ms
+
+    set_up_logging(verbose=verbose)
+    pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
+    while True:
+        name, positions = _positions(file)
+        positions = tuple(sorted(positions, key=lambda found: -(found.lag or 0)))
+        print_records(
+            [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
+        )
+        above = [position for position in positions if _is_above(position, max_offsets, max_seconds)]
+        for position in above:
+            say(
+                f"{position.topic}-{position.partition} is {position.lag:,} offsets behind, its first unread record "
+                f"{position.lag_seconds:,.1f} s old",
+                label="above the limit:",
+                style="bold red",
+            )
+        if above:
+            raise typer.Exit(EXIT_FAILURE)
+        if pause_s is None:
+            return
+        time.sleep(pause_s)
+
+
+def _lag_record(position: PartitionPosition) -> dict[str, Any]:
+    record = position.as_record()
+    return {name: record[name] for name in _LAG_COLUMNS}
+
+
+def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:
+    is_far = max_offsets is not None and (position.lag or 0) > max_offsets
+    return is_far or (max_seconds is not None and (position.lag_seconds or 0.0) > max_seconds)
+
+
+@app.command(epilog="Example:\n\n  directkafka topics flights.toml")
+def topics(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+    """Show the topics that a pipeline reads: partitions, offsets that are there, offsets that are unread."""
+    set_up_logging(verbose=verbose)
+    name, positions = _positions(file)
+    by_topic: dict[str, list[PartitionPosition]] = {}
+    for position in positions:
+        by_topic.setdefault(position.topic, []).append(position)
+    records = [
+        {
+            "topic": topic,
+            "partitions": len(found),
+            "offsets": sum((one.end or 0) - (one.earliest or 0) for one in found),
+            "lag": sum(one.lag or 0 for one in found),
+        }
+        for topic, found in by_topic.items()
+    ]
+    print_records(records, form, title=f"Topics of {name}", has_capitals=True)

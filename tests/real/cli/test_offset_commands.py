@@ -1,0 +1,192 @@
+"""Offsets, lag and topics of a pipeline as commands, against a real broker and a real ledger; Spark never starts."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from tests.real.kafka.logs import WAIT_S, delete_records
+
+from directkafka import SQLiteSink
+from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.sinks.api import LedgerEntry
+from directkafka.testing import KafkaBroker
+
+pytestmark = pytest.mark.real
+
+FILE = """
+[pipeline]
+name = "flights"
+[source]
+"kafka.bootstrap.servers" = "{kafka}"
+subscribe = "{topic}"
+startingOffsets = "{starting}"
+[[sink]]
+type = "sqlite"
+path = "{database}"
+table = "flights"
+"""
+
+PROGRAM = """
+import sys
+from directkafka.cli import main
+try:
+    main()
+finally:
+    print("pyspark" in sys.modules)
+"""
+
+
+class World:
+    """A topic of three partitions with ten, five and no records, each a minute old, and a pipeline that reads it."""
+
+    def __init__(self, servers: str, topic: str, folder: Path) -> None:
+        self.servers, self.topic, self.folder = servers, topic, folder
+        self.produced_ms = int(time.time() * 1000) - 60_000
+        producer = Producer({"bootstrap.servers": servers})
+        for partition, count in enumerate((10, 5)):
+            for number in range(count):
+                producer.produce(topic, b"v", partition=partition, timestamp=self.produced_ms + number * 1000)
+        assert producer.flush(WAIT_S) == 0
+        self.write("earliest")
+
+    def write(self, starting: str) -> None:
+        database = self.folder / "flights.db"
+        text = FILE.format(kafka=self.servers, topic=self.topic, starting=starting, database=database)
+        (self.folder / "flights.toml").write_text(text)
+
+    def commit(self, *ends: int) -> None:
+        """Put a batch into the ledger that ends there."""
+        store = SQLiteSink(self.folder / "flights.db", "flights").store
+        with closing(store):
+            generation = store.fence("flights")
+            progress = tuple(
+                PartitionProgress.at(TopicPartition(self.topic, partition), end) for partition, end in enumerate(ends)
+            )
+            entry = LedgerEntry(
+                pipeline="flights", generation=generation, lineage="a", batch_id=0, progress=progress, committed_at_ms=1
+            )
+            store.commit(entry, previous=None)
+
+    def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        line = [sys.executable, "-m", "directkafka", command, "flights.toml", *arguments]
+        return subprocess.run(line, cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
+
+    def records(self, command: str, *arguments: str) -> list[dict[str, object]]:
+        done = self.run(command, "--format", "json", *arguments)
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.fixture
+def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path) -> World:
+    return World(kafka_broker.bootstrap_servers, create_topic(3), tmp_path)
+
+
+def test_offsets_are_the_ledger_s_beside_those_of_kafka(world: World) -> None:
+    world.commit(4, 5, 0)
+    records = world.records("offsets")
+    ages_s = [record.pop("lag_seconds") for record in records]
+    assert records == [
+        {"topic": world.topic, "partition": 0, "earliest": 0, "current": 4, "end": 10, "lag": 6},
+        {"topic": world.topic, "partition": 1, "earliest": 0, "current": 5, "end": 5, "lag": 0},
+        {"topic": world.topic, "partition": 2, "earliest": 0, "current": 0, "end": 0, "lag": 0},
+    ]
+    # The fifth record was stamped 56 s before now, or a little more.
+    assert 56 <= ages_s[0] < 56 + WAIT_S  # type: ignore[operator]
+    assert ages_s[1:] == [0.0, 0.0]
+
+
+def test_a_table_has_the_heads_of_kafka_s_own_tool(world: World) -> None:
+    world.commit(4, 5, 0)
+    done = world.run("offsets")
+    heads = next(line for line in done.stdout.splitlines() if "TOPIC" in line)
+    assert heads.replace("┃", " ").split() == ["TOPIC", "PARTITION", "EARLIEST", "CURRENT", "END", "LAG", "LAG_SECONDS"]
+
+
+@pytest.mark.parametrize(("starting", "lags"), [("earliest", [10, 5, 0]), ("latest", [0, 0, 0])])
+def test_a_pipeline_that_has_not_run_is_behind_from_where_it_would_start(
+    world: World, starting: str, lags: list[int]
+) -> None:
+    world.write(starting)
+    records = world.records("offsets")
+    assert [record["lag"] for record in records] == lags
+    assert {record["current"] for record in records} == {None}
+    # Nothing is made by looking.
+    assert not (world.folder / "flights.db").exists()
+
+
+def test_a_partition_that_is_new_to_the_pipeline_is_unread_from_its_beginning(world: World) -> None:
+    world.commit(10)
+    assert [(record["current"], record["lag"]) for record in world.records("offsets")] == [
+        (10, 0),
+        (None, 5),
+        (None, 0),
+    ]
+
+
+def test_what_retention_has_taken_from_an_unread_part_counts_as_lag(world: World) -> None:
+    world.commit(2, 5, 0)
+    delete_records(world.servers, world.topic, 6)
+    first = world.records("offsets")[0]
+    assert (first["earliest"], first["current"], first["end"], first["lag"]) == (6, 2, 10, 8)
+    # The record at 6 is the first that is there.
+    assert 54 <= first["lag_seconds"] < 54 + WAIT_S  # type: ignore[operator]
+
+
+def test_a_limit_that_is_passed_is_told_with_its_partition_and_ends_with_one(world: World) -> None:
+    world.commit(4, 3, 0)
+    done = world.run("lag", "--max", "5")
+    assert done.returncode == 1
+    assert f"{world.topic}-0 is 6 offsets behind" in done.stderr
+    assert f"{world.topic}-1" not in done.stderr
+    assert world.run("lag", "--max", "6").returncode == 0
+    assert world.run("lag", "--max-seconds", "30").returncode == 1
+    assert world.run("lag", "--max-seconds", "3600").returncode == 0
+
+
+def test_the_partition_that_is_furthest_behind_comes_first(world: World) -> None:
+    world.commit(9, 0, 0)
+    assert [record["partition"] for record in world.records("lag")] == [1, 0, 2]
+
+
+def test_a_watch_ends_when_a_limit_is_passed(world: World) -> None:
+    world.commit(10, 5, 0)
+    line = [sys.executable, "-m", "directkafka", "lag", "flights.toml", "--max", "0", "--watch", "100ms"]
+    with subprocess.Popen(line, cwd=world.folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as run:
+        assert run.stdout is not None
+        assert "Lag of flights" in run.stdout.readline()
+        producer = Producer({"bootstrap.servers": world.servers})
+        producer.produce(world.topic, b"v", partition=2)
+        assert producer.flush(WAIT_S) == 0
+        run.stdout.read()
+        assert run.wait(WAIT_S) == 1
+
+
+def test_topics_are_counted(world: World) -> None:
+    world.commit(4, 5, 0)
+    assert world.records("topics") == [{"topic": world.topic, "partitions": 3, "offsets": 15, "lag": 6}]
+
+
+def test_who_cannot_look_says_why_and_ends_with_one(world: World) -> None:
+    path = world.folder / "flights.toml"
+    path.write_text(path.read_text().replace(world.servers, "127.0.0.1:1"))
+    done = world.run("lag", "--max", "5")
+    assert done.returncode == 1
+    assert "\nerror no Kafka broker" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_no_command_about_offsets_loads_spark(world: World) -> None:
+    world.commit(4, 5, 0)
+    for command in ("offsets", "lag", "topics"):
+        line = [sys.executable, "-c", PROGRAM, command, "flights.toml"]
+        done = subprocess.run(line, cwd=world.folder, capture_output=True, text=True, timeout=WAIT_S, check=True)
+        assert done.stdout.endswith("False\n")

@@ -1,0 +1,80 @@
+"""Positions of a pipeline, out of what its ledgers and Kafka say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
+from directkafka.operations.positions import next_offsets, partition_positions, unread_ranges
+from directkafka.sinks.api import LedgerEntry
+from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
+
+NOW_MS = 1_700_000_000_000
+
+
+def place(partition: int) -> TopicPartition:
+    return TopicPartition("flights", partition)
+
+
+def snapshot(**bounds: tuple[int, int]) -> ClusterSnapshot:
+    """Earliest and latest offset of partitions ``p0``, ``p1``, ..."""
+    partitions = {
+        place(int(name[1:])): PartitionSnapshot(
+            topic_id="id", leader=1, leader_host="one", leader_port=9092, leader_epoch=0, earliest=low, latest=high
+        )
+        for name, (low, high) in bounds.items()
+    }
+    return ClusterSnapshot(cluster_id="c", partitions=partitions, taken_at_ms=NOW_MS)
+
+
+def entry(ends: Mapping[int, int]) -> LedgerEntry:
+    progress = tuple(PartitionProgress.at(place(partition), end) for partition, end in ends.items())
+    return LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=3, progress=progress)
+
+
+def test_the_store_that_is_behind_says_where_a_pipeline_goes_on() -> None:
+    entries = [entry({0: 10, 1: 7}), entry({0: 8, 1: 7})]
+    assert next_offsets(entries) == {place(0): 8, place(1): 7}
+    assert next_offsets([]) == {}
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [(5, (5, 20)), (20, (20, 20)), (25, (20, 20)), (1, (3, 20)), (None, (3, 20))],
+    ids=["in the log", "all is read", "past the log's end", "before its beginning", "nothing is known"],
+)
+def test_what_is_unread_lies_within_the_log(start: int | None, expected: tuple[int, int]) -> None:
+    starts = {} if start is None else {place(0): start}
+    assert unread_ranges(snapshot(p0=(3, 20)), starts) == [OffsetRange("flights", 0, *expected)]
+
+
+def test_a_partition_s_lag_is_counted_from_its_ledger_and_its_age_from_the_first_unread_record() -> None:
+    seen = snapshot(p0=(3, 20), p1=(0, 5))
+    current = {place(0): 1, place(1): 5}
+    unread = unread_ranges(seen, current)
+    first, second = partition_positions(seen, current, unread, {place(0): NOW_MS - 2500, place(1): None})
+    assert (first.earliest, first.current, first.end, first.lag, first.lag_seconds) == (3, 1, 20, 19, 2.5)
+    assert (second.earliest, second.current, second.end, second.lag, second.lag_seconds) == (0, 5, 5, 0, 0.0)
+
+
+def test_a_pipeline_that_has_read_nothing_is_behind_from_where_it_would_start() -> None:
+    seen = snapshot(p0=(3, 20))
+    [found] = partition_positions(seen, {}, [OffsetRange("flights", 0, 12, 20)], {place(0): NOW_MS})
+    assert (found.current, found.lag) == (None, 8)
+
+
+def test_a_partition_that_is_gone_has_only_what_the_ledger_says() -> None:
+    [found] = partition_positions(snapshot(), {place(0): 9}, [], {})
+    assert found.as_record() == {
+        "topic": "flights", "partition": 0, "earliest": None, "current": 9, "end": None, "lag": None,
+        "lag_seconds": None,
+    }  # fmt: skip
+
+
+def test_neither_a_log_that_was_cut_nor_a_clock_that_is_ahead_makes_a_lag_negative() -> None:
+    seen = snapshot(p0=(0, 5))
+    current = {place(0): 9}
+    [found] = partition_positions(seen, current, unread_ranges(seen, current), {place(0): NOW_MS + 10_000})
+    assert (found.lag, found.lag_seconds) == (0, 0.0)
