@@ -177,7 +177,8 @@ def test_topics_are_counted(world: World) -> None:
 
 def test_who_cannot_look_says_why_and_ends_with_one(world: World) -> None:
     path = world.folder / "flights.toml"
-    path.write_text(path.read_text().replace(world.servers, "127.0.0.1:1"))
+    quick = '[source]\n"fetchOffset.numRetries" = 1\n"kafka.socket.connection.setup.timeout.ms" = 500\n'
+    path.write_text(path.read_text().replace(world.servers, "127.0.0.1:1").replace("[source]\n", quick))
     done = world.run("lag", "--max", "5")
     assert done.returncode == 1
     assert "\nerror no Kafka broker" in done.stderr
