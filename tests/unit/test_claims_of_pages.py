@@ -15,6 +15,7 @@ from tests.error_types import errors_of
 
 import directkafka
 import directkafka.cli.commands
+import directkafka.cli.offset_commands
 from directkafka import errors
 from directkafka.cli import app as cli
 from directkafka.errors import data_loss, streams

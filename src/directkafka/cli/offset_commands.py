@@ -112,8 +112,8 @@ def topics(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
         {
             "topic": topic,
             "partitions": len(found),
-            "offsets": sum((one.end or 0) - (one.earliest or 0) for one in found),
-            "lag": sum(one.lag or 0 for one in found),
+            "offsets": sum((position.end or 0) - (position.earliest or 0) for position in found),
+            "lag": sum(position.lag or 0 for position in found),
         }
         for topic, found in by_topic.items()
     ]

@@ -78,7 +78,7 @@ def partition_positions(
         unread: see :func:`unread_ranges`.
         first_timestamps_ms: the timestamps of the first unread records.
     """
-    ranges = {one.topic_partition: one for one in unread}
+    ranges = {unread_range.topic_partition: unread_range for unread_range in unread}
     positions = []
     for partition in sorted({*snapshot.partitions, *current}):
         seen, unread_range = snapshot.partitions.get(partition), ranges.get(partition)

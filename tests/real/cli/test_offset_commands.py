@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,8 +16,11 @@ from confluent_kafka import Producer
 from tests.real.kafka.logs import WAIT_S, delete_records
 
 from directkafka import SQLiteSink
-from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
+from directkafka.operations import offsets
+from directkafka.options.source import SourceOptions
 from directkafka.sinks.api import LedgerEntry
+from directkafka.spark.source_cluster import SourceCluster
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
@@ -139,6 +143,26 @@ def test_what_retention_has_taken_from_an_unread_part_counts_as_lag(world: World
     assert (first["earliest"], first["current"], first["end"], first["lag"]) == (6, 2, 10, 8)
     # The record at 6 is the first that is there.
     assert 54 <= first["lag_seconds"] < 54 + WAIT_S  # type: ignore[operator]
+
+
+def test_retention_that_comes_between_two_questions_is_no_failure(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    class Overtaken(SourceCluster):
+        def first_timestamps(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int | None]:
+            looks.append(len(looks))
+            if len(looks) == 1:
+                delete_records(world.servers, world.topic, 6)
+            return super().first_timestamps(ranges)
+
+    monkeypatch.setattr(offsets, "SourceCluster", Overtaken)
+    source = SourceOptions.parse({"kafka.bootstrap.servers": world.servers, "subscribe": world.topic}, streaming=True)
+    found = offsets.look_at_offsets("flights", replace(source, starting=Positions(default=Earliest())), [])
+    assert (len(looks), found[0].earliest, found[0].lag) == (2, 6, 4)
+    assert found[0].lag_seconds is not None
+    assert 54 <= found[0].lag_seconds < 54 + WAIT_S
 
 
 def test_a_limit_that_is_passed_is_told_with_its_partition_and_ends_with_one(world: World) -> None:

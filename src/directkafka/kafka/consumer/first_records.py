@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from directkafka.kafka.admin.admin_client import AdminClient
-from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, leader_of
+from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, check_answered, leader_of
 from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
@@ -92,8 +92,8 @@ def first_timestamps(
         BrokerUnreachableError, BrokerResponseError: after the retries of ``admin``.
         MalformedBatchError: bytes that are not records.
     """
-    unread = {one.topic_partition: one for one in ranges}
-    asked = {partition: one for partition, one in unread.items() if one.count()}
+    unread = {offset_range.topic_partition: offset_range for offset_range in ranges}
+    asked = {partition: offset_range for partition, offset_range in unread.items() if offset_range.count()}
     found = admin.of_leaders(lambda described: _ask_leaders(client, asked, described), asked, topics)
     return {partition: found.get(partition) for partition in unread}
 
@@ -105,11 +105,11 @@ def _ask_leaders(
     left: list[OffsetRange] = []
     for node_id, partitions in by_leader(unread, topics).items():
         asked = {partition: unread[partition] for partition in partitions}
-        for partition, fetched in _fetch(client, node_id, asked, topics, bytes_max=_PARTITION_BYTES):
+        for partition, fetched in _fetch(client, node_id, asked, topics, bytes_max=_PARTITION_BYTES).items():
             found[partition], next_offset = first_timestamp(asked[partition], fetched, client.options)
             if found[partition] is None and next_offset < asked[partition].until_offset:
                 left.append(replace(asked[partition], from_offset=next_offset))
-    return found | {one.topic_partition: _asked_alone(client, one, topics) for one in left}
+    return found | {rest.topic_partition: _asked_alone(client, rest, topics) for rest in left}
 
 
 def _asked_alone(client: KafkaClient, unread: OffsetRange, topics: Mapping[str, TopicDescription]) -> int | None:
@@ -117,7 +117,7 @@ def _asked_alone(client: KafkaClient, unread: OffsetRange, topics: Mapping[str, 
     partition, bytes_max = unread.topic_partition, client.options.max_partition_fetch_bytes
     node_id = leader_of(partition, topics)
     while unread.from_offset < unread.until_offset:
-        [(_, fetched)] = _fetch(client, node_id, {partition: unread}, topics, bytes_max=bytes_max)
+        fetched = _fetch(client, node_id, {partition: unread}, topics, bytes_max=bytes_max)[partition]
         timestamp_ms, next_offset = first_timestamp(unread, fetched, client.options)
         if timestamp_ms is not None or next_offset == unread.from_offset:
             return timestamp_ms
@@ -132,7 +132,7 @@ def _fetch(
     topics: Mapping[str, TopicDescription],
     *,
     bytes_max: int,
-) -> Iterator[tuple[TopicPartition, Fetched]]:
+) -> dict[TopicPartition, Fetched]:
     options = client.options
     names = {topic.topic_id: name for name, topic in topics.items() if topic.topic_id}
 
@@ -157,13 +157,17 @@ def _fetch(
         rack_id="",
     )
     raise_for("Fetch", response.error_code or 0, f"broker {node_id}", options)
+    found: dict[TopicPartition, Fetched] = {}
     for topic in response.responses:
-        name = topic.topic or names[str(topic.topic_id)]
+        name = topic.topic or names.get(str(topic.topic_id), str(topic.topic_id))
         for partition in topic.partitions:
             place = TopicPartition(name, partition.partition_index)
             raise_for("Fetch", partition.error_code, str(place), options)
-            aborted = [(one.producer_id, one.first_offset) for one in partition.aborted_transactions or ()]
-            yield place, Fetched(records=bytes(partition.records or b""), aborted=aborted)
+            transactions = partition.aborted_transactions or ()
+            aborted = [(transaction.producer_id, transaction.first_offset) for transaction in transactions]
+            found[place] = Fetched(records=bytes(partition.records or b""), aborted=aborted)
+    check_answered("Fetch", unread, found)
+    return found
 
 
 def first_timestamp(unread: OffsetRange, fetched: Fetched, options: ClientOptions) -> tuple[int | None, int]:
