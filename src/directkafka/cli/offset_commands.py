@@ -77,9 +77,10 @@ def lag(  # noqa: PLR0917 - typer gives them by name
         )
         above = [position for position in positions if _is_above(position, max_offsets, max_seconds)]
         for position in above:
+            age = "of an age unknown" if position.lag_seconds is None else f"{position.lag_seconds:,.1f} s old"
             say(
-                f"{position.topic}-{position.partition} is {position.lag:,} offsets behind, its first unread record "
-                f"{position.lag_seconds:,.1f} s old",
+                f"{position.topic}-{position.partition} is {position.lag or 0:,} offsets behind, its first unread "
+                f"record {age}",
                 label="above the limit:",
                 style="bold red",
             )
@@ -96,8 +97,12 @@ def _lag_record(position: PartitionPosition) -> dict[str, Any]:
 
 
 def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds: float | None) -> bool:
-    is_far = max_offsets is not None and (position.lag or 0) > max_offsets
-    return is_far or (max_seconds is not None and (position.lag_seconds or 0.0) > max_seconds)
+    if position.lag is None:
+        return False
+    is_far = max_offsets is not None and position.lag > max_offsets
+    # An age that could not be found may be any.
+    is_old = max_seconds is not None and (position.lag_seconds is None or position.lag_seconds > max_seconds)
+    return is_far or is_old
 
 
 @app.command(epilog="Example:\n\n  directkafka topics flights.toml")

@@ -19,11 +19,14 @@ from directkafka.sinks.api import Store
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster
 
-_LOOKS_MAX: Final = 3
+_ATTEMPTS_MAX: Final = 3
+
+#: What a leader answers when retention, or a topic's deletion, has come between two questions.
+_GONE: Final = {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 def look_at_offsets(pipeline: str, source: SourceOptions, stores: Sequence[Store]) -> tuple[PartitionPosition, ...]:
-    """The position of a pipeline in each of its partitions, sorted; it may run meanwhile.
+    """The position of a pipeline in each of its partitions, sorted. Safe while the pipeline runs.
 
     Args:
         pipeline: its name.
@@ -32,33 +35,33 @@ def look_at_offsets(pipeline: str, source: SourceOptions, stores: Sequence[Store
 
     Raises:
         TopicNotFoundError: a topic that the source names does not exist.
-        OptionError: it has not run yet, and cannot start where its source says.
+        OptionError: it never ran, and where its source says to start cannot be found.
         DirectKafkaError: Kafka or a store does not answer.
     """
-    # Retention may take records between the question for offsets and the one for timestamps.
-    looks = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(_LOOKS_MAX), retry=tenacity.retry_if_exception(_is_out_of_range), reraise=True
+    retrying = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
     )
     with closing(SourceCluster(source)) as cluster:
-        return looks(_look, pipeline, source, stores, cluster)
+        return retrying(_attempt, pipeline, source, stores, cluster)
 
 
-def _look(
+def _attempt(
     pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster
 ) -> tuple[PartitionPosition, ...]:
     entries = [entry for store in stores if (entry := store.read(pipeline)) is not None]
-    snapshot = cluster.snapshot(must_exist=not entries)
-    current = next_offsets(entries)
+    snapshot = cluster.snapshot(must_exist=not entries, fresh=True)
+    current = next_offsets(entries, snapshot)
     unread = unread_ranges(snapshot, current if entries else _starts(source, cluster, snapshot))
     return partition_positions(snapshot, current, unread, cluster.first_timestamps(unread))
 
 
-def _is_out_of_range(error: BaseException) -> bool:
-    return isinstance(error, BrokerResponseError) and error.code == ErrorCode.OFFSET_OUT_OF_RANGE
+def _is_outdated(error: BaseException) -> bool:
+    """Whether records or topics have gone between the question for offsets and the one for timestamps."""
+    return isinstance(error, BrokerResponseError) and error.code in _GONE
 
 
 def _starts(source: SourceOptions, cluster: SourceCluster, snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
     """Where a pipeline that has not run yet would start now."""
-    # What is lost before its start, the start says, and not who looks.
+    # A loss before the start is the pipeline's to report.
     policy = replace(PlanPolicy.of(source), fail_on_data_loss=False)
     return plan_origin(source.starting, snapshot, cluster.lookups(source.starting, snapshot), policy).ends()

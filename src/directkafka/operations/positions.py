@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from directkafka.offsets import OffsetRange, TopicPartition
+from directkafka.planning.loss import is_same_topic
 from directkafka.sinks.api import LedgerEntry
 from directkafka.snapshot import ClusterSnapshot
 
@@ -18,10 +19,11 @@ class PartitionPosition:
     Attributes:
         topic, partition: which partition.
         earliest: the first offset that can be read; None where the topic is not there or is not read any more.
-        current: the next offset that the pipeline reads; None where it has read nothing yet.
+        current: the next offset that the pipeline reads; None where it has read nothing yet, also of a topic that was
+            made again.
         end: one past the last offset that can be read; None as for ``earliest``.
         lag: the offsets from ``current`` to ``end``; where nothing was read yet, from where the pipeline would start.
-        lag_seconds: how old the first unread record is; 0 where there is none.
+        lag_seconds: the age of the first unread record; 0 if there is none, None if it could not be found.
     """
 
     topic: str
@@ -37,21 +39,25 @@ class PartitionPosition:
         return asdict(self)
 
 
-def next_offsets(entries: Iterable[LedgerEntry]) -> dict[TopicPartition, int]:
-    """Where a pipeline goes on, by partition: where the store is that is behind the others, if one is.
+def next_offsets(entries: Sequence[LedgerEntry], snapshot: ClusterSnapshot) -> dict[TopicPartition, int]:
+    """The next offset by partition; of stores that differ, the lowest.
 
     Args:
-        entries: of its stores.
+        entries: one for each store that has one.
+        snapshot: says which topics were made again: the ledger's offsets are not theirs.
     """
     found: dict[TopicPartition, int] = {}
-    for entry in entries:
-        for partition, end in entry.ends().items():
-            found[partition] = min(end, found.get(partition, end))
+    newest = max(entries, key=lambda entry: entry.batch_id, default=None)
+    for partition, progress in newest.by_place().items() if newest else ():
+        seen = snapshot.partitions.get(partition)
+        if seen is None or is_same_topic(progress, seen):
+            # A store that is one batch behind, and does not know the partition yet, begins where that batch begins.
+            found[partition] = min(entry.ends().get(partition, progress.start) for entry in entries)
     return found
 
 
 def unread_ranges(snapshot: ClusterSnapshot, starts: Mapping[TopicPartition, int]) -> list[OffsetRange]:
-    """What is unread of each partition that is read; a range may be empty.
+    """The unread range of each partition that is read, perhaps empty.
 
     Args:
         snapshot: the partitions that are read.
@@ -76,7 +82,8 @@ def partition_positions(
         snapshot: the partitions that are read, and the time from which lags are counted.
         current: what the ledger says.
         unread: see :func:`unread_ranges`.
-        first_timestamps_ms: the timestamps of the first unread records.
+        first_timestamps_ms: of the first unread records; a partition that is missing here is one of which nothing could
+            be found.
     """
     ranges = {unread_range.topic_partition: unread_range for unread_range in unread}
     positions = []
@@ -89,16 +96,18 @@ def partition_positions(
                 earliest=seen.earliest if seen else None,
                 current=current.get(partition),
                 end=seen.latest if seen else None,
-                # As Kafka's own tools count it: with what retention has taken from an unread part.
+                # As kafka-consumer-groups counts: records that retention has deleted are in it.
                 lag=max(seen.latest - current.get(partition, unread_range.from_offset), 0)
                 if seen and unread_range
                 else None,
-                lag_seconds=_age_s(first_timestamps_ms.get(partition), snapshot.taken_at_ms) if seen else None,
+                lag_seconds=_age_s(first_timestamps_ms[partition], snapshot.taken_at_ms)
+                if seen and partition in first_timestamps_ms
+                else None,
             )
         )
     return tuple(positions)
 
 
 def _age_s(timestamp_ms: int | None, now_ms: int) -> float:
-    """A record's age; one whose timestamp lies in the future has none."""
+    """A record's age in seconds: 0 without a record, and where its timestamp lies in the future."""
     return 0.0 if timestamp_ms is None else max(now_ms - timestamp_ms, 0) / 1000

@@ -16,6 +16,9 @@ from confluent_kafka import Producer
 from tests.real.kafka.logs import WAIT_S, delete_records
 
 from directkafka import SQLiteSink
+from directkafka.cli import app as cli
+from directkafka.cli import commands as _commands  # noqa: F401 - it registers its commands with the app
+from directkafka.cli import offset_commands
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.operations import offsets
 from directkafka.options.source import SourceOptions
@@ -24,6 +27,9 @@ from directkafka.spark.source_cluster import SourceCluster
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
+
+Outcome = tuple[int, str, str]
+Command = Callable[..., Outcome]
 
 FILE = """
 [pipeline]
@@ -41,18 +47,21 @@ table = "flights"
 PROGRAM = """
 import sys
 from directkafka.cli import main
-try:
-    main()
-finally:
-    print("pyspark" in sys.modules)
+for command in sys.argv[1:]:
+    sys.argv = ["directkafka", command, "flights.toml"]
+    try:
+        main()
+    except SystemExit as ended:
+        assert not ended.code
+print("pyspark" in sys.modules)
 """
 
 
 class World:
     """A topic of three partitions with ten, five and no records, each a minute old, and a pipeline that reads it."""
 
-    def __init__(self, servers: str, topic: str, folder: Path) -> None:
-        self.servers, self.topic, self.folder = servers, topic, folder
+    def __init__(self, servers: str, topic: str, folder: Path, command: Command) -> None:
+        self.servers, self.topic, self.folder, self.command = servers, topic, folder, command
         self.produced_ms = int(time.time() * 1000) - 60_000
         producer = Producer({"bootstrap.servers": servers})
         for partition, count in enumerate((10, 5)):
@@ -79,19 +88,34 @@ class World:
             )
             store.commit(entry, previous=None)
 
-    def run(self, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        line = [sys.executable, "-m", "directkafka", command, "flights.toml", *arguments]
-        return subprocess.run(line, cwd=self.folder, capture_output=True, text=True, timeout=WAIT_S, check=False)
+    def run(self, name: str, *arguments: str) -> Outcome:
+        return self.command(name, str(self.folder / "flights.toml"), *arguments)
 
-    def records(self, command: str, *arguments: str) -> list[dict[str, object]]:
-        done = self.run(command, "--format", "json", *arguments)
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
+    def records(self, name: str, *arguments: str) -> list[dict[str, object]]:
+        code, out, err = self.run(name, "--format", "json", *arguments)
+        assert code == 0, err
+        return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.fixture
-def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path) -> World:
-    return World(kafka_broker.bootstrap_servers, create_topic(3), tmp_path)
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """A command in this process: exit code, stdout, stderr."""
+    monkeypatch.setattr(offset_commands, "set_up_logging", lambda **_: None)
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            cli.main()
+        said = capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def world(kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path, command: Command) -> World:
+    return World(kafka_broker.bootstrap_servers, create_topic(3), tmp_path, command)
 
 
 def test_offsets_are_the_ledger_s_beside_those_of_kafka(world: World) -> None:
@@ -110,8 +134,8 @@ def test_offsets_are_the_ledger_s_beside_those_of_kafka(world: World) -> None:
 
 def test_a_table_has_the_heads_of_kafka_s_own_tool(world: World) -> None:
     world.commit(4, 5, 0)
-    done = world.run("offsets")
-    heads = next(line for line in done.stdout.splitlines() if "TOPIC" in line)
+    _, out, _ = world.run("offsets")
+    heads = next(line for line in out.splitlines() if "TOPIC" in line)
     assert heads.replace("┃", " ").split() == ["TOPIC", "PARTITION", "EARLIEST", "CURRENT", "END", "LAG", "LAG_SECONDS"]
 
 
@@ -167,13 +191,13 @@ def test_retention_that_comes_between_two_questions_is_no_failure(
 
 def test_a_limit_that_is_passed_is_told_with_its_partition_and_ends_with_one(world: World) -> None:
     world.commit(4, 3, 0)
-    done = world.run("lag", "--max", "5")
-    assert done.returncode == 1
-    assert f"{world.topic}-0 is 6 offsets behind" in done.stderr
-    assert f"{world.topic}-1" not in done.stderr
-    assert world.run("lag", "--max", "6").returncode == 0
-    assert world.run("lag", "--max-seconds", "30").returncode == 1
-    assert world.run("lag", "--max-seconds", "3600").returncode == 0
+    code, _, err = world.run("lag", "--max", "5")
+    assert code == 1
+    assert f"{world.topic}-0 is 6 offsets behind" in err
+    assert f"{world.topic}-1" not in err
+    assert world.run("lag", "--max", "6")[0] == 0
+    assert world.run("lag", "--max-seconds", "30")[0] == 1
+    assert world.run("lag", "--max-seconds", "3600")[0] == 0
 
 
 def test_the_partition_that_is_furthest_behind_comes_first(world: World) -> None:
@@ -203,15 +227,15 @@ def test_who_cannot_look_says_why_and_ends_with_one(world: World) -> None:
     path = world.folder / "flights.toml"
     quick = '[source]\n"fetchOffset.numRetries" = 1\n"kafka.socket.connection.setup.timeout.ms" = 500\n'
     path.write_text(path.read_text().replace(world.servers, "127.0.0.1:1").replace("[source]\n", quick))
-    done = world.run("lag", "--max", "5")
-    assert done.returncode == 1
-    assert "\nerror no Kafka broker" in done.stderr
-    assert "Traceback" not in done.stderr
+    code, _, err = world.run("lag", "--max", "5")
+    assert code == 1
+    assert err.startswith("error no Kafka broker")
+    assert "Traceback" not in err
 
 
 def test_no_command_about_offsets_loads_spark(world: World) -> None:
     world.commit(4, 5, 0)
-    for command in ("offsets", "lag", "topics"):
-        line = [sys.executable, "-c", PROGRAM, command, "flights.toml"]
-        done = subprocess.run(line, cwd=world.folder, capture_output=True, text=True, timeout=WAIT_S, check=True)
-        assert done.stdout.endswith("False\n")
+    line = [sys.executable, "-c", PROGRAM, "offsets", "lag", "topics"]
+    done = subprocess.run(line, cwd=world.folder, capture_output=True, text=True, timeout=WAIT_S, check=True)
+    assert done.stdout.count("flights") == 3
+    assert done.stdout.endswith("False\n")

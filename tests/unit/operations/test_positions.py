@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
@@ -29,15 +30,33 @@ def snapshot(**bounds: tuple[int, int]) -> ClusterSnapshot:
     return ClusterSnapshot(cluster_id="c", partitions=partitions, taken_at_ms=NOW_MS)
 
 
-def entry(ends: Mapping[int, int]) -> LedgerEntry:
-    progress = tuple(PartitionProgress.at(place(partition), end) for partition, end in ends.items())
-    return LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=3, progress=progress)
+def entry(
+    ends: Mapping[int, int], *, starts: Mapping[int, int] | None = None, batch_id: int = 3, topic_id: str = ""
+) -> LedgerEntry:
+    progress = tuple(
+        replace(
+            PartitionProgress.at(place(partition), end), start=(starts or {}).get(partition, end), topic_id=topic_id
+        )
+        for partition, end in ends.items()
+    )
+    return LedgerEntry(pipeline="p", generation=1, lineage="l", batch_id=batch_id, progress=progress)
 
 
 def test_the_store_that_is_behind_says_where_a_pipeline_goes_on() -> None:
-    entries = [entry({0: 10, 1: 7}), entry({0: 8, 1: 7})]
-    assert next_offsets(entries) == {place(0): 8, place(1): 7}
-    assert next_offsets([]) == {}
+    entries = [entry({0: 10, 1: 7}), entry({0: 8, 1: 7}, batch_id=2)]
+    assert next_offsets(entries, snapshot(p0=(0, 20), p1=(0, 20))) == {place(0): 8, place(1): 7}
+    assert next_offsets([], snapshot(p0=(0, 20))) == {}
+
+
+def test_a_store_that_lacks_the_batch_of_a_new_partition_begins_where_that_batch_begins() -> None:
+    ahead = entry({0: 10, 1: 9}, starts={1: 4})
+    assert next_offsets([entry({0: 10}, batch_id=2), ahead], snapshot(p0=(0, 20), p1=(0, 20)))[place(1)] == 4
+
+
+def test_of_a_topic_that_was_made_again_nothing_is_read() -> None:
+    seen = snapshot(p0=(0, 20))
+    assert next_offsets([entry({0: 10}, topic_id="another")], seen) == {}
+    assert next_offsets([entry({0: 10}, topic_id="id")], seen) == {place(0): 10}
 
 
 @pytest.mark.parametrize(
@@ -57,6 +76,12 @@ def test_a_partition_s_lag_is_counted_from_its_ledger_and_its_age_from_the_first
     first, second = partition_positions(seen, current, unread, {place(0): NOW_MS - 2500, place(1): None})
     assert (first.earliest, first.current, first.end, first.lag, first.lag_seconds) == (3, 1, 20, 19, 2.5)
     assert (second.earliest, second.current, second.end, second.lag, second.lag_seconds) == (0, 5, 5, 0, 0.0)
+
+
+def test_an_age_that_could_not_be_found_is_not_told_as_none() -> None:
+    seen = snapshot(p0=(3, 20))
+    [found] = partition_positions(seen, {place(0): 5}, unread_ranges(seen, {place(0): 5}), {})
+    assert (found.lag, found.lag_seconds) == (15, None)
 
 
 def test_a_pipeline_that_has_read_nothing_is_behind_from_where_it_would_start() -> None:

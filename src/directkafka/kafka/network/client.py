@@ -91,13 +91,21 @@ class KafkaClient:
         self._manager = Connections(options)
         self._bootstrapped = False
 
-    def call(self, api: str, node_id: int | None = None, *, version_min: int | None = None, **values: Any) -> Any:
+    def call(
+        self,
+        api: str,
+        node_id: int | None = None,
+        *,
+        version_min: int | None = None,
+        version_max: int | None = None,
+        **values: Any,
+    ) -> Any:
         """Send one request and wait for its response.
 
         Args:
             api: the request's name, for example ``ListOffsets``.
             node_id: the broker to ask; None for any.
-            version_min: the lowest version that can carry the question, where that is not the table's.
+            version_min, version_max: the versions that can carry the question, where these are not the table's.
             values: the request's fields by kafka-python's names; structures as dicts, arrays as lists.
 
         Returns:
@@ -116,7 +124,7 @@ class KafkaClient:
             self._manager._net.poll(timeout_ms=0)
             self._bootstrap()
             try:
-                response = self._manager.run(self._send, api, node_id, version_min, values)
+                response = self._manager.run(self._send, api, node_id, (version_min, version_max), values)
             except kafka.errors.IncompatibleBrokerVersion as error:
                 raise_for(api, ErrorCode.UNSUPPORTED_VERSION, str(error), self.options)
             except _FAILURES as error:
@@ -139,7 +147,9 @@ class KafkaClient:
         with self._lock:
             self._manager.close_all()
 
-    async def _send(self, api: str, node_id: int | None, version_min: int | None, values: Mapping[str, Any]) -> Any:
+    async def _send(
+        self, api: str, node_id: int | None, bounds: tuple[int | None, int | None], values: Mapping[str, Any]
+    ) -> Any:
         limit_ms = self.options.connect_timeout_ms
         tried: set[int | str | None] = set()
         until = time.monotonic() + (limit_ms + self.options.request_timeout_ms) / 1000
@@ -152,8 +162,9 @@ class KafkaClient:
                     await self._manager._net.sleep(_THROTTLED_PAUSE_S)
                 versions = API_VERSIONS[api]
                 request = _fill(versions.request, values)
+                version_min, version_max = bounds
                 request._min_version = version_min or versions.version_min
-                request._max_version = versions.version_max
+                request._max_version = version_max or versions.version_max
                 return await connection.send_request(request)
             except _OF_ONE_BROKER:
                 # The broker may have died or frozen just now. If any will do, the next one is asked. Had the first

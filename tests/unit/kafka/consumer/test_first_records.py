@@ -8,7 +8,7 @@ import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from directkafka.kafka.consumer import first_records
-from directkafka.kafka.consumer.first_records import Fetched, first_timestamp
+from directkafka.kafka.consumer.first_records import FetchedPartition, timestamp_in_response
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 
@@ -29,7 +29,9 @@ def batch(base_offset: int, *timestamps_ms: int, transactional: bool = False, pr
 
 def found(records: bytes, from_offset: int, *, until_offset: int = 100, aborted: Any = ()) -> tuple[int | None, int]:
     unread = OffsetRange("flights", 0, from_offset, until_offset)
-    return first_timestamp(unread, Fetched(records=records, aborted=aborted), OPTIONS)
+    fetched = FetchedPartition(records=records, aborted_transactions=aborted)
+    timestamp_ms, rest = timestamp_in_response(unread, fetched, OPTIONS)
+    return timestamp_ms, rest.from_offset
 
 
 @pytest.fixture
@@ -47,14 +49,24 @@ def test_a_batch_s_first_record_has_the_header_s_timestamp(from_offset: int, tim
     assert found(records, from_offset)[0] == timestamp_ms
 
 
-@pytest.mark.usefixtures("no_decoding")
-def test_in_the_middle_of_records_of_one_moment_nothing_is_decoded() -> None:
-    assert found(batch(10, 5000, 5000, 5000), 12)[0] == 5000
+@pytest.mark.parametrize("timestamps_ms", [(5000, 6000, 4000), (6000, 5000, 6000), (5000, 5000, 5000)])
+@pytest.mark.parametrize("position", [1, 2])
+def test_in_the_middle_of_a_batch_its_records_are_read(position: int, timestamps_ms: tuple[int, ...]) -> None:
+    assert found(batch(10, *timestamps_ms), 10 + position)[0] == timestamps_ms[position]
 
 
-@pytest.mark.parametrize(("from_offset", "timestamp_ms"), [(11, 6000), (12, 4000)])
-def test_in_the_middle_of_a_batch_its_records_are_read(from_offset: int, timestamp_ms: int) -> None:
-    assert found(batch(10, 5000, 6000, 4000), from_offset)[0] == timestamp_ms
+def test_a_batch_that_lies_across_the_range_s_end_ends_it() -> None:
+    markers_s = bytearray(batch(10, 5000, 6000, 7000))
+    markers_s[22] |= 1 << 5
+    assert found(bytes(markers_s), 10, until_offset=12) == (None, 12)
+
+
+def test_bytes_that_are_no_batch_are_no_records() -> None:
+    no_length = bytearray(batch(10, 5000))
+    no_length[8:12] = (-12).to_bytes(4, "big", signed=True)
+    old_magic = bytearray(batch(10, 5000))
+    old_magic[16] = 1
+    assert found(bytes(no_length), 10) == found(bytes(old_magic), 10) == (None, 10)
 
 
 def test_what_lies_behind_the_range_does_not_count() -> None:
