@@ -110,16 +110,6 @@ def topics(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
     """Show the topics that a pipeline reads: partitions, offsets that are there, offsets that are unread."""
     set_up_logging(verbose=verbose)
     name, positions = _positions(file)
-    by_topic: dict[str, list[PartitionPosition]] = {}
-    for position in positions:
-        by_topic.setdefault(position.topic, []).append(position)
-    records = [
-        {
-            "topic": topic,
-            "partitions": len(found),
-            "offsets": sum((position.end or 0) - (position.earliest or 0) for position in found),
-            "lag": sum(position.lag or 0 for position in found),
-        }
-        for topic, found in by_topic.items()
-    ]
-    print_records(records, form, title=f"Topics of {name}", has_capitals=True)
+    from directkafka.operations.positions import topic_totals
+
+    print_records(topic_totals(positions), form, title=f"Topics of {name}", has_capitals=True)

@@ -108,6 +108,17 @@ def partition_positions(
     return tuple(positions)
 
 
+def topic_totals(positions: Iterable[PartitionPosition]) -> list[dict[str, Any]]:
+    """For each topic, for printing: its partitions, the offsets that can be read, and those that are unread."""
+    totals: dict[str, dict[str, Any]] = {}
+    for position in positions:
+        total = totals.setdefault(position.topic, {"topic": position.topic, "partitions": 0, "offsets": 0, "lag": 0})
+        total["partitions"] += 1
+        total["offsets"] += (position.end or 0) - (position.earliest or 0)
+        total["lag"] += position.lag or 0
+    return list(totals.values())
+
+
 def _age_s(timestamp_ms: int | None, now_ms: int) -> float:
     """A record's age in seconds: 0 without a record, and where its timestamp lies in the future."""
     return 0.0 if timestamp_ms is None else max(now_ms - timestamp_ms, 0) / 1000
