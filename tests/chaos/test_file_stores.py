@@ -45,14 +45,17 @@ FILES_ONLY = ["log.entry_written@2", "log.slot_taken@2", "log.checkpoint_written
 
 EVERYWHERE = [("files", point) for point in [*POINTS, *FILES_ONLY]] + [("delta", point) for point in POINTS]
 
-#: A second place where a point is passed, which the long run is for.
+#: A second place where a point is passed, which the long run is for. So is what tasks and the template do for both.
 SECOND = {"log.entry_written@1", "log.entry_written@2", "log.slot_taken@1", "log.slot_taken@2", "log.slot_taken@5"}
+
+SHARED = {("delta", point) for point in POINTS if not point.startswith("log.")}
 
 #: Where standing still is worst: the entry is written and has no place yet, or has just got it.
 WORST = {("files", "log.entry_written@3"), ("files", "log.slot_taken@4"), ("delta", "log.entry_written@3")}
 
 ONCE_A_STEP = [
-    pytest.param(kind, point, marks=pytest.mark.slow if point in SECOND else ()) for kind, point in EVERYWHERE
+    pytest.param(kind, point, marks=pytest.mark.slow if point in SECOND or (kind, point) in SHARED else ())
+    for kind, point in EVERYWHERE
 ]
 AT_THE_WORST = [
     pytest.param(kind, point, marks=() if (kind, point) in WORST else pytest.mark.slow) for kind, point in EVERYWHERE

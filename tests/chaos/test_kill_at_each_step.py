@@ -34,15 +34,7 @@ ELSEWHERE = {
 }
 
 
-#: The others are left to the slow run; the quick one has all of them without Spark, ``test_engine_steps.py``.
-QUICK = {"batch.written"}
-
-POINTS = [
-    pytest.param(carrier, point, marks=() if point in QUICK and carrier == "spark" else pytest.mark.slow)
-    for carrier in CARRIERS
-    for point in FAULT_POINTS
-    if point not in ELSEWHERE
-]
+POINTS = [(carrier, point) for carrier in CARRIERS for point in FAULT_POINTS if point not in ELSEWHERE]
 
 
 def armed(point: str) -> str:
@@ -58,6 +50,7 @@ def job(kafka_broker: KafkaBroker, create_topic: Callable[..., str], database: s
     return Job(folder=tmp_path, name="numbers", kafka=kafka_broker.bootstrap_servers, dsn=database, topic=topic)
 
 
+@pytest.mark.slow  # the quick run has all of them without Spark, test_engine_steps.py
 @pytest.mark.parametrize(("carrier", "point"), POINTS)
 def test_a_driver_killed_at_a_step_loses_and_doubles_nothing(
     carrier: str, point: str, job: Job, spark: SparkSession, monkeypatch: pytest.MonkeyPatch

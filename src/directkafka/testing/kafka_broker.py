@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -64,7 +66,8 @@ class KafkaBroker:
         version: Kafka's version, 4.0.0 or later.
         folder: where logs and configuration lie; kept at :meth:`stop`. Default: a temporary one.
         jvm_options: added to the ones chosen here; the later of two wins. A benchmark says
-            ``("-XX:TieredStopAtLevel=4", "-Xmx2g")``.
+            ``("-XX:TieredStopAtLevel=4", "-Xmx2g")``. Behind them come those of the environment variable
+            ``KAFKA_OPTS``, as with Kafka's own scripts.
         detached: the nodes live on after this process; only :meth:`stop`, :meth:`kill` or a signal ends them.
         progress: is told what is being fetched the first time.
     """
@@ -92,7 +95,7 @@ class KafkaBroker:
             raise ValueError(f"node_config names the nodes {strangers}; this cluster has {list(self._node_ids)}")
         self._version = version
         self._given_folder = None if folder is None else Path(folder).absolute()
-        self._jvm_options = (*_JVM_OPTIONS, *jvm_options)
+        self._jvm_options = (*_JVM_OPTIONS, *jvm_options, *shlex.split(os.environ.get("KAFKA_OPTS", "")))
         self._detached = detached
         self._progress = progress
         self._resources = contextlib.ExitStack()

@@ -58,7 +58,9 @@ def test_where_the_broker_stamps_the_records(servers: str, create_topic: CreateT
     check_every_position(servers, topic)
 
 
-@pytest.mark.parametrize("isolation_level", ["read_committed", "read_uncommitted"])
+@pytest.mark.parametrize(
+    "isolation_level", ["read_committed", pytest.param("read_uncommitted", marks=pytest.mark.slow)]
+)
 def test_among_transactions_that_were_committed_and_aborted(
     servers: str, create_topic: CreateTopic, isolation_level: str
 ) -> None:

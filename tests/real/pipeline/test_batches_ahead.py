@@ -103,7 +103,9 @@ def test_a_function_is_called_after_the_commit_since_nobody_knows_what_it_reads(
     assert seen[-3:] == [0, 30, 60]
 
 
-@pytest.mark.parametrize("inline_bytes_max", [64 * 1024 * 1024, 0], ids=["by driver", "staged"])
+@pytest.mark.parametrize(
+    "inline_bytes_max", [pytest.param(64 * 1024 * 1024, marks=pytest.mark.slow), 0], ids=["by driver", "staged"]
+)
 def test_a_batch_ahead_is_given_up_with_the_commit_before_it(
     world: World, ahead: list[int], monkeypatch: pytest.MonkeyPatch, inline_bytes_max: int
 ) -> None:

@@ -71,6 +71,7 @@ def test_each_record_is_a_row_or_a_letter_when_blocks_are_lost_between_the_two(w
     assert set(dead_letters.lost.values()) == {2}, "the batch was not redone, so nothing was lost"
 
 
+@pytest.mark.slow  # the quick run has an executor that is lost: chaos/test_lost_executors.py
 def test_two_sinks_of_one_output_get_the_same_rows_when_blocks_are_lost_between_them(world: World) -> None:
     query = f"SELECT partition, offset, {CHANCE} AS chance FROM source"
     sinks = [PostgresSink(world.dsn, "one"), LosesBlocks(world.dsn, "other", inline_bytes_max=0)]

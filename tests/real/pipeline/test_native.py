@@ -75,7 +75,7 @@ def test_rows_are_there_once_and_a_second_run_finds_nothing_to_do(world: World) 
     assert all(finding.is_right for finding in findings), findings
 
 
-@pytest.mark.parametrize("inline_bytes_max", [0, 1 << 24], ids=["staged", "held"])
+@pytest.mark.parametrize("inline_bytes_max", [0, pytest.param(1 << 24, marks=pytest.mark.slow)], ids=["staged", "held"])
 def test_every_store_has_every_row_of_its_output_once(
     inline_bytes_max: int,
     world: World,
@@ -210,7 +210,7 @@ def test_check_says_why_rows_pass_through_spark(world: World, tmp_path: Path) ->
     }
 
 
-@pytest.mark.parametrize("name", ["structured", "asked"])
+@pytest.mark.parametrize("name", ["structured", pytest.param("asked", marks=pytest.mark.slow)])
 def test_the_function_runs_where_spark_carries_the_rows_too(name: str, world: World, tmp_path: Path) -> None:
     ways: dict[str, dict[str, Any]] = {
         "structured": {"engine": "structured", "checkpoint": tmp_path / "c"},

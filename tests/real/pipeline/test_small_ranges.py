@@ -37,7 +37,7 @@ def with_task(batch: pa.RecordBatch) -> pa.RecordBatch:
     [ArrowTransform(with_task), "SELECT topic, partition, offset, spark_partition_id() AS task FROM source"],
     ids=["native", "query"],
 )
-@pytest.mark.parametrize("wish", [None, RANGES])
+@pytest.mark.parametrize("wish", [None, pytest.param(RANGES, marks=pytest.mark.slow)])
 def test_small_ranges_share_tasks_unless_the_user_wishes_for_more(
     wish: int | None,
     transform: Any,

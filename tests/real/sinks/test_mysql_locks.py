@@ -74,7 +74,9 @@ def until(condition: Callable[[], bool], what: str) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.parametrize("kind", LOCKS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=() if kind == "a row" else pytest.mark.slow) for kind in LOCKS]
+)
 def test_a_commit_behind_a_forgotten_session_names_it_within_ten_seconds_and_goes_on_when_it_ends(
     kind: str, harness: MySQLHarness, job: Job, other: Connection, pool: ThreadPoolExecutor,
     caplog: pytest.LogCaptureFixture,

@@ -91,7 +91,13 @@ def stopped(process: subprocess.Popen[str]) -> bool:
     return psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
 
 
-@pytest.mark.parametrize("point", ["commit.begun", "commit.ledger_updated", "commit.rows_moved"])
+@pytest.mark.parametrize(
+    "point",
+    [
+        "commit.ledger_updated",
+        *(pytest.param(f"commit.{p}", marks=pytest.mark.slow) for p in ("begun", "rows_moved")),
+    ],
+)
 def test_a_stopped_driver_is_passed_in_bounded_time_and_lands_nothing(
     database: str, sink: PostgresSink, start_driver: Callable[[str], subprocess.Popen[str]], point: str
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import textwrap
@@ -119,7 +120,8 @@ def test_a_cluster_of_three_goes_on_without_one_and_takes_it_back(three: KafkaBr
     _wait(lambda: len(admin.list_topics(topic, timeout=_WAIT_S).topics[topic].partitions[0].isrs) == 3)
 
 
-def test_listeners_and_settings_are_the_callers() -> None:
+def test_listeners_settings_and_options_of_java_are_the_callers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_OPTS", f"{os.environ.get('KAFKA_OPTS', '')} -Xmx301m '-Dtold=by the environment'")
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";'
     config = {
         "message.max.bytes": 2_000_000,
@@ -127,6 +129,8 @@ def test_listeners_and_settings_are_the_callers() -> None:
         "listener.name.login.plain.sasl.jaas.config": users,
     }
     with KafkaBroker(listeners={"OPEN": "PLAINTEXT", "LOGIN": "SASL_PLAINTEXT"}, config=config) as broker:
+        options = psutil.Process(broker.pids[1]).cmdline()
+        assert options.index("-Xmx512m") < options.index("-Xmx301m") < options.index("-Dtold=by the environment")
         assert broker.bootstrap_servers == broker.addresses("OPEN") != broker.addresses("LOGIN")
         secure = {
             "bootstrap.servers": broker.addresses("LOGIN"),

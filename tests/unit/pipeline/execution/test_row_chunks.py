@@ -44,7 +44,7 @@ def test_every_row_is_in_its_share_and_in_order(shares: list[int], skipped: int)
     assert found == expected
 
 
-@pytest.mark.parametrize("row_bytes", [1, 1_000, 10_000_000])
+@pytest.mark.parametrize("row_bytes", [1, 1_000, pytest.param(10_000_000, marks=pytest.mark.slow)])
 def test_no_chunk_is_much_larger_than_it_may_be_unless_a_row_is(
     row_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
