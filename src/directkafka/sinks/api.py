@@ -207,6 +207,10 @@ class Store(ABC):
             CommitUnknownError: no answer came and the ledger could not be read since.
         """
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Names of the pipelines that have committed here, sorted; no fence is needed, and nothing is changed."""
+        raise NotImplementedError(f"{self.identity} cannot tell which pipelines it has")
+
     def force_durable(self) -> None:
         """Make every commit from now on survive a crash of the store once it is answered.
 

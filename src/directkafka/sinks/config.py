@@ -23,6 +23,7 @@ from pydantic_core import ArgsKwargs, ErrorDetails
 
 from directkafka.errors import OptionError
 from directkafka.options.spec import Mistakes
+from directkafka.sinks.api import Store
 from directkafka.sinks.write_modes import Mode
 
 Config = TypeVar("Config", bound="type[SinkConfig]")
@@ -86,6 +87,15 @@ class SinkConfig:
         """
         own = {name: argument for argument, name in cls.SECTION_NAMES.items()}
         return {own.get(name, name): value for name, value in section.items()}
+
+    @classmethod
+    def store_at(cls, url: str) -> Store:
+        """The store that a URL on the command line stands for; its scheme is the type's name.
+
+        Raises:
+            OptionError: no store can be made of it; by default of none.
+        """
+        raise OptionError(option="--store", reason=f"the store of a {cls.__name__} has no URL: name a pipeline file")
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(Field,))

@@ -18,7 +18,7 @@ from typing import Final
 
 from directkafka.errors import OptionError
 from directkafka.options.spec import shown
-from directkafka.sinks.api import Sink
+from directkafka.sinks.api import Sink, Store
 from directkafka.sinks.config import SinkConfig
 
 #: Of this package. No metadata is looked at for them: they are there in a zip file too, and nobody takes their place.
@@ -35,6 +35,11 @@ BUILT_IN: Final[Mapping[str, str]] = MappingProxyType(
 
 #: Former names.
 _ALIASES: Final[Mapping[str, str]] = MappingProxyType({"parquet": "files"})
+
+#: Schemes of stores' URLs that differ from the type's name.
+_SCHEMES: Final[Mapping[str, str]] = MappingProxyType({"postgresql": "postgres"})
+
+_EXAMPLES: Final = "postgresql://HOST/DATABASE, mysql://HOST/DATABASE, sqlite:PATH, kafka://HOST:PORT"
 
 #: The group under which packages name sinks of their own.
 ENTRY_POINTS: Final = "directkafka.sinks"
@@ -70,6 +75,30 @@ def sink_type(name: str | None) -> type[Sink]:
         reason = f"expected one of {', '.join(map(repr, known))}, found {shown(name)}{hint}"
         raise OptionError(option="type", reason=reason)
     return _loaded(others[name])
+
+
+def store_at(url: str) -> Store:
+    """The store that a URL stands for: ``postgresql://...``, ``mysql://...``, ``sqlite:PATH``, ``duckdb:PATH``,
+    ``files:PATH``, ``delta:PATH``, ``kafka://HOST:PORT``.
+
+    Args:
+        url: its scheme is a sink's type; what follows is for the type to read. No error shows it.
+
+    Raises:
+        OptionError: there is no such scheme, or what follows it is wrong.
+    """
+    scheme, colon, _ = url.partition(":")
+    if not colon:
+        raise OptionError(option="--store", reason=f"it has no scheme; expected one like {_EXAMPLES}")
+    name = _SCHEMES.get(scheme, scheme)
+    known = [*BUILT_IN, *_others()]
+    if name not in known and name not in _ALIASES:
+        schemes = {kind: scheme for scheme, kind in _SCHEMES.items()}
+        expected = ", ".join(schemes.get(kind, kind) for kind in known)
+        raise OptionError(option="--store", reason=f"{shown(scheme)} is none of its schemes: {expected}")
+    made = sink_type(name)
+    assert issubclass(made, SinkConfig), "a sink of a pipeline file has a configuration"
+    return made.store_at(url)
 
 
 @functools.cache

@@ -133,6 +133,23 @@ class StoreContract:
         assert committed == replace(entry, row_counts={}, total_rows={})
         assert job.store.read("flights") == committed
 
+    def test_pipelines_that_have_committed_are_listed(self, harness: StoreHarness, job: Job) -> None:
+        """By whoever looks, without a fence; one that has a fence and no batch is left out."""
+        looking = harness.open_store()
+        try:
+            listed = looking.pipelines()
+        except NotImplementedError:
+            pytest.skip("the store cannot tell which pipelines it has")
+        assert listed == ()
+        job.run()
+        for name in ("a-later", "Trains", "_never"):
+            job.store.fence(name)
+        for name in ("a-later", "Trains"):
+            entry = replace(job.next_entry(), pipeline=name, batch_id=0, generation=1)
+            job.store.commit(entry, previous=None)
+        assert looking.pipelines() == ("Trains", "a-later", "flights")
+        looking.close()
+
     def test_a_batch_that_skips_a_number_is_refused(self, harness: StoreHarness, job: Job) -> None:
         """Batch ids count within a lineage."""
         first = job.run()

@@ -49,6 +49,11 @@ class DeltaSink(DeltaConfig, Clonable):
         OptionError: path, mode or compression make no sense, or the package deltalake is missing.
     """
 
+    @classmethod
+    def store_at(cls, url: str) -> DeltaStore:
+        """The store of ``delta:PATH``."""
+        return DeltaStore(url.partition(":")[2])
+
     def __post_init__(self) -> None:
         self._store = DeltaStore(self.path, durable=self.durable)
         self._format = ParquetFormat(compression=self.compression, row_group_bytes=self.row_group_bytes)

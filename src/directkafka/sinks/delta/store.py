@@ -216,6 +216,16 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
             keys = {attempt_key(attempt) for attempt in transaction.given_up}
             self._sweep(lambda owner: owner.attempt in keys)
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those of which the table names an entry."""
+        table = self.log.snapshot()
+        if table is None:
+            return ()
+        with translated(self.label), delta_errors(self.label):
+            folder = self.folder / LEDGER_FOLDER
+            names = sorted(os.listdir(folder)) if folder.exists() else []
+            return tuple(name for name in names if table.transaction_version(f"{_app(name)}/ledger") is not None)
+
     @property
     def durable(self) -> bool:
         """Whether files and log are synced before a step counts."""

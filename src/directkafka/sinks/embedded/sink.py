@@ -43,6 +43,11 @@ class EmbeddedSink(EmbeddedConfig, Clonable):
     dialect: ClassVar[Dialect]
     name_parts_max: ClassVar[int]
 
+    @classmethod
+    def store_at(cls, url: str) -> EmbeddedStore:
+        """The store of ``sqlite:PATH`` or ``duckdb:PATH``."""
+        return cls.store_type(url.partition(":")[2], lock_timeout_s=cls.lock_timeout_s)
+
     def __post_init__(self) -> None:
         store = self.store_type(self.path, lock_timeout_s=self.lock_timeout_s)
         where = f"a {store.file.kind} sink"

@@ -90,6 +90,14 @@ class EmbeddedStore(LedgerStore[FileTransaction]):
         with self.opened() as connection:
             return self._read_row(connection, pipeline)
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those whose row has a batch; of a file that is not there, none, and it is not made."""
+        if not self.file.path.exists():
+            return ()
+        with self.opened() as connection:
+            rows = connection.rows(SQL["list_pipelines"]) if connection.rows(SQL["ledger_exists"]) else []
+            return tuple(name for (name,) in rows)
+
     def force_durable(self) -> None:
         """Commit with ``synchronous = FULL`` from now on; DuckDB never does anything else."""
         self._is_durable = True

@@ -35,6 +35,10 @@ VALUES ($1, $2, coalesce(CAST($3 AS BIGINT), 1), $4, $5)
     OR (ledger.generation = CAST($3 AS BIGINT) AND ledger.driver = excluded.driver)
 RETURNING generation;
 
+-- name: list_pipelines
+-- Who has committed here.
+SELECT pipeline FROM directkafka_ledger WHERE batch_id >= 0 ORDER BY pipeline;
+
 -- name: read_entry
 -- Step 2, and the answer to every doubt: the row as last committed.
 SELECT pipeline, format_version, generation, lineage, batch_id, batch_generation, commit_id,

@@ -45,6 +45,11 @@ class FilesSink(FilesConfig, Clonable):
         OptionError: path, mode, format or compression make no sense.
     """
 
+    @classmethod
+    def store_at(cls, url: str) -> FilesStore:
+        """The store of ``files:PATH``."""
+        return FilesStore(url.partition(":")[2])
+
     def __post_init__(self) -> None:
         _check_options(self.table, self.format, self.compression)
         self._store = FilesStore(self.path, durable=self.durable)

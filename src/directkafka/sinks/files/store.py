@@ -133,6 +133,12 @@ class FilesStore(LedgerStore[FilesTransaction]):
         with translated(self.label):
             return self._log.refresh().pipelines.get(pipeline, PipelineState())
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those of which the log has a batch."""
+        with translated(self.label):
+            states = self._log.refresh().pipelines
+            return tuple(sorted(name for name, state in states.items() if state.entry is not None))
+
     def force_durable(self) -> None:
         """Sync from now on: several stores need it.
 

@@ -49,6 +49,11 @@ class KafkaSink(KafkaConfig, Clonable):
         OptionError: a name that nobody knows, or a value out of bounds.
     """
 
+    @classmethod
+    def store_at(cls, url: str) -> KafkaStore:
+        """The store of ``kafka://HOST:PORT``."""
+        return KafkaStore({"bootstrap.servers": url.partition(":")[2].strip("/")})
+
     def __post_init__(self) -> None:
         self._store = KafkaStore(
             self.kafka_params,

@@ -260,6 +260,13 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
         """Never: :meth:`TransactionManager.commit` settles."""
         return False
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those that have a ledger's topic with a batch in it."""
+        with translate(self.label):
+            start = self.ledger_of("")
+            names = [topic.removeprefix(start) for topic in AdminClient(self.client).topics() if self.is_ledger(topic)]
+            return tuple(name for name in sorted(names) if self.state(name).entry is not None)
+
     def force_durable(self) -> None:
         """Nothing to do: every write waits for all in-sync replicas. How many there must be is the topics' setting."""
 

@@ -159,6 +159,12 @@ class LedgerSession:
         connection = self.connection(pipeline)
         return self._state(self._row(connection, "read_row", pipeline) if self._ledger_exists(connection) else None)
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Who has committed here, sorted."""
+        connection = self.connection("list")
+        rows = execute(connection, SQL["list_pipelines"]) if self._ledger_exists(connection) else ()
+        return tuple(name for (name,) in rows)
+
     def locked_state(self, pipeline: str) -> PipelineState:
         """The pipeline's row, inside a transaction, which keeps others from changing it."""
         assert self._connection is not None, "a transaction has a session"

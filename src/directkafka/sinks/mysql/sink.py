@@ -49,6 +49,11 @@ class MySQLSink(MySQLConfig, Clonable):
         OptionError: mode, key, add, order, table or URL make no sense.
     """
 
+    @classmethod
+    def store_at(cls, url: str) -> MySQLStore:
+        """The store of ``mysql://HOST/DATABASE``."""
+        return MySQLStore(url)
+
     def __post_init__(self) -> None:
         self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
         try:

@@ -152,6 +152,11 @@ class MySQLStore(LedgerStore[MySQLTransaction]):
         with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
             return self._session.state(pipeline)
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those whose row has a batch."""
+        with self._session.guard("listing the pipelines of its ledger"):
+            return self._session.pipelines()
+
     def force_durable(self) -> None:
         """Say so where the server may lose commits that it has answered: only its own settings can forbid that."""
         with watched(self.address, "directkafka", stop=self.stop) as connection:

@@ -49,6 +49,10 @@ SELECT pipeline, format_version, generation, driver, lineage, batch_id, batch_ge
        row_counts, total_rows, committed_at_ms
   FROM directkafka_ledger WHERE pipeline = %(pipeline)s FOR UPDATE;
 
+-- name: list_pipelines
+-- Who has committed here.
+SELECT pipeline FROM directkafka_ledger WHERE batch_id >= 0 ORDER BY pipeline;
+
 -- name: read_row
 -- Step 2, and the answer to every doubt: the row as last committed.
 SELECT pipeline, format_version, generation, driver, lineage, batch_id, batch_generation, commit_id, progress,

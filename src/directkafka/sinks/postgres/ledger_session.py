@@ -137,6 +137,12 @@ class LedgerSession:
         with connection.cursor(row_factory=dict_row) as cursor:
             return cursor.execute(SQL["read_entry"], {"pipeline": pipeline}).fetchone()
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Who has committed here, sorted."""
+        connection = self.connection("list")
+        rows = connection.execute(SQL["list_pipelines"]).fetchall() if self._ledger_exists(connection) else []
+        return tuple(name for (name,) in rows)
+
     def read_settled(self, pipeline: str, held: int) -> DictRow | None:
         """The pipeline's row, once no transaction of this driver can change it any more.
 

@@ -57,6 +57,11 @@ class PostgresSink(PostgresConfig, Clonable):
         OptionError: mode, key, add, order, table or DSN make no sense.
     """
 
+    @classmethod
+    def store_at(cls, url: str) -> PostgresStore:
+        """The store of ``postgresql://HOST/DATABASE``."""
+        return PostgresStore(url)
+
     def __post_init__(self) -> None:
         self._mode = WriteMode.parse(self.mode, key=self.key, add=self.add, order=self.order, where=_WHERE)
         try:

@@ -158,6 +158,11 @@ class PostgresStore(LedgerStore[_Transaction]):
         with self._session.guard(f"pipeline {pipeline}: reading its ledger"):
             return self._state(self._session.read_row(pipeline))
 
+    def pipelines(self) -> tuple[str, ...]:
+        """Those whose row has a batch."""
+        with self._session.guard("listing the pipelines of its ledger"):
+            return self._session.pipelines()
+
     def force_durable(self) -> None:
         """Commit with ``synchronous_commit = on`` from now on, in a new session: a pipeline of several stores needs it.
 

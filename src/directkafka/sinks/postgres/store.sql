@@ -117,6 +117,10 @@ SELECT string_agg('process ' || pid || ' (' || coalesce(application_name, '?') |
                   AND mode IN ('RowShareLock', 'RowExclusiveLock', 'ShareRowExclusiveLock',
                                'ExclusiveLock', 'AccessExclusiveLock'));
 
+-- name: list_pipelines
+-- Who has committed here.
+SELECT pipeline FROM directkafka_ledger WHERE batch_id >= 0 ORDER BY pipeline COLLATE "C";
+
 -- name: read_entry
 -- Step 2, and the answer to every doubt: the row as last committed.
 SELECT pipeline, format_version, generation, lineage, batch_id, batch_generation, commit_id,
