@@ -1,16 +1,17 @@
-"""Commands about a pipeline's offsets: what is read, how far behind it is, what its topics have. None starts Spark."""
+"""Commands about pipelines and their offsets: which there are, what is read, how far behind. None starts Spark."""
 
 from __future__ import annotations
 
 import time
-from contextlib import ExitStack
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app
-from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption
+from directkafka.cli.commands import FormatOption, VerboseOption
 from directkafka.cli.output import Format, print_records, say, set_up_logging
+from directkafka.cli.target import BootstrapServerOption, FileArgument, NameOption, StoreOption, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,29 +21,31 @@ if TYPE_CHECKING:
 _LAG_COLUMNS = ("topic", "partition", "current", "end", "lag", "lag_seconds")
 
 
-def _positions(file: Path) -> tuple[str, tuple[PartitionPosition, ...]]:
-    """The name of a file's pipeline, and where it is."""
+def _positions(
+    file: Path | None, store: str | None, pipeline: str | None, bootstrap_server: str | None
+) -> tuple[str, tuple[PartitionPosition, ...]]:
+    """The name of the pipeline that the command line names, and where it is."""
     from directkafka.operations.offsets import look_at_offsets
-    from directkafka.pipeline.file import load
 
-    spec = load(file)
-    sinks, dead_letters = spec.sinks()
-    every = [*(sink for some in sinks.values() for sink in some), *([dead_letters] if dead_letters else [])]
-    with ExitStack() as ending:
-        for sink in every:
-            ending.callback(sink.store.close)
-        return spec.pipeline.name, look_at_offsets(
-            spec.pipeline.name, spec.source_parsed(), [sink.store for sink in every]
-        )
+    with opened(file, store, pipeline, bootstrap_server) as target:
+        return target.pipeline, look_at_offsets(target.pipeline, target.source, target.stores)
 
 
 @app.command(
-    epilog="Examples:\n\n  directkafka offsets flights.toml\n\n  directkafka offsets flights.toml --format json"
+    epilog="Examples:\n\n  directkafka offsets flights.toml\n\n  directkafka offsets flights.toml --format json\n\n"
+    "  directkafka offsets --store sqlite:flights.db --pipeline flights --bootstrap-server localhost:9092"
 )
-def offsets(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+def offsets(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    bootstrap_server: BootstrapServerOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
     """Show where a pipeline is in each partition: earliest, current and end offset, and the lag; changes nothing."""
     set_up_logging(verbose=verbose)
-    name, positions = _positions(file)
+    name, positions = _positions(file, store, pipeline, bootstrap_server)
     print_records([position.as_record() for position in positions], form, title=f"Offsets of {name}", has_capitals=True)
 
 
@@ -51,7 +54,10 @@ def offsets(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbo
     "\n\n  directkafka lag flights.toml --watch 5s --format json"
 )
 def lag(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument,
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    bootstrap_server: BootstrapServerOption = None,
     max_offsets: Annotated[
         int | None, typer.Option("--max", min=0, help="Exit 1 if a partition is further behind, in offsets.")
     ] = None,
@@ -70,7 +76,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
     set_up_logging(verbose=verbose)
     pause_s = None if watch is None else parse_duration_ms(watch, option="--watch") / 1000
     while True:
-        name, positions = _positions(file)
+        name, positions = _positions(file, store, pipeline, bootstrap_server)
         positions = tuple(sorted(positions, key=lambda found: -(found.lag or 0)))
         print_records(
             [_lag_record(position) for position in positions], form, title=f"Lag of {name}", has_capitals=True
@@ -106,10 +112,41 @@ def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds:
 
 
 @app.command(epilog="Example:\n\n  directkafka topics flights.toml")
-def topics(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+def topics(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    bootstrap_server: BootstrapServerOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
     """Show the topics that a pipeline reads: partitions, offsets that are there, offsets that are unread."""
     set_up_logging(verbose=verbose)
-    name, positions = _positions(file)
+    name, positions = _positions(file, store, pipeline, bootstrap_server)
     from directkafka.operations.positions import topic_totals
 
     print_records(topic_totals(positions), form, title=f"Topics of {name}", has_capitals=True)
+
+
+@app.command(
+    "list", epilog="Examples:\n\n  directkafka list --store sqlite:flights.db\n\n"
+    "  directkafka list --store postgresql://localhost/flights --format json",
+)  # fmt: skip
+def list_pipelines(
+    store: Annotated[str, typer.Option("--store", metavar="URL", help="The store, sqlite:PATH say.")],
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """List the pipelines that commit to a store: their last batch, its generation, the rows of all batches."""
+    from directkafka.operations.pipelines import look_at_pipelines
+    from directkafka.sinks.registry import store_at
+
+    set_up_logging(verbose=verbose)
+    with closing(store_at(store)) as looked_at:
+        found = look_at_pipelines(looked_at)
+        if not found:
+            say(f"no pipeline has committed to {looked_at.identity}")
+        print_records(
+            [summary.as_record() for summary in found], form, title=f"Pipelines of {looked_at.identity}",
+            has_capitals=True,
+        )  # fmt: skip

@@ -12,10 +12,17 @@ import tenacity
 from directkafka.errors import BrokerResponseError
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.offsets import TopicPartition
-from directkafka.operations.positions import PartitionPosition, next_offsets, partition_positions, unread_ranges
+from directkafka.operations.positions import (
+    PartitionPosition,
+    next_offsets,
+    partition_positions,
+    positions_in_ledgers,
+    unread_ranges,
+)
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.file import SOURCE_DEFAULTS
 from directkafka.planning.plan import PlanPolicy, plan_origin
-from directkafka.sinks.api import Store
+from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster
 
@@ -25,12 +32,27 @@ _ATTEMPTS_MAX: Final = 3
 _GONE: Final = {ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
-def look_at_offsets(pipeline: str, source: SourceOptions, stores: Sequence[Store]) -> tuple[PartitionPosition, ...]:
+def source_of(entry: LedgerEntry, bootstrap_servers: str) -> SourceOptions | None:
+    """A source that reads what a pipeline has read so far; None where that is nothing.
+
+    Raises:
+        OptionError: the addresses are none.
+    """
+    if not entry.progress:
+        return None
+    topics = sorted({progress.topic for progress in entry.progress})
+    options = {"kafka.bootstrap.servers": bootstrap_servers, "subscribe": ",".join(topics)}
+    return SourceOptions.parse(options, streaming=True, defaults=SOURCE_DEFAULTS, where="--bootstrap-server")
+
+
+def look_at_offsets(
+    pipeline: str, source: SourceOptions | None, stores: Sequence[Store]
+) -> tuple[PartitionPosition, ...]:
     """The position of a pipeline in each of its partitions, sorted. Safe while the pipeline runs.
 
     Args:
         pipeline: its name.
-        source: its source.
+        source: its source; None to look at the ledgers alone.
         stores: its stores.
 
     Raises:
@@ -41,6 +63,8 @@ def look_at_offsets(pipeline: str, source: SourceOptions, stores: Sequence[Store
     retrying = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
     )
+    if source is None:
+        return positions_in_ledgers([entry for store in stores if (entry := store.read(pipeline)) is not None])
     with closing(SourceCluster(source)) as cluster:
         return retrying(_attempt, pipeline, source, stores, cluster)
 

@@ -108,6 +108,12 @@ def partition_positions(
     return tuple(positions)
 
 
+def positions_in_ledgers(entries: Sequence[LedgerEntry]) -> tuple[PartitionPosition, ...]:
+    """The positions where Kafka is not asked, sorted; of stores that differ, the lowest."""
+    unseen = ClusterSnapshot(cluster_id="", partitions={}, taken_at_ms=0)
+    return partition_positions(unseen, next_offsets(entries, unseen), (), {})
+
+
 def topic_totals(positions: Iterable[PartitionPosition]) -> list[dict[str, Any]]:
     """For each topic, for printing: its partitions, the offsets that can be read, and those that are unread."""
     totals: dict[str, dict[str, Any]] = {}

@@ -27,6 +27,7 @@ __all__ = [
     "PipelineSpec",
     "SinkSection",
     "check_name",
+    "is_replay",
     "load",
     "parse_duration_ms",
     "parse_trigger",
@@ -85,9 +86,14 @@ def check_name(name: str) -> None:
     """
     if re.fullmatch(NAME_PATTERN, name) is None:
         raise OptionError(option="name", reason=f"{shown(name)} does not match {NAME_PATTERN}")
-    if name.endswith(_REPLAY):
+    if is_replay(name):
         reason = f"{name!r} is what the replays of {name.removesuffix(_REPLAY)!r} are called: choose another ending"
         raise OptionError(option="name", reason=reason)
+
+
+def is_replay(name: str) -> bool:
+    """Whether a name in the ledgers is that of a pipeline's replays."""
+    return name.endswith(_REPLAY)
 
 
 def replay_name(pipeline: str) -> str:

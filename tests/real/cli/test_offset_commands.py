@@ -97,6 +97,11 @@ class World:
         return [json.loads(line) for line in out.splitlines()]
 
 
+def without_age(record: dict[str, object]) -> dict[str, object]:
+    """All that is the same at two moments."""
+    return {name: value for name, value in record.items() if name != "lag_seconds"}
+
+
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """A command in this process: exit code, stdout, stderr."""
@@ -221,6 +226,73 @@ def test_a_watch_ends_when_a_limit_is_passed(world: World) -> None:
 def test_topics_are_counted(world: World) -> None:
     world.commit(4, 5, 0)
     assert world.records("topics") == [{"topic": world.topic, "partitions": 3, "offsets": 15, "lag": 6}]
+
+
+def test_a_store_and_a_name_say_as_much_as_the_file(world: World) -> None:
+    world.commit(4, 5, 0)
+    named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline", "flights")
+    for command in ("offsets", "lag", "topics"):
+        code, out, err = world.command(command, *named, "--bootstrap-server", world.servers, "--format", "json")
+        assert (code, err) == (0, "")
+        assert [without_age(json.loads(line)) for line in out.splitlines()] == [
+            without_age(record) for record in world.records(command)
+        ]
+
+
+def test_without_brokers_a_ledger_says_how_far_it_is(world: World) -> None:
+    world.commit(4, 5, 0)
+    named = ("--store", f"sqlite:{world.folder / 'flights.db'}", "--pipeline", "flights")
+    code, out, _ = world.command("offsets", *named, "--format", "json")
+    unknown = dict.fromkeys(("earliest", "end", "lag", "lag_seconds"))
+    assert code == 0
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {"topic": world.topic, "partition": partition, "current": current, **unknown}
+        for partition, current in enumerate((4, 5, 0))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name a pipeline file, or --store URL and --pipeline NAME"),
+        (["flights.toml", "--pipeline", "flights"], "name the one or the other"),
+        (["--store", "sqlite:{folder}/flights.db"], "name a pipeline file, or --store"),
+        (["--store", "sqlite:{folder}/flights.db", "--pipeline", "fligths"], "did you mean 'flights'"),
+        (["--store", "sqlite:{folder}/not-there.db", "--pipeline", "flights"], "it has none"),
+        (["--store", "oracle:x", "--pipeline", "flights"], "'oracle' is none of its schemes: postgresql,"),
+    ],
+)
+def test_what_names_no_pipeline_is_refused(world: World, arguments: list[str], said: str) -> None:
+    world.commit(4, 5, 0)
+    code, _, err = world.command("offsets", *(argument.format(folder=world.folder) for argument in arguments))
+    assert code == 2
+    assert said in err
+    assert not (world.folder / "not-there.db").exists()
+
+
+def test_pipelines_of_a_store_are_listed_without_their_replays(world: World) -> None:
+    world.commit(4, 5, 0)
+    store = SQLiteSink(world.folder / "flights.db", "flights").store
+    with closing(store):
+        entry = store.read("flights")
+        assert entry is not None
+        store.fence("flights.replay")
+        store.commit(replace(entry, pipeline="flights.replay", generation=1), previous=None)
+    code, out, err = world.command("list", "--store", f"sqlite:{world.folder / 'flights.db'}", "--format", "json")
+    assert (code, err) == (0, "")
+    assert [json.loads(line) for line in out.splitlines()] == [
+        {
+            "pipeline": "flights", "generation": 1, "batch_id": 0, "partitions": 3, "rows": 0,
+            "committed_at": "1970-01-01T00:00:00+00:00",
+        }
+    ]  # fmt: skip
+
+
+def test_a_store_without_pipelines_says_so(world: World) -> None:
+    code, out, err = world.command("list", "--store", f"sqlite:{world.folder / 'nothing.db'}")
+    assert (code, out.strip()) == (0, "")
+    assert "no pipeline has committed to sqlite/" in err
+    assert not (world.folder / "nothing.db").exists()
 
 
 def test_who_cannot_look_says_why_and_ends_with_one(world: World) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
-from directkafka.operations.positions import next_offsets, partition_positions, unread_ranges
+from directkafka.operations.positions import next_offsets, partition_positions, positions_in_ledgers, unread_ranges
 from directkafka.sinks.api import LedgerEntry
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
@@ -103,3 +103,9 @@ def test_neither_a_log_that_was_cut_nor_a_clock_that_is_ahead_makes_a_lag_negati
     current = {place(0): 9}
     [found] = partition_positions(seen, current, unread_ranges(seen, current), {place(0): NOW_MS + 10_000})
     assert (found.lag, found.lag_seconds) == (0, 0.0)
+
+
+def test_ledgers_alone_say_the_lowest_of_what_they_have_and_nothing_of_kafka() -> None:
+    found = positions_in_ledgers([entry({0: 5, 1: 7}, starts={0: 2, 1: 7}, batch_id=4), entry({0: 2, 1: 7})])
+    assert [(position.partition, position.current) for position in found] == [(0, 2), (1, 7)]
+    assert {position.earliest or position.end or position.lag or position.lag_seconds for position in found} == {None}

@@ -15,7 +15,7 @@ from directkafka.sinks import registry
 from directkafka.sinks.api import Sink
 from directkafka.sinks.config import SinkConfig
 from directkafka.sinks.files.sink import FilesSink
-from directkafka.sinks.registry import own_types, sink_type
+from directkafka.sinks.registry import own_types, sink_type, store_at
 
 MODULE = """
 from dataclasses import KW_ONLY
@@ -118,3 +118,44 @@ def test_what_cannot_be_used_is_told_with_who_named_it(name: str | None, reason:
     with pytest.raises(OptionError, match=reason) as caught:
         sink_type(name)
     assert caught.value.option == "type"
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://me:secret@far/air", "PostgresStore('postgres far:5432/air')"),
+        ("postgres://me:secret@far/air", "PostgresStore('postgres far:5432/air')"),
+        ("mysql://me:secret@far/air", "MySQLStore('mysql far:3306/air')"),
+        ("sqlite:/data/air.db", "SQLiteStore('/data/air.db')"),
+        ("duckdb:/data/air.db", "DuckDBStore('/data/air.db')"),
+        ("files:/data/air", "FilesStore('/data/air')"),
+        ("delta:/data/air", "DeltaStore('/data/air')"),
+        ("kafka://far:9092,near:9093", "KafkaStore('kafka far:9092,near:9093')"),
+    ],
+)
+def test_a_store_is_found_by_its_url(url: str, shown: str) -> None:
+    store = store_at(url)
+    assert repr(store) == shown
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("/data/air.db", "it has no scheme; expected one like postgresql://HOST/DATABASE"),
+        ("oracle:secret", "'oracle' is none of its schemes: postgresql, sqlite, duckdb, kafka, files, delta, mysql"),
+        ("sqlite:", "expected the path of a file on this machine, found nothing"),
+        ("kafka://far", "far"),
+        ("postgresql://far/air?secret", "is not a Postgres connection string"),
+    ],
+)
+def test_a_url_that_is_none_is_refused_and_not_repeated(url: str, said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)) as raised:
+        store_at(url)
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.usefixtures("installed")
+def test_a_type_of_another_package_may_have_no_url() -> None:
+    with pytest.raises(OptionError, match=r"the store of a MineSink has no URL: name a pipeline file"):
+        store_at("mine:/data/air")

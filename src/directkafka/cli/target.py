@@ -1,0 +1,107 @@
+"""The pipeline that a command is about: that of a pipeline file, or one that a store knows by its name."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from directkafka.errors import OptionError
+from directkafka.plain_text import one_line
+
+if TYPE_CHECKING:
+    from directkafka.options.source import SourceOptions
+    from directkafka.sinks.api import Sink, Store
+
+FileArgument = Annotated[
+    Path | None, typer.Argument(help="The pipeline file (TOML).", metavar="FILE", show_default=False)
+]
+StoreOption = Annotated[
+    str | None,
+    typer.Option("--store", metavar="URL", help="Where there is no FILE: a store of the pipeline, sqlite:PATH say."),
+]
+NameOption = Annotated[str | None, typer.Option("--pipeline", metavar="NAME", help="With --store: the pipeline.")]
+BootstrapServerOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="With --store: the brokers, for what Kafka knows."),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A pipeline as a command sees it.
+
+    Attributes:
+        pipeline: its name.
+        source: what it reads; None where nobody has said which brokers.
+        stores: where it commits, in order.
+        sinks: what it writes; empty where only a store is known.
+    """
+
+    pipeline: str
+    source: SourceOptions | None
+    stores: tuple[Store, ...]
+    sinks: tuple[Sink, ...] = ()
+
+
+@contextmanager
+def opened(
+    file: Path | None, store: str | None = None, pipeline: str | None = None, bootstrap_server: str | None = None
+) -> Iterator[Target]:
+    """The pipeline that the command line names; its stores are closed at the end.
+
+    Raises:
+        OptionError: neither a file nor a store is named, or both, or the store has no such pipeline.
+        StoreError: the store cannot be read.
+    """
+    with ExitStack() as ending:
+        if file is not None:
+            if store or pipeline or bootstrap_server:
+                raise OptionError(option="--store", reason=f"{file} says all that; name the one or the other")
+            yield _of_file(file, ending)
+        elif store is None or pipeline is None:
+            raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")
+        else:
+            yield _of_store(store, pipeline, bootstrap_server, ending)
+
+
+def _of_file(file: Path, ending: ExitStack) -> Target:
+    from directkafka.pipeline.file import load
+
+    spec = load(file)
+    of_outputs, dead_letters = spec.sinks()
+    sinks = (*(sink for some in of_outputs.values() for sink in some), *([dead_letters] if dead_letters else []))
+    for sink in sinks:
+        ending.callback(sink.store.close)
+    return Target(
+        pipeline=spec.pipeline.name,
+        source=spec.source_parsed(),
+        stores=tuple(sink.store for sink in sinks),
+        sinks=sinks,
+    )
+
+
+def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: ExitStack) -> Target:
+    from directkafka.operations.offsets import source_of
+    from directkafka.sinks.registry import store_at
+
+    store = store_at(url)
+    ending.callback(store.close)
+    entry = store.read(pipeline)
+    if entry is None:
+        raise OptionError(option="--pipeline", reason=_unknown(pipeline, store))
+    source = None if bootstrap_server is None else source_of(entry, bootstrap_server)
+    return Target(pipeline=pipeline, source=source, stores=(store,))
+
+
+def _unknown(pipeline: str, store: Store) -> str:
+    known = store.pipelines()
+    near = difflib.get_close_matches(pipeline, known, n=1)
+    hint = f"; did you mean {near[0]!r}" if near else ""
+    listed = ", ".join(map(repr, known)) or "none"
+    return one_line(f"{store.identity} has no pipeline {pipeline!r}; it has {listed}{hint}")

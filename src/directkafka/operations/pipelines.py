@@ -1,0 +1,65 @@
+"""Pipelines of a store: what its ledger says of each. Nothing is changed, and nothing is fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from directkafka.pipeline.file import is_replay
+from directkafka.sinks.api import LedgerEntry, Store
+from directkafka.sinks.ledger import FORGOTTEN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSummary:
+    """One pipeline in one store.
+
+    Attributes:
+        pipeline: its name.
+        generation: of the driver that committed last.
+        batch_id: number of the last batch.
+        partitions: how many it has read.
+        rows: of all its batches, in all tables of the store.
+        committed_at: when the last batch was committed, in ISO 8601, UTC.
+    """
+
+    pipeline: str
+    generation: int
+    batch_id: int
+    partitions: int
+    rows: int
+    committed_at: str
+
+    @classmethod
+    def of(cls, entry: LedgerEntry) -> PipelineSummary:
+        """What an entry says."""
+        return cls(
+            pipeline=entry.pipeline,
+            generation=entry.generation,
+            batch_id=entry.batch_id,
+            partitions=len(entry.progress),
+            rows=_rows(entry.total_rows),
+            committed_at=datetime.fromtimestamp(entry.committed_at_ms / 1000, UTC).isoformat(timespec="seconds"),
+        )
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing."""
+        return asdict(self)
+
+
+def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
+    """The pipelines that have committed to a store, sorted by name, their replays left out.
+
+    Raises:
+        StoreError: the store cannot be read.
+        SchemaMismatchError: an entry is of a newer format.
+    """
+    names = [name for name in store.pipelines() if not is_replay(name)]
+    entries = [entry for name in names if (entry := store.read(name)) is not None]
+    return tuple(PipelineSummary.of(entry) for entry in entries)
+
+
+def _rows(total_rows: Mapping[str, int]) -> int:
+    return sum(rows for sink, rows in total_rows.items() if sink != FORGOTTEN)
