@@ -42,6 +42,8 @@ FAULT_POINTS: dict[str, str] = {
     "commit.ledger_updated": "4. the ledger row is updated and locked, rows not yet moved",
     "replay.planned": "4. a replay: the dead letters have their batches, COMMIT not yet sent",
     "replay.taken_out": "4. a replay: a batch's dead letters are deleted, the rejected ones not yet put back",
+    "reset.planned": "4. a reset: all stores are fenced and it is known where to go on, nothing is committed",
+    "reset.rows_deleted": "4. a reset: rows of records that are read again are deleted, COMMIT not yet sent",
     "commit.rows_moved": "4. rows are in the tables, COMMIT not yet sent",
     "commit.ledger_produced": "4. Kafka: the ledger record is acknowledged, EndTxn not yet sent",
     "log.entry_written": "4. files: the entry is written, its slot of the log not yet taken; a fence passes this too",

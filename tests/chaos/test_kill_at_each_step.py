@@ -28,9 +28,12 @@ ONCE = {"fence.before", "fence.done", "ledger.read", "origin.planned", "origin.c
 #: What the commit of batch 0 passes as well: its pass is the first, the second batch's the third.
 IN_EVERY_COMMIT = {point for point in FAULT_POINTS if point.startswith("commit.")}
 
-#: On executors; of other stores: ``test_file_stores.py``, ``test_kafka_store.py``; of replays: ``test_replay.py``.
+#: On executors; of other stores: ``test_file_stores.py``, ``test_kafka_store.py``; of replays: ``test_replay.py``; of
+#: resets: ``test_reset.py``.
 ELSEWHERE = {
-    point for point, text in FAULT_POINTS.items() if point.startswith(("task.", "log.", "replay.")) or "Kafka" in text
+    point
+    for point, text in FAULT_POINTS.items()
+    if point.startswith(("task.", "log.", "replay.", "reset.")) or "Kafka" in text
 }
 
 

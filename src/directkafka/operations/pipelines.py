@@ -9,7 +9,7 @@ from typing import Any
 
 from directkafka.pipeline.file import is_replay
 from directkafka.sinks.api import LedgerEntry, Store
-from directkafka.sinks.ledger import FORGOTTEN
+from directkafka.sinks.ledger import OFFSET_COUNTS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,4 +62,4 @@ def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
 
 
 def _rows(total_rows: Mapping[str, int]) -> int:
-    return sum(rows for sink, rows in total_rows.items() if sink != FORGOTTEN)
+    return sum(rows for sink, rows in total_rows.items() if sink not in OFFSET_COUNTS)

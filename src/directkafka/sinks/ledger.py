@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 #: longer in ``progress``.
 FORGOTTEN = "(offsets of deleted topics)"
 
+#: The same for offsets that were never read, since a reset has passed over them.
+PASSED_OVER = "(offsets that a reset passed over)"
+
+#: Keys of ``total_rows`` that are no sink's.
+OFFSET_COUNTS = frozenset({FORGOTTEN, PASSED_OVER})
+
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
 
@@ -222,12 +228,15 @@ def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
 
 
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
-    """The entry with this batch's rows by sink, and the totals carried on from the entry before it."""
+    """The entry with this batch's rows by sink, and the totals carried on from the entry before it.
+
+    What the entry has as totals already is added to them: offsets that a reset passes over.
+    """
     totals = dict(previous.total_rows) if previous else {}
     if forgotten := _forgotten(entry, previous):
         totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
-    for sink, rows in row_counts.items():
-        totals[sink] = totals.get(sink, 0) + rows
+    for name, count in (*entry.total_rows.items(), *row_counts.items()):
+        totals[name] = totals.get(name, 0) + count
     return replace(entry, row_counts=dict(row_counts), total_rows=totals)
 
 

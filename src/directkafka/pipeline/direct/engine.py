@@ -8,6 +8,7 @@
        nothing there:  resolve the start positions, commit them as batch 0, which has no rows
        one is ahead:   its ranges are pinned, the others redo that batch
        one is new:     it begins where the others end
+       one was reset:  so are the others
     then, for each batch:
     3. plan the ranges from the last ends and a fresh snapshot; write the rows where no reader sees them
     4. commit rows and ledger entry, store by store, each in one transaction
@@ -171,6 +172,8 @@ class DirectEngine:
         if recovery.ahead is None:
             self._commit_origin()
             return
+        if recovery.not_reset:
+            self._session.finish_reset(recovery)
         if recovery.behind:
             self._catch_up(recovery.ahead, recovery.behind)
         if recovery.new:

@@ -2,7 +2,8 @@
 
 One store: its entry says it all. Several stores commit one after the other, so a crash leaves each at batch n
 or n-1; the one that is ahead pins the ranges for the others, which must be exactly one batch behind. A store
-without an entry is new to the pipeline, and begins where the others end.
+without an entry is new to the pipeline, and begins where the others end. A store with the history before a reset that
+another store has (:mod:`directkafka.pipeline.ledger.reset`) is reset as well.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass, replace
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
+from directkafka.pipeline.ledger.reset import rows_policy_of
+from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
@@ -27,11 +30,15 @@ class Recovery:
         ahead: the newest entry; None when the pipeline never committed anything anywhere.
         behind: indexes of the stores that lack the newest entry's batch.
         new: indexes of the stores that have no entry, while others have.
+        not_reset: indexes of the stores that lack the reset which the newest entry is.
+        rows: what that reset does with rows.
     """
 
     ahead: LedgerEntry | None
     behind: tuple[int, ...] = ()
     new: tuple[int, ...] = ()
+    not_reset: tuple[int, ...] = ()
+    rows: RowsPolicy = RowsPolicy.KEEP
 
 
 def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
@@ -49,10 +56,14 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
     if not known:
         return Recovery(ahead=None)
     ahead = max(known, key=lambda entry: (entry.lineage != OPEN_LINEAGE, entry.batch_id))
-    behind, new = [], []
+    behind, new, not_reset, policy = [], [], [], RowsPolicy.KEEP
     for index, (identity, found) in enumerate(entries):
         if found is None:
             new.append(index)
+            continue
+        if found.lineage != ahead.lineage and (rows := rows_policy_of(ahead, found)) is not None:
+            not_reset.append(index)
+            policy = rows
             continue
         entry = _as_predecessor(found, ahead)
         _check_lineage(identity, entry, ahead)
@@ -61,7 +72,7 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
         else:
             _check_one_behind(identity, entry, ahead)
             behind.append(index)
-    return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new))
+    return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new), not_reset=tuple(not_reset), rows=policy)
 
 
 def progress_of_new_store(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:

@@ -145,6 +145,10 @@ class Ledgers:
         """The stores' identities, in the order in which they commit."""
         return tuple(ledger.store.identity for ledger in self._ledgers)
 
+    def sinks_of(self, ledger: Ledger) -> tuple[Sink, ...]:
+        """The pipeline's sinks that commit with this store."""
+        return tuple(sink for sink in self.sinks if sink.store.identity == ledger.store.identity)
+
     def identities_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
         """The identities of these stores."""
         return tuple(self._ledgers[index].store.identity for index in sorted(indexes))
@@ -288,6 +292,11 @@ class Ledgers:
         """
         for ledger in self._ledgers:
             ledger.entry = ledger.store.read(self._pipeline)
+
+    def each(self) -> list[tuple[Ledger, LedgerEntry]]:
+        """Each store that has an entry, with the entry, as it is now; no fence is needed."""
+        entries = [(ledger, ledger.store.read(self._pipeline)) for ledger in self._ledgers]
+        return [(ledger, entry) for ledger, entry in entries if entry is not None]
 
     def lacking(self, only: Iterable[int] | None) -> list[Ledger]:
         """The stores with these indexes, in the order in which they commit; all of them for None."""

@@ -20,6 +20,7 @@ _DIALECT: Final = DeadLetterDialect(
     headers="{0}",
     contains="instr({0}, {1}) > 0",
     lock=" FOR UPDATE",
+    is_same_topic='CAST("topic" AS BINARY) = CAST($1 AS BINARY)',
     text="CHAR",
     whole="SIGNED",
     claim_type="TEXT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",

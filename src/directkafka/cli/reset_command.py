@@ -1,0 +1,184 @@
+"""The command ``reset``: a pipeline goes on at other offsets, and what that loses or doubles is said first."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from directkafka.cli.app import app
+from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, YesOption
+from directkafka.cli.output import Format, print_records, say, set_up_logging
+from directkafka.errors import OptionError
+from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, TopicPartition
+from directkafka.options.spec import shown
+from directkafka.options.texts import duration_ms, iso_duration_ms, whole_number
+from directkafka.planning.reset import Listed, ResetTo, RowsPolicy, ShiftBy, TopicChoice
+
+if TYPE_CHECKING:
+    from directkafka.operations.reset import ResetOutcome
+
+_COLUMNS = ("topic", "partition", "offset")
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka reset flights.toml --to-datetime 2026-11-25T08:00 --rows delete\n\n"
+    "  directkafka reset flights.toml --shift-by -100 --topic flights:0,1 --yes\n\n"
+    "  directkafka reset flights.toml --to-latest --export > offsets.csv\n\n"
+    "  directkafka reset flights.toml --from-file offsets.csv --yes"
+)
+def reset(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument,
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset that is there.")] = False,
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="The end of what can be read.")] = False,
+    to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="This offset.")] = None,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option("--to-datetime", help="The first record at or after this time: ISO 8601, UTC without a zone."),
+    ] = None,
+    by_duration: Annotated[
+        str | None, typer.Option("--by-duration", help="The first record of the last 10m (or PT10M).")
+    ] = None,
+    shift_by: Annotated[
+        int | None, typer.Option("--shift-by", help="So many offsets ahead of where it is; back, if below zero.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from-file", help="A CSV file of topic,partition,offset, as --export prints it.")
+    ] = None,
+    topic: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="TOPIC[:0,1]", help="Only these; may be given again.")
+    ] = None,
+    export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV, and change nothing.")] = False,
+    rows: Annotated[
+        RowsPolicy, typer.Option("--rows", help="What becomes of the rows of records that are read again.")
+    ] = RowsPolicy.KEEP,
+    yes: YesOption = False,
+    execute: Annotated[bool, typer.Option("--execute", hidden=True)] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Let a pipeline go on at other offsets, and say for each table what that would lose or double. Fences a driver."""
+    set_up_logging(verbose=verbose)
+    is_done = yes or execute
+    if is_done and (dry_run or export):
+        other = "--dry-run" if dry_run else "--export"
+        raise OptionError(option="--yes", reason=f"it changes something, and {other} does not: give one of the two")
+    from directkafka.operations.reset import Reset, ResetRequest
+    from directkafka.pipeline.execution.routes import route_outputs
+    from directkafka.pipeline.file import load
+
+    given = {
+        "--to-earliest": Earliest() if to_earliest else None,
+        "--to-latest": Latest() if to_latest else None,
+        "--to-offset": None if to_offset is None else Exact(to_offset),
+        "--to-datetime": None if to_datetime is None else _at(to_datetime),
+        "--by-duration": None if by_duration is None else _ago(by_duration),
+        "--shift-by": None if shift_by is None else ShiftBy(shift_by),
+        "--from-file": None if from_file is None else _listed(from_file),
+    }
+    request = ResetRequest(
+        to=_one_of(given, otherwise=ShiftBy(0) if export else None),
+        topics=tuple(TopicChoice.parse(text) for text in topic or ()),
+        rows=rows,
+    )
+    spec = load(file)
+    planned = Reset(spec.pipeline.name, spec.source_parsed(), route_outputs(*spec.sinks()), request)
+    outcome = planned.run() if is_done else planned.plan()
+    if export:
+        _print_offsets(outcome)
+        return
+    _print_outcome(spec.pipeline.name, outcome, form, is_done=is_done)
+    if spec.pipeline.engine == "structured" and is_done:
+        say(
+            f"the checkpoint {spec.pipeline.checkpoint} still says where the pipeline was: name an empty folder in its "
+            f"place in {file}, then run directkafka restart {file} --from ledger --yes"
+        )
+
+
+def _one_of(given: Mapping[str, ResetTo | None], *, otherwise: ResetTo | None) -> ResetTo:
+    named = {option: to for option, to in given.items() if to is not None}
+    if not named and otherwise is not None:
+        return otherwise
+    if len(named) != 1:
+        found = " and ".join(named) or "none"
+        raise OptionError(
+            option=next(iter(named), "--to-earliest"),
+            reason=f"say where the pipeline is to go on by one of {', '.join(given)}; found {found}",
+        )
+    ((_, to),) = named.items()
+    return to
+
+
+def _at(text: str) -> AtTimestamp:
+    try:
+        moment = datetime.fromisoformat(text)
+        in_zone = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return AtTimestamp(max(math.ceil(in_zone.timestamp() * 1000), 0))
+    except (ValueError, OverflowError):
+        reason = f"expected a time in ISO 8601, such as 2026-11-25T08:00 or 2026-11-25T08:00+01:00, found {shown(text)}"
+        raise OptionError(option="--to-datetime", reason=reason) from None
+
+
+def _ago(text: str) -> Ago:
+    found = duration_ms(text)
+    if found is None:
+        found = iso_duration_ms(text)
+    if found is None:
+        reason = f"expected a duration, such as 10m or PT10M, found {shown(text)}"
+        raise OptionError(option="--by-duration", reason=reason)
+    return Ago(found)
+
+
+def _listed(path: Path) -> Listed:
+    """The offsets of a CSV file.
+
+    Raises:
+        OptionError: it cannot be read, or a line of it is none; names the line.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    try:
+        lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
+    except (OSError, ValueError, csv.Error) as error:
+        raise OptionError(option="--from-file", reason=f"{path} cannot be read: {error}") from None
+    for number, line in enumerate(lines, start=1):
+        if not line:
+            continue
+        partition, offset = (
+            (whole_number(part.strip()) for part in line[1:]) if len(line) == len(_COLUMNS) else (None, None)
+        )
+        if partition is None or offset is None or min(partition, offset) < 0 or max(partition >> 31, offset >> 63):
+            reason = f"line {number} of {path}: expected topic,partition,offset, found {shown(','.join(line))}"
+            raise OptionError(option="--from-file", reason=reason)
+        place = TopicPartition(line[0].strip(), partition)
+        if place in offsets:
+            raise OptionError(option="--from-file", reason=f"line {number} of {path} names {place} a second time")
+        offsets[place] = offset
+    if not offsets:
+        raise OptionError(option="--from-file", reason=f"{path} names no partition")
+    return Listed(offsets)
+
+
+def _print_offsets(outcome: ResetOutcome) -> None:
+    csv.writer(sys.stdout, lineterminator="\n").writerows(
+        (place.topic, place.partition, offset) for place, offset in outcome.offsets.items()
+    )
+
+
+def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_done: bool) -> None:
+    from directkafka.operations.reset_effects import totals
+
+    records = [effect.as_record() for effect in outcome.effects]
+    print_records([*records, *totals(outcome.effects)], form, title=f"Reset of {pipeline}", has_capitals=True)
+    for remark in outcome.remarks:
+        say(remark, label="note", style="yellow")
+    if not records:
+        say("no table loses or doubles anything: the pipeline is there already")
+    if not is_done:
+        say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")

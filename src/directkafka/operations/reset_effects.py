@@ -1,0 +1,170 @@
+"""What a reset does to each table: which offsets are lost to it, which rows come a second time, which are deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from directkafka.errors import OptionError
+from directkafka.offsets import OffsetRange
+from directkafka.planning.reset import RowsPolicy
+from directkafka.sinks.api import Sink
+from directkafka.sinks.record_rows import RecordRows
+
+
+class Effect(StrEnum):
+    """What becomes of the rows of a range of offsets.
+
+    - ``lost``: the records are never read.
+    - ``doubled``: the records are read again, and their rows are there twice.
+    - ``repeated``: the records are read again, and their rows take the places of those that are there.
+    - ``deleted``: the rows are deleted, and the records are read again.
+    """
+
+    LOST = "lost"
+    DOUBLED = "doubled"
+    REPEATED = "repeated"
+    DELETED = "deleted"
+
+    @classmethod
+    def of(cls, sink: Sink, table: RecordRows | None, rows: RowsPolicy, *, is_rewound: bool) -> Effect:
+        """The effect of reading records again.
+
+        Args:
+            sink: whose rows they are.
+            table: its table; None where rows cannot leave it.
+            rows: what was asked for.
+            is_rewound: whether any are read again.
+
+        Raises:
+            OptionError: the rows cannot be deleted, or numbers would be added up a second time.
+        """
+        mode = sink.capabilities.write_mode
+        if is_rewound and mode is not None and mode.name == "merge" and not (table is not None and table.is_empty()):
+            raise OptionError(
+                option="--rows",
+                reason=f"{sink.name} adds numbers up (mode merge), so records that are read again would be counted "
+                "twice, and no row can be taken out: empty the table first, and reset to where all of it comes again",
+            )
+        if rows is RowsPolicy.DELETE and is_rewound:
+            if table is None:
+                raise OptionError(
+                    option="--rows",
+                    reason=f"rows cannot be deleted from {sink.name} of {sink.store.identity}; keep them, and let "
+                    "those who read them drop what comes twice",
+                )
+            if table.is_there and not table.names_records:
+                raise OptionError(
+                    option="--rows",
+                    reason=f"rows of {sink.name} do not say which records they came from: the table needs the columns "
+                    "topic, partition and offset",
+                )
+            return cls.DELETED
+        return cls.DOUBLED if mode is None or mode.name == "append" else cls.REPEATED
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableEffect:
+    """What a reset does to one table by one partition.
+
+    Attributes:
+        store, sink: which table.
+        topic, partition: which partition.
+        current, new: the next offset before and after.
+        effect: what becomes of the range between the two.
+        offsets: how many offsets that are.
+        rows: how many rows of these records the table has; None where they do not say.
+        first_at_ms, last_at_ms: timestamps of the first record and of the last one, in milliseconds since 1970; None
+            where there is none.
+    """
+
+    store: str
+    sink: str
+    topic: str
+    partition: int
+    current: int
+    new: int
+    effect: Effect
+    offsets: int
+    rows: int | None
+    first_at_ms: int | None
+    last_at_ms: int | None
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing; times in ISO 8601, UTC."""
+        return {
+            "sink": self.sink,
+            "topic": self.topic,
+            "partition": self.partition,
+            "current": self.current,
+            "new": self.new,
+            "effect": self.effect.value,
+            "offsets": self.offsets,
+            "rows": self.rows,
+            "first_at": _iso(self.first_at_ms),
+            "last_at": _iso(self.last_at_ms),
+        }
+
+
+def effects_of(
+    sink: Sink,
+    table: RecordRows | None,
+    effect: Effect,
+    *,
+    passed_over: Sequence[OffsetRange],
+    again: Sequence[OffsetRange],
+    times: Mapping[OffsetRange, tuple[int | None, int | None]],
+) -> list[TableEffect]:
+    """What becomes of each partition in one table, sorted.
+
+    Args:
+        sink: whose table it is.
+        table: the table; None where its rows cannot be counted.
+        effect: of reading again.
+        passed_over, again: the ranges between where the pipeline is and where it goes on.
+        times: of the first and of the last record of each range.
+    """
+    can_count = table is not None and table.names_records
+    counts = dict(zip(again, table.count(again), strict=True)) if table is not None and can_count else {}
+    effects = []
+    for each in sorted([*passed_over, *again]):
+        is_lost = each in passed_over
+        first_at_ms, last_at_ms = times[each]
+        effects.append(
+            TableEffect(
+                store=sink.store.identity,
+                sink=sink.name,
+                topic=each.topic,
+                partition=each.partition,
+                current=each.from_offset if is_lost else each.until_offset,
+                new=each.until_offset if is_lost else each.from_offset,
+                effect=Effect.LOST if is_lost else effect,
+                offsets=each.count(),
+                rows=0 if is_lost else counts.get(each),
+                first_at_ms=first_at_ms,
+                last_at_ms=last_at_ms,
+            )
+        )
+    return effects
+
+
+def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
+    """For each table and effect, for printing: offsets and rows of all partitions, with no partition named."""
+    found: dict[tuple[str, Effect], dict[str, Any]] = {}
+    for effect in effects:
+        total = found.setdefault(
+            (effect.sink, effect.effect),
+            dict.fromkeys(effect.as_record())
+            | {"sink": effect.sink, "effect": effect.effect.value}
+            | {"offsets": 0, "rows": 0},
+        )
+        total["offsets"] += effect.offsets
+        total["rows"] = None if effect.rows is None or total["rows"] is None else total["rows"] + effect.rows
+    return list(found.values())
+
+
+def _iso(timestamp_ms: int | None) -> str | None:
+    return None if timestamp_ms is None else datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()

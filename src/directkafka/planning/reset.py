@@ -1,0 +1,112 @@
+"""A reset: where a pipeline is to go on. Pure.
+
+The words are those of Kafka's own tool, ``kafka-consumer-groups --reset-offsets`` (KIP-122).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from directkafka.errors import OptionError
+from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, Positions, TopicPartition
+from directkafka.snapshot import ClusterSnapshot
+
+
+class RowsPolicy(StrEnum):
+    """What becomes of the rows of records that will be read again."""
+
+    KEEP = "keep"
+    DELETE = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class ShiftBy:
+    """So many offsets behind the next one, or before it where the number is negative."""
+
+    offset_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """These offsets, and no other partition."""
+
+    offsets: Mapping[TopicPartition, int]
+
+
+ResetTo = Earliest | Latest | Exact | AtTimestamp | Ago | ShiftBy | Listed
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """A topic whose partitions are reset: these, or all of them for none."""
+
+    topic: str
+    partitions: tuple[int, ...] = ()
+
+    @classmethod
+    def parse(cls, text: str) -> TopicChoice:
+        """``topic`` or ``topic:0,1``.
+
+        Raises:
+            OptionError: it is neither.
+        """
+        topic, colon, numbers = text.partition(":")
+        parts = numbers.split(",") if colon else []
+        if not topic or not all(part.isascii() and part.isdigit() and len(part) < 10 for part in parts):
+            raise OptionError(option="--topic", reason=f"expected topic or topic:0,1, found {text!r}")
+        return cls(topic, tuple(sorted({int(part) for part in parts})))
+
+
+def chosen_partitions(
+    choices: Sequence[TopicChoice], to: ResetTo, snapshot: ClusterSnapshot
+) -> tuple[TopicPartition, ...]:
+    """The partitions that are reset, sorted: all that are read, or those that are chosen or listed.
+
+    Raises:
+        OptionError: a partition that is named is not read.
+    """
+    read = snapshot.partitions.keys()
+    chosen: set[TopicPartition] = set()
+    for choice in choices:
+        named = {TopicPartition(choice.topic, number) for number in choice.partitions}
+        chosen |= named or {place for place in read if place.topic == choice.topic} or {TopicPartition(choice.topic, 0)}
+    if isinstance(to, Listed):
+        chosen = {place for place in to.offsets if not choices or place in chosen}
+    elif not choices:
+        chosen = set(read)
+    if unread := sorted(chosen - read):
+        known = ", ".join(sorted({place.topic for place in read})) or "no topic"
+        raise OptionError(
+            option="--from-file" if isinstance(to, Listed) else "--topic",
+            reason=f"the pipeline does not read {', '.join(map(str, unread[:5]))}; it reads {known}",
+        )
+    return tuple(sorted(chosen))
+
+
+def reset_positions(
+    to: ResetTo, chosen: Collection[TopicPartition], current: Mapping[TopicPartition, int], snapshot: ClusterSnapshot
+) -> Positions:
+    """Positions to be resolved as those of a start are.
+
+    Args:
+        to: where.
+        chosen: which partitions.
+        current: the next offset of each; the earliest where the pipeline has read nothing yet.
+        snapshot: has the chosen partitions.
+    """
+    if isinstance(to, ShiftBy):
+        starts = {place: current.get(place, snapshot.partitions[place].earliest) for place in chosen}
+        return Positions(
+            partitions={place: Exact(max(start + to.offset_count, 0)) for place, start in starts.items()},
+            option="--shift-by",
+        )
+    if isinstance(to, Listed):
+        return Positions(partitions={place: Exact(to.offsets[place]) for place in chosen}, option="--from-file")
+    return Positions(default=to, latest_if_no_match=True, option="--to")
+
+
+def only(snapshot: ClusterSnapshot, chosen: Collection[TopicPartition]) -> ClusterSnapshot:
+    """The snapshot of these partitions alone."""
+    return replace(snapshot, partitions={place: snapshot.partitions[place] for place in sorted(chosen)})

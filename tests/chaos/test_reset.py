@@ -1,0 +1,220 @@
+"""Resets killed at every step, without Spark: a pipeline is at the old place or at the new one, and every row is right.
+
+What is reset are the real ledgers and tables; only Kafka as the source is made up, as in ``engine_driver.py``.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tests.chaos.engine_driver import BATCH, PIPELINE, TOPIC, EngineDriver, MadeUpTopic, Place, RowWriter
+from tests.chaos.kafka_driver import FENCED, running
+
+from directkafka.offsets import Exact, OffsetRange, Positions, TopicPartition
+from directkafka.operations import reset as reset_module
+from directkafka.operations.reset import Reset, ResetRequest
+from directkafka.options.limits import OffsetLimits
+from directkafka.options.source import SourceOptions
+from directkafka.pipeline.direct.engine import DirectEngine
+from directkafka.pipeline.execution.routes import Route, route_outputs
+from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.progress import log_report
+from directkafka.pipeline.retry import RetryPolicy
+from directkafka.planning.plan import PlanPolicy
+from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.trigger import AvailableNow
+from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
+
+pytestmark = pytest.mark.real
+
+COUNT = 3 * BATCH
+#: In the middle of a batch.
+BACK_TO = 15
+
+SCHEMA = pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("batch", pa.int64())])
+
+DATABASES = {"postgres": "database", "mysql": "mysql_database"}
+
+#: Every step that a reset passes, and which pass is killed; the second store's come behind the first one's.
+ONCE = ["fence.before", "fence.done", "ledger.read", "reset.planned"]
+IN_EACH_STORE = [
+    "commit.begun", "commit.ledger_updated", "reset.rows_deleted", "commit.rows_moved", "commit.answered",
+]  # fmt: skip
+
+
+class Topic(MadeUpTopic):
+    """The same topic, as a reset looks at it."""
+
+    def first_timestamps(self, ranges: Iterable[OffsetRange]) -> dict[TopicPartition, int | None]:
+        return {each.topic_partition: 1000 * each.from_offset for each in ranges}
+
+
+class RecordWriter(RowWriter):
+    """A row for each offset that says which record it came from."""
+
+    def schema_of(self, route: Route) -> pa.Schema:
+        return SCHEMA
+
+    def write_rows(self, route: Route, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
+        writer = route.sink.task_writer(name, SCHEMA)
+        rows = [
+            {"topic": TOPIC.topic, "partition": TOPIC.partition, "offset": offset, "batch": name.batch_id}
+            for offset in offsets
+        ]
+        return (writer(iter([pa.RecordBatch.from_pylist(rows, SCHEMA)])),)
+
+
+def run_pipeline(places: Sequence[Place], records: int) -> None:
+    routes, stop = route_outputs([place.sink() for place in places]), threading.Event()
+    DirectEngine(
+        PIPELINE,
+        cluster=Topic(records),
+        writer=RecordWriter(routes),
+        ledgers=Ledgers(PIPELINE, routes),
+        starting=Positions(default=Exact(0)),
+        policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),
+        trigger=AvailableNow(),
+        report=log_report,
+        stop=stop,
+        retry_policy=RetryPolicy(stop, retry_ms_max=20_000),
+    ).run()
+
+
+def run_reset(places: Sequence[Place], offset: int, rows: str, records: int = COUNT) -> None:
+    reset_module.SourceCluster = lambda _: Topic(records)  # type: ignore[misc, assignment]
+    source = SourceOptions.parse({"kafka.bootstrap.servers": "b:1", "subscribe": TOPIC.topic}, streaming=True)
+    request = ResetRequest(to=Exact(offset), rows=RowsPolicy(rows))
+    Reset(PIPELINE, source, route_outputs([place.sink() for place in places]), request).run()
+
+
+def entry_of(place: Place) -> LedgerEntry:
+    store = place.sink().store
+    try:
+        entry = store.read(PIPELINE)
+        assert entry is not None
+        return entry
+    finally:
+        store.close()
+
+
+def offsets_in(place: Place) -> list[int]:
+    with place.sink().dead_letters().opened() as rows:
+        return sorted(int(row[0]) for row in rows('SELECT "offset" FROM flights', ()))
+
+
+def ran(function: Any, *arguments: Any, folder: Path, faults: str = "", ends_with: int = 0) -> None:
+    with running(EngineDriver(function, *arguments, folder=folder, faults=faults)) as driver:
+        assert driver.wait() == ends_with, driver.messages()
+
+
+def check(place: Place, *, done: int, offsets: Sequence[int]) -> None:
+    """Ledger and table of one moment."""
+    entry = entry_of(place)
+    assert entry.ends() == {TOPIC: done}
+    assert offsets_in(place) == sorted(offsets)
+    assert entry.total_rows.get("flights", entry.total_rows.get("public.flights")) == len(offsets)
+
+
+@pytest.fixture
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
+    """The stores of the kinds that a test names, in order."""
+    kinds: Sequence[Any] = request.param
+    return [
+        Place(kind, request.getfixturevalue(DATABASES[kind]) if kind in DATABASES else str(tmp_path / f"air.{kind}"))
+        for kind in kinds
+    ]
+
+
+def cases() -> Iterable[Any]:
+    """One store of each kind, and two of which the second one is one reset behind."""
+    quick = {("sqlite", "reset.rows_deleted@1"), ("postgres", "reset.rows_deleted@1"), ("postgres", "reset.planned@1")}
+    quick |= {("postgres, sqlite", "commit.answered@1"), ("postgres, sqlite", "commit.rows_moved@2")}
+    groups: Mapping[str, tuple[str, ...]] = {
+        "sqlite": ("sqlite",), "duckdb": ("duckdb",), "postgres": ("postgres",), "mysql": ("mysql",),
+        "postgres, sqlite": ("postgres", "sqlite"), "mysql, duckdb": ("mysql", "duckdb"),
+    }  # fmt: skip
+    for name, kinds in groups.items():
+        points = [f"{point}@1" for point in (*ONCE, *IN_EACH_STORE)]
+        if len(kinds) > 1:
+            # Not every store passes every point, so that the second store's passes differ in number.
+            points = [f"{point}@2" for point in ("commit.begun", "reset.rows_deleted", "commit.rows_moved")]
+            points.insert(0, "commit.answered@1")
+        for point in points:
+            marks = () if (name, point) in quick else pytest.mark.slow
+            yield pytest.param(kinds, point, id=f"{name}-{point}", marks=marks)
+
+
+@pytest.mark.parametrize(("places", "point"), list(cases()), indirect=["places"])
+def test_a_reset_killed_at_a_step_leaves_the_old_place_or_the_new_one_and_no_row_too_many(
+    places: list[Place], point: str, tmp_path: Path
+) -> None:
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, faults=f"{point}=kill", ends_with=-signal.SIGKILL)
+    for place in places:
+        is_reset = entry_of(place).ends() == {TOPIC: BACK_TO}
+        done = BACK_TO if is_reset else COUNT
+        check(place, done=done, offsets=range(done))
+    # Ten more records are there by now. Whoever comes next brings the stores together.
+    ran(run_pipeline, places, COUNT + 10, folder=tmp_path)
+    for place in places:
+        check(place, done=COUNT + 10, offsets=range(COUNT + 10))
+
+
+@pytest.mark.parametrize(
+    "places",
+    [("postgres", "sqlite"), pytest.param(("mysql", "duckdb"), marks=pytest.mark.slow)],
+    ids=", ".join,
+    indirect=True,
+)
+def test_rows_that_are_kept_come_a_second_time_and_are_counted(places: list[Place], tmp_path: Path) -> None:
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    ran(run_reset, places, BACK_TO, "keep", folder=tmp_path)
+    for place in places:
+        check(place, done=BACK_TO, offsets=range(COUNT))
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    for place in places:
+        check(place, done=COUNT, offsets=[*range(COUNT), *range(BACK_TO, COUNT)])
+
+
+@pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
+def test_what_is_passed_over_is_never_read_and_its_number_is_kept(places: list[Place], tmp_path: Path) -> None:
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    ran(run_reset, places, COUNT + 5, "delete", COUNT + 10, folder=tmp_path)
+    ran(run_pipeline, places, COUNT + 10, folder=tmp_path)
+    for place in places:
+        check(place, done=COUNT + 10, offsets=[*range(COUNT), *range(COUNT + 5, COUNT + 10)])
+        assert entry_of(place).total_rows["(offsets that a reset passed over)"] == 5
+
+
+@pytest.mark.parametrize("places", [("postgres",)], ids=", ".join, indirect=True)
+def test_a_driver_that_stood_still_meanwhile_lands_nothing(places: list[Place], tmp_path: Path) -> None:
+    stopped = EngineDriver(run_pipeline, places, COUNT, folder=tmp_path, faults="batch.written@3=stop")
+    with running(stopped) as older:
+        older.wait_until_stopped()
+        ran(run_reset, places, 5, "delete", folder=tmp_path)
+        check(places[0], done=5, offsets=range(5))
+        older.go_on()
+        assert older.wait() == FENCED, older.messages()
+    check(places[0], done=5, offsets=range(5))
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    check(places[0], done=COUNT, offsets=range(COUNT))
+
+
+@pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
+def test_a_reset_ends_what_another_one_has_begun_and_goes_on_from_there(places: list[Place], tmp_path: Path) -> None:
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, faults="commit.answered@1=kill",
+        ends_with=-signal.SIGKILL)  # fmt: skip
+    assert [entry_of(place).ends()[TOPIC] for place in places] == [BACK_TO, COUNT]
+    ran(run_reset, places, 4, "delete", folder=tmp_path)
+    for place in places:
+        check(place, done=4, offsets=range(4))
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    for place in places:
+        check(place, done=COUNT, offsets=range(COUNT))
