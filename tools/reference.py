@@ -277,8 +277,7 @@ def _toml(value: Any) -> str:
 
 def command_line() -> Iterator[str]:
     """Every command with its arguments, from the annotations that make its ``--help``."""
-    import directkafka.cli.commands
-    import directkafka.cli.offset_commands  # noqa: F401 - they register the commands with the app
+    import directkafka.cli.all_commands  # noqa: F401 - they register with the app
     from directkafka.cli import app as module
 
     yield "# The command line"

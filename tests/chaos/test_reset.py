@@ -87,7 +87,7 @@ def run_pipeline(places: Sequence[Place], records: int) -> None:
 
 
 def run_reset(places: Sequence[Place], offset: int, rows: str, records: int = COUNT) -> None:
-    reset_module.SourceCluster = lambda _: Topic(records)  # type: ignore[misc, assignment]
+    vars(reset_module)["SourceCluster"] = lambda _: Topic(records)
     source = SourceOptions.parse({"kafka.bootstrap.servers": "b:1", "subscribe": TOPIC.topic}, streaming=True)
     request = ResetRequest(to=Exact(offset), rows=RowsPolicy(rows))
     Reset(PIPELINE, source, route_outputs([place.sink() for place in places]), request).run()
@@ -215,6 +215,20 @@ def test_a_reset_ends_what_another_one_has_begun_and_goes_on_from_there(places: 
     ran(run_reset, places, 4, "delete", folder=tmp_path)
     for place in places:
         check(place, done=4, offsets=range(4))
+    ran(run_pipeline, places, COUNT, folder=tmp_path)
+    for place in places:
+        check(place, done=COUNT, offsets=range(COUNT))
+
+
+@pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
+def test_stores_that_a_killed_driver_left_one_batch_apart_are_reset_together(
+    places: list[Place], tmp_path: Path
+) -> None:
+    ran(run_pipeline, places, COUNT, folder=tmp_path, faults="commit.answered@5=kill", ends_with=-signal.SIGKILL)
+    assert [entry_of(place).ends()[TOPIC] for place in places] == [2 * BATCH, BATCH]
+    ran(run_reset, places, 5, "delete", folder=tmp_path)
+    for place in places:
+        check(place, done=5, offsets=range(5))
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     for place in places:
         check(place, done=COUNT, offsets=range(COUNT))

@@ -14,8 +14,7 @@ import pytest
 from tests.error_types import errors_of
 
 import directkafka
-import directkafka.cli.commands
-import directkafka.cli.offset_commands
+import directkafka.cli.all_commands
 from directkafka import errors
 from directkafka.cli import app as cli
 from directkafka.errors import data_loss, streams

@@ -60,7 +60,7 @@ def _root(
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    from directkafka.cli import commands, offset_commands, reset_command  # noqa: F401 - they register the commands with the app
+    from directkafka.cli import all_commands  # noqa: F401 - they register with the app
 
     try:
         app(standalone_mode=True)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO
@@ -96,6 +97,12 @@ def print_records(
         table.add_row(*(_shown(value) for value in record.values()))
     # A pipe has no width: a table there is as wide as it needs, and not cut to a terminal's 80 columns.
     Console(file=_data(), width=None if _data().isatty() else _PIPE_COLUMNS).print(table)
+
+
+def print_csv(rows: Iterable[Sequence[object]]) -> None:
+    """Lines of comma-separated values, without heads."""
+    csv.writer(_data(), lineterminator="\n").writerows(rows)
+    _data().flush()
 
 
 def _json(record: Mapping[str, Any]) -> str:

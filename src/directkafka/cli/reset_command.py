@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ import typer
 
 from directkafka.cli.app import app
 from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, YesOption
-from directkafka.cli.output import Format, print_records, say, set_up_logging
+from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, TopicPartition
 from directkafka.options.spec import shown
@@ -92,7 +91,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     planned = Reset(spec.pipeline.name, spec.source_parsed(), route_outputs(*spec.sinks()), request)
     outcome = planned.run() if is_done else planned.plan()
     if export:
-        _print_offsets(outcome)
+        print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
         return
     _print_outcome(spec.pipeline.name, outcome, form, is_done=is_done)
     if spec.pipeline.engine == "structured" and is_done:
@@ -163,12 +162,6 @@ def _listed(path: Path) -> Listed:
     if not offsets:
         raise OptionError(option="--from-file", reason=f"{path} names no partition")
     return Listed(offsets)
-
-
-def _print_offsets(outcome: ResetOutcome) -> None:
-    csv.writer(sys.stdout, lineterminator="\n").writerows(
-        (place.topic, place.partition, offset) for place, offset in outcome.offsets.items()
-    )
 
 
 def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_done: bool) -> None:

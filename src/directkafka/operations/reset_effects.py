@@ -1,4 +1,4 @@
-"""What a reset does to each table: which offsets are lost to it, which rows come a second time, which are deleted."""
+"""The effects of a reset on each table: offsets that are lost to it, rows that come a second time, rows deleted."""
 
 from __future__ import annotations
 

@@ -76,6 +76,8 @@ def chosen_partitions(
         chosen = {place for place in to.offsets if not choices or place in chosen}
     elif not choices:
         chosen = set(read)
+    if not chosen:
+        raise OptionError(option="--topic", reason="the pipeline's topics have no partition that could be reset")
     if unread := sorted(chosen - read):
         known = ", ".join(sorted({place.topic for place in read})) or "no topic"
         raise OptionError(

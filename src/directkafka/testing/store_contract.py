@@ -150,6 +150,29 @@ class StoreContract:
         assert looking.pipelines() == ("Trains", "a-later", "flights")
         looking.close()
 
+    def test_a_reset_goes_back_in_a_lineage_of_its_own_and_what_it_counts_is_kept(
+        self, harness: StoreHarness, job: Job
+    ) -> None:
+        """``directkafka reset`` commits an entry without rows, whose offsets may lie anywhere."""
+        sink = harness.sink("flights")
+        job.run((sink, [[(1, 1), (2, 1)]]))
+        before = job.run((sink, [[(3, 1)]]))
+        new = Job(harness.open_store(), lineage="lineage-2").start()
+        assert new.last == before
+        back = replace(before.progress[0], start=3, end=3)
+        entry = replace(new.next_entry(), progress=(back,), total_rows={"(offsets that a reset passed over)": 7})
+        committed = new.store.commit(entry, previous=new.last)
+        assert (committed.lineage, committed.ends()) == ("lineage-2", {back.topic_partition: 3})
+        assert committed.total_rows == {sink.name: 3, "(offsets that a reset passed over)": 7}
+        assert new.store.read("flights") == committed
+        with pytest.raises(FencedError):
+            job.run((sink, [[(4, 1)]]))
+        new.last = committed
+        after = new.run((sink, [[(5, 1)]]))
+        assert after.total_rows == {sink.name: 4, "(offsets that a reset passed over)": 7}
+        assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1), (5, 1)]
+        new.store.close()
+
     def test_a_batch_that_skips_a_number_is_refused(self, harness: StoreHarness, job: Job) -> None:
         """Batch ids count within a lineage."""
         first = job.run()

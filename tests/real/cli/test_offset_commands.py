@@ -16,8 +16,8 @@ from confluent_kafka import Producer
 from tests.real.kafka.logs import WAIT_S, delete_records
 
 from directkafka import SQLiteSink
+from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
 from directkafka.cli import app as cli
-from directkafka.cli import commands as _commands  # noqa: F401 - it registers its commands with the app
 from directkafka.cli import offset_commands
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.operations import offsets

@@ -12,9 +12,8 @@ import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
 from directkafka import errors
+from directkafka.cli import all_commands as _commands  # noqa: F401 - they must meet the real app
 from directkafka.cli import app as module
-from directkafka.cli import commands as _commands  # noqa: F401 - they must meet the real app
-from directkafka.cli import offset_commands as _offset_commands  # noqa: F401 - the same
 from directkafka.errors import (
     AlreadyRunningError,
     CommitUnknownError,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from directkafka.cli import commands as _commands  # noqa: F401 - it registers the command
+from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
 from directkafka.cli.app import app
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.replay.report import ReplaySummary
