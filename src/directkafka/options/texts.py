@@ -12,12 +12,16 @@ import re
 import warnings
 from collections.abc import Iterable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, TypeVar
 
 from directkafka.errors import OptionError
 
 #: Java's Short.MAX_VALUE: longest text of Kafka's protocol.
 TEXT_BYTES_MAX: Final = 2**15 - 1
+
+#: Of one name in a path, on the file systems of Linux and macOS.
+_NAME_BYTES_MAX: Final = 255
 
 #: As many digits as a number of 64 bits has; zeros before them do not count.
 _WHOLE: Final = re.compile(r"([+-]?)0*([0-9]{1,20})")
@@ -60,6 +64,25 @@ def fault_of_text(text: str, *, bytes_max: int | None = None) -> str:
     if bytes_max is not None and length > bytes_max:
         return f"has {length:,} bytes; {bytes_max:,} is the most"
     return ""
+
+
+def fault_of_host(name: str) -> str:
+    """What is wrong with a host's name before anybody is asked for its address; empty when nothing is.
+
+    Names of other scripts are asked for as IDNA writes them (RFC 3490), which leaves out many characters.
+    """
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return "has a host whose name no name server takes"
+    return ""
+
+
+def fault_of_path(path: Path) -> str:
+    """What is wrong with a path wherever it may lead; empty when nothing is."""
+    longest = max(path.parts, key=lambda part: len(os.fsencode(part)), default="")
+    size = len(os.fsencode(longest))
+    return f"a part of it has {size:,} bytes; {_NAME_BYTES_MAX} is the most" if size > _NAME_BYTES_MAX else ""
 
 
 def fault_of_topic(name: str) -> str:

@@ -125,6 +125,7 @@ def test_what_cannot_be_used_is_told_with_who_named_it(name: str | None, reason:
     [
         ("postgresql://me:secret@far/air", "PostgresStore('postgres far:5432/air')"),
         ("postgres://me:secret@far/air", "PostgresStore('postgres far:5432/air')"),
+        ("postgresql://bücher.example/air", "PostgresStore('postgres bücher.example:5432/air')"),
         ("mysql://me:secret@far/air", "MySQLStore('mysql far:3306/air')"),
         ("sqlite:/data/air.db", "SQLiteStore('/data/air.db')"),
         ("duckdb:/data/air.db", "DuckDBStore('/data/air.db')"),
@@ -146,6 +147,10 @@ def test_a_store_is_found_by_its_url(url: str, shown: str) -> None:
         ("oracle:secret", "'oracle' is none of its schemes: postgresql, sqlite, duckdb, kafka, files, delta, mysql"),
         ("sqlite:", "expected the path of a file on this machine, found nothing"),
         ("kafka://far", "far"),
+        ("sqlite:" + "n" * 300, "a part of it has 300 bytes; 255 is the most"),
+        ("files:a/" + "ü" * 128, "a part of it has 256 bytes; 255 is the most"),
+        ("postgresql://a\u202eb:1,near/air", "has a host whose name no name server takes"),
+        ("mysql://" + "n" * 300 + "/air", "has a host whose name no name server takes"),
         ("postgresql://far/air?secret", "is not a Postgres connection string"),
     ],
 )

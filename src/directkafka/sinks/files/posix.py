@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from directkafka.errors import DirectKafkaError, StoreAccessError, StoreRequestError, StoreUnavailableError
+from directkafka.options.texts import fault_of_path
 
 #: What trying again does not help against.
 _ACCESS: Final = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -64,7 +65,7 @@ def resolve_folder(path: str | os.PathLike[str]) -> Path:
     """The absolute path without symbolic links, for a folder that need not exist.
 
     Raises:
-        ValueError: it is a URL. The reason is a sentence without a final full stop.
+        ValueError: it is a URL, or a name in it is too long. The reason is a sentence without a final full stop.
     """
     text = os.fspath(path)
     if "://" in text or text.startswith("file:"):
@@ -75,7 +76,10 @@ def resolve_folder(path: str | os.PathLike[str]) -> Path:
         )
     if not text:
         raise ValueError("a path is needed")
-    return Path(os.path.realpath(text))
+    found = Path(os.path.realpath(text))
+    if fault := fault_of_path(found):
+        raise ValueError(fault)
+    return found
 
 
 def require_writable(folder: Path, *, store: str) -> None:

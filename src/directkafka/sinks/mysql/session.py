@@ -20,7 +20,7 @@ from typing import Any, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from directkafka.errors import DirectKafkaError, OptionError
-from directkafka.options.texts import check_installed
+from directkafka.options.texts import check_installed, fault_of_host
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 from directkafka.sinks.mysql.client import pymysql
 
@@ -133,6 +133,8 @@ class MySQLAddress:
         database = unquote(url.path.removeprefix("/"))
         if url.scheme not in ("mysql", "mariadb") or not host:
             raise _no_url("is no URL of MySQL")
+        if fault := fault_of_host(host):
+            raise _no_url(fault)
         if not database or "/" in database:
             raise _no_url("names no database")
         given = {"host": host, "port": port, "database": database, "connect_timeout": _CONNECT_TIMEOUT_S}

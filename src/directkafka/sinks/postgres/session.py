@@ -22,6 +22,7 @@ from directkafka.errors import (
     DirectKafkaError,
     OptionError,
 )
+from directkafka.options.texts import fault_of_host
 from directkafka.sinks.databases import ErrorClass, error_for, load_blocks
 
 SQL: Final = load_blocks("directkafka.sinks.postgres", "store.sql")
@@ -116,6 +117,9 @@ class PostgresAddress:
                 reason="is not a Postgres connection string: write postgresql://user@host:port/database "
                 "or 'host=... port=... dbname=... user=...'",
             ) from None
+        hosts = [name for name in str(found.get("host") or "").split(",") if not name.startswith(("/", "@"))]
+        if fault := next(filter(None, map(fault_of_host, hosts)), ""):
+            raise OptionError(option="dsn", reason=fault)
         host = found.get("host") or found.get("hostaddr") or found.get("service") or "local socket"
         database = found.get("dbname") or found.get("user") or "default database"
         return cls(_dsn=dsn, label=f"postgres {host}:{found.get('port') or 5432}/{database}")

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from directkafka.errors import DirectKafkaError, OptionError
+from directkafka.options.texts import fault_of_path
 from directkafka.sinks.databases import ErrorClass
 
 #: What the driver returns for a row.
@@ -145,7 +146,10 @@ def resolved(path: str | Path, *, kind: str) -> Path:
             where=f"a {kind} sink",
             reason="expected the path of a file on this machine, found nothing, an address or a database in memory",
         )
-    return Path(os.path.realpath(text))
+    found = Path(os.path.realpath(text))
+    if fault := fault_of_path(found):
+        raise OptionError(option="path", where=f"a {kind} sink", reason=fault)
+    return found
 
 
 def quoted(*names: str) -> str:
