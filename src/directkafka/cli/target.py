@@ -48,6 +48,13 @@ class Target:
     stores: tuple[Store, ...]
     sinks: tuple[Sink, ...] = ()
 
+    def places(self) -> tuple[Store, ...]:
+        """The stores, each place once, whoever names it how."""
+        first: dict[str, Store] = {}
+        for store in self.stores:
+            first.setdefault(store.identity, store)
+        return tuple(first.values())
+
 
 @contextmanager
 def opened(

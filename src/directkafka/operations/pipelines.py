@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from directkafka.pipeline.file import is_replay
+from directkafka.pipeline.file import is_pipeline, pause_name
 from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.sinks.ledger import OFFSET_COUNTS
 
@@ -22,6 +22,7 @@ class PipelineSummary:
         batch_id: number of the last batch.
         partitions: how many it has read.
         rows: of all its batches, in all tables of the store.
+        paused: whether it is paused.
         committed_at: when the last batch was committed, in ISO 8601, UTC.
     """
 
@@ -30,10 +31,11 @@ class PipelineSummary:
     batch_id: int
     partitions: int
     rows: int
+    paused: bool
     committed_at: str
 
     @classmethod
-    def of(cls, entry: LedgerEntry) -> PipelineSummary:
+    def of(cls, entry: LedgerEntry, *, is_paused: bool = False) -> PipelineSummary:
         """What an entry says."""
         return cls(
             pipeline=entry.pipeline,
@@ -41,6 +43,7 @@ class PipelineSummary:
             batch_id=entry.batch_id,
             partitions=len(entry.progress),
             rows=_rows(entry.total_rows),
+            paused=is_paused,
             committed_at=datetime.fromtimestamp(entry.committed_at_ms / 1000, UTC).isoformat(timespec="seconds"),
         )
 
@@ -56,9 +59,9 @@ def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
         StoreError: the store cannot be read.
         SchemaMismatchError: an entry is of a newer format.
     """
-    names = [name for name in store.pipelines() if not is_replay(name)]
-    entries = [entry for name in names if (entry := store.read(name)) is not None]
-    return tuple(PipelineSummary.of(entry) for entry in entries)
+    names = store.pipelines()
+    entries = [entry for name in names if is_pipeline(name) and (entry := store.read(name)) is not None]
+    return tuple(PipelineSummary.of(entry, is_paused=pause_name(entry.pipeline) in names) for entry in entries)
 
 
 def _rows(total_rows: Mapping[str, int]) -> int:

@@ -27,10 +27,11 @@ __all__ = [
     "PipelineSpec",
     "SinkSection",
     "check_name",
-    "is_replay",
+    "is_pipeline",
     "load",
     "parse_duration_ms",
     "parse_trigger",
+    "pause_name",
     "replay_name",
 ]
 
@@ -74,8 +75,9 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 
 Name = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 
-#: A pipeline's replays have a ledger entry under its name and this.
+#: A pipeline's replays have a ledger entry under its name and this; and so has its pause.
 _REPLAY = ".replay"
+_PAUSE = ".paused"
 
 
 def check_name(name: str) -> None:
@@ -86,14 +88,20 @@ def check_name(name: str) -> None:
     """
     if re.fullmatch(NAME_PATTERN, name) is None:
         raise OptionError(option="name", reason=f"{shown(name)} does not match {NAME_PATTERN}")
-    if is_replay(name):
-        reason = f"{name!r} is what the replays of {name.removesuffix(_REPLAY)!r} are called: choose another ending"
-        raise OptionError(option="name", reason=reason)
+    for ending, what in ((_REPLAY, "the replays"), (_PAUSE, "the pauses")):
+        if name.endswith(ending):
+            reason = f"{name!r} is what {what} of {name.removesuffix(ending)!r} are called: choose another ending"
+            raise OptionError(option="name", reason=reason)
 
 
-def is_replay(name: str) -> bool:
-    """Whether a name in the ledgers is that of a pipeline's replays."""
-    return name.endswith(_REPLAY)
+def is_pipeline(name: str) -> bool:
+    """Whether a name in the ledgers is a pipeline's, and not that of its replays or its pause."""
+    return not name.endswith((_REPLAY, _PAUSE))
+
+
+def pause_name(pipeline: str) -> str:
+    """Under which name a pipeline's pause is in the ledgers."""
+    return pipeline + _PAUSE
 
 
 def replay_name(pipeline: str) -> str:

@@ -81,6 +81,15 @@ class RetryPolicy:
                 if self._stop.wait(pause):
                     raise StopAsked(str(error)) from error
 
+    def wait(self, seconds: float, why: str) -> None:
+        """Wait before the next look at what the step waits for.
+
+        Raises:
+            StopAsked: a stop was asked for.
+        """
+        if self._stop.wait(seconds):
+            raise StopAsked(why)
+
 
 def may_pass(error: BaseException) -> bool:
     """Whether another try of the same step may succeed."""

@@ -25,6 +25,9 @@ FORGOTTEN = "(offsets of deleted topics)"
 #: The same for offsets that were never read, since a reset has passed over them.
 PASSED_OVER = "(offsets that a reset passed over)"
 
+#: The batch id of a ledger in which nothing is committed.
+NO_BATCH = -1
+
 #: Keys of ``total_rows`` that are no sink's.
 OFFSET_COUNTS = frozenset({FORGOTTEN, PASSED_OVER})
 
@@ -95,7 +98,7 @@ def state_from_json(document: Mapping[str, Any], *, store: str) -> PipelineState
     """
     found = {field.name: document[field.name] for field in fields(PipelineState)}
     if found["entry"] is not None:
-        found["entry"] = check_format(entry_from_json(found["entry"]), store=store)
+        found["entry"] = unless_dropped(check_format(entry_from_json(found["entry"]), store=store))
     return check_fields(PipelineState(**found))
 
 
@@ -109,7 +112,7 @@ def state_from_row(row: Mapping[str, Any], *, store: str) -> PipelineState:
         ValueError: it is no entry.
     """
     if row["batch_id"] < 0:
-        return PipelineState(generation=row["generation"])
+        return PipelineState(generation=row["generation"], commit_id=row["commit_id"])
     entry = check_format(entry_from_json({**row, "generation": row["batch_generation"]}), store=store)
     return PipelineState(generation=row["generation"], entry=entry, commit_id=row["commit_id"])
 
@@ -127,6 +130,31 @@ def check_fields(value: Checked) -> Checked:
     return value
 
 
+def dropped(entry: LedgerEntry) -> LedgerEntry:
+    """What takes an entry's place when its pipeline is dropped: a ledger in which nothing was ever committed.
+
+    Only the generation stays, so that drivers of before are fenced for good.
+    """
+    return LedgerEntry(
+        pipeline=entry.pipeline,
+        generation=entry.generation,
+        lineage="",
+        batch_id=NO_BATCH,
+        progress=(),
+        committed_at_ms=entry.committed_at_ms,
+    )
+
+
+def is_dropped(entry: LedgerEntry) -> bool:
+    """Whether it is what :func:`dropped` gives."""
+    return (entry.batch_id, entry.lineage, entry.progress) == (NO_BATCH, "", ())
+
+
+def unless_dropped(entry: LedgerEntry) -> LedgerEntry | None:
+    """The entry, or None where the pipeline was dropped."""
+    return None if is_dropped(entry) else entry
+
+
 def describe_entry(entry: LedgerEntry | None) -> str:
     """Batch, lineage and ends in one line, for messages that name both sides."""
     if entry is None:
@@ -138,10 +166,14 @@ def describe_entry(entry: LedgerEntry | None) -> str:
 def check_successor(entry: LedgerEntry, previous: LedgerEntry | None, *, store: str) -> None:
     """Refuse an entry that does not follow the previous one: within a lineage, its batch id must be one higher.
 
+    That of a pipeline that is dropped (:func:`dropped`) follows any.
+
     Raises:
         OffsetMismatchError: the batch id is negative or not the next one.
     """
     follows = previous is None or previous.lineage != entry.lineage
+    if is_dropped(entry):
+        return
     if entry.batch_id < 0 or not (follows or (previous and entry.batch_id == previous.batch_id + 1)):
         raise OffsetMismatchError(
             store=store,
@@ -232,7 +264,7 @@ def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Ma
 
     What the entry has as totals already is added to them: offsets that a reset passes over.
     """
-    totals = dict(previous.total_rows) if previous else {}
+    totals = dict(previous.total_rows) if previous and not is_dropped(entry) else {}
     if forgotten := _forgotten(entry, previous):
         totals[FORGOTTEN] = totals.get(FORGOTTEN, 0) + sum(partition.end - partition.origin for partition in forgotten)
     for name, count in (*entry.total_rows.items(), *row_counts.items()):

@@ -31,6 +31,7 @@ from directkafka.errors import (
     SchemaMismatchError,
 )
 from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import dropped
 from directkafka.testing.store_driver import SCHEMA, BrokenSink, Job, StoreHarness, batches_of, run_together
 
 __all__ = ["Job", "StoreContract", "StoreHarness"]
@@ -170,6 +171,28 @@ class StoreContract:
         new.last = committed
         after = new.run((sink, [[(5, 1)]]))
         assert after.total_rows == {sink.name: 4, "(offsets that a reset passed over)": 7}
+        assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1), (5, 1)]
+        new.store.close()
+
+    def test_a_pipeline_that_is_dropped_begins_anew_and_its_older_drivers_stay_fenced(
+        self, harness: StoreHarness, job: Job
+    ) -> None:
+        """``directkafka drop`` and ``resume`` commit an entry that stands for none."""
+        sink = harness.sink("flights")
+        job.run((sink, [[(1, 1), (2, 1)]]))
+        job.run((sink, [[(3, 1)]]))
+        dropping = Job(harness.open_store()).start()
+        assert dropping.last is not None
+        last = replace(dropping.last, generation=dropping.generation)
+        dropping.store.commit(dropped(last), previous=dropping.last)
+        for store in (dropping.store, harness.open_store()):
+            assert store.read("flights") is None
+            store.close()
+        with pytest.raises(FencedError):
+            job.run((sink, [[(4, 1)]]))
+        new = Job(harness.open_store(), lineage="lineage-2").start()
+        assert (new.last, new.generation) == (None, dropping.generation + 1)
+        assert new.run((sink, [[(5, 1)]])).total_rows == {sink.name: 1}
         assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1), (5, 1)]
         new.store.close()
 

@@ -100,6 +100,8 @@ class FakeStore:
         self.held: int | None = None
         self.is_durable = False
         self.rows: list[tuple[int, str]] = []
+        #: What it has under the name of the pipeline's pause.
+        self.pause: LedgerEntry | None = None
 
     @property
     def identity(self) -> str:
@@ -113,6 +115,8 @@ class FakeStore:
         return self.generation
 
     def read(self, pipeline: str) -> LedgerEntry | None:
+        if pipeline.endswith(".paused"):
+            return self.pause
         self._world.happens(f"read {self.name}")
         if self.held is not None and self.generation > self.held:
             raise FencedError(store=self.name, pipeline=pipeline, held=self.held, found=self.generation)

@@ -49,4 +49,4 @@ def test_a_row_of_a_newer_format_is_told_with_both_versions_whatever_its_columns
     }  # fmt: skip
     with pytest.raises(SchemaMismatchError, match=f"format version {FORMAT_VERSION + 1} is newer"):
         state_from_row(row, store="db")
-    assert state_from_row(row | {"batch_id": -1}, store="db") == PipelineState(generation=3)
+    assert state_from_row(row | {"batch_id": -1}, store="db") == PipelineState(generation=3, commit_id="c")

@@ -41,6 +41,7 @@ from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.ledger.commit_session import CommitSession
+from directkafka.pipeline.ledger.pause import LOOK_S, Pause
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
@@ -98,6 +99,7 @@ class DirectEngine:
         self._writer = writer
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
+        self._pause = Pause(name, clock)
         self._starting = starting
         self._planner = Planner(
             name, cluster, policy=policy, min_offsets=min_offsets, trigger=trigger, stop=stop, clock=clock
@@ -138,6 +140,11 @@ class DirectEngine:
         is_idle = False
         looked_ms = self._now_ms()
         while not self._stop.is_set():
+            if self._retry_policy.until_done(self._is_paused):
+                if isinstance(self._trigger, AvailableNow):
+                    return
+                self._stop.wait(LOOK_S)
+                continue
             if self._ahead is None:
                 backlog = self._retry_policy.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
@@ -151,6 +158,14 @@ class DirectEngine:
             if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
                 self._retry_policy.until_done(self._ledgers.read)
                 looked_ms = ended_ms
+
+    def _is_paused(self) -> bool:
+        """Whether the pipeline is paused; then no batch is under way, and a newer driver is looked for."""
+        if not self._pause.holds(self._ledgers.first):
+            return False
+        self._give_up_ahead()
+        self._ledgers.read()
+        return True
 
     def _wait_ms(self, backlog: int | None, *, ended_ms: int | None, is_idle: bool = False) -> int:
         moment = Moment(

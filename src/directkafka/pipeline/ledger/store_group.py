@@ -149,6 +149,11 @@ class Ledgers:
         """The pipeline's sinks that commit with this store."""
         return tuple(sink for sink in self.sinks if sink.store.identity == ledger.store.identity)
 
+    @property
+    def first(self) -> Store:
+        """The store that commits first."""
+        return self._ledgers[0].store
+
     def identities_of(self, indexes: Iterable[int]) -> tuple[str, ...]:
         """The identities of these stores."""
         return tuple(self._ledgers[index].store.identity for index in sorted(indexes))

@@ -34,6 +34,7 @@ from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.transform import PythonTransform
 from directkafka.pipeline.ledger.commit_session import CommitSession
+from directkafka.pipeline.ledger.pause import LOOK_S, Pause
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
@@ -89,6 +90,7 @@ class QueryRun:
         self._writer = writer
         self._ledgers = ledgers
         self._session = CommitSession(name, ledgers)
+        self._pause = Pause(name)
         self._report = report
         self._retry_policy = retry_policy
         #: What the ledgers say; None before they are read, and after any failure.
@@ -112,6 +114,8 @@ class QueryRun:
             FencedError: a newer driver took over.
             DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
         """
+        while self._retry_policy.until_done(lambda: self._pause.holds(self._ledgers.first)):
+            self._retry_policy.wait(LOOK_S, "the pipeline is paused")
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
     def check_fenced(self) -> None:

@@ -50,6 +50,7 @@ from directkafka.sinks.ledger import (
     check_stands,
     entry_from_json,
     entry_to_json,
+    unless_dropped,
 )
 
 if TYPE_CHECKING:
@@ -224,7 +225,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
         with translated(self.label), delta_errors(self.label):
             folder = self.folder / LEDGER_FOLDER
             names = sorted(os.listdir(folder)) if folder.exists() else []
-            return tuple(name for name in names if table.transaction_version(f"{_app(name)}/ledger") is not None)
+            return tuple(name for name in names if self._standing(table, name).entry is not None)
 
     @property
     def durable(self) -> bool:
@@ -277,7 +278,7 @@ class DeltaStore(LedgerStore[DeltaTransaction]):
                     generation=table.transaction_version(f"{app}/generation") or 0,
                     driver=str(table.transaction_version(f"{app}/driver") or ""),
                     commit_id="" if number is None else f"{number:x}",
-                    entry=entry,
+                    entry=None if entry is None else unless_dropped(entry),
                 )
 
     def _read_entry(self, pipeline: str, number: int) -> LedgerEntry:

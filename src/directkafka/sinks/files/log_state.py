@@ -28,6 +28,7 @@ from directkafka.sinks.ledger import (
     entry_to_json,
     state_from_json,
     state_to_json,
+    unless_dropped,
 )
 
 #: Version of the log's format. A reader refuses a higher one.
@@ -110,7 +111,8 @@ def applied(state: LogState, entry: Entry) -> LogState:
             tables[entry.table] = entry.columns
         case BatchAdded():
             name = entry.entry.pipeline
-            pipelines[name] = replace(pipelines[name], entry=entry.entry, commit_id=entry.commit_id)
+            standing = unless_dropped(entry.entry)
+            pipelines[name] = replace(pipelines[name], entry=standing, commit_id=entry.commit_id)
     return LogState(next_slot=state.next_slot + 1, pipelines=pipelines, tables=tables)
 
 

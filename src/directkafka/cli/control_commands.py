@@ -1,0 +1,72 @@
+"""Commands that stop a pipeline for a while, let it go on, or make its ledgers forget it. None starts Spark."""
+
+from __future__ import annotations
+
+from directkafka.cli.app import app
+from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
+from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
+from directkafka.cli.target import FileArgument, NameOption, StoreOption, opened
+
+
+@app.command(
+    epilog="Examples:\n\n  directkafka pause flights.toml\n\n"
+    "  directkafka pause --store sqlite:flights.db --pipeline flights"
+)
+def pause(
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Let a pipeline wait behind the batch in flight, also if it is started again, until it is resumed."""
+    set_up_logging(verbose=verbose)
+    _set_paused(file, store, pipeline, form, is_paused=True)
+
+
+@app.command(epilog="Example:\n\n  directkafka resume flights.toml")
+def resume(
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Let a paused pipeline go on where it is."""
+    set_up_logging(verbose=verbose)
+    _set_paused(file, store, pipeline, form, is_paused=False)
+
+
+def _set_paused(file: FileArgument, store: StoreOption, pipeline: NameOption, form: Format, *, is_paused: bool) -> None:
+    from directkafka.pipeline.ledger.pause import LOOK_S, set_paused
+
+    with opened(file, store, pipeline) as target:
+        has_changed = set_paused(target.places(), target.pipeline, is_paused=is_paused)
+    if has_changed:
+        text = f"{target.pipeline} is {'paused' if is_paused else 'resumed'}; a driver sees that within {LOOK_S:.0f} s"
+    else:
+        text = f"{target.pipeline} is {'paused already' if is_paused else 'not paused'}"
+    print_record({"pipeline": target.pipeline, "paused": is_paused, "changed": has_changed}, form, text=text)
+
+
+@app.command(epilog="Examples:\n\n  directkafka drop flights.toml\n\n  directkafka drop flights.toml --yes")
+def drop(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    yes: YesOption = False,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
+    """Take a pipeline out of its ledgers, so that one of its name begins anew. Tables stay. Fences a driver."""
+    set_up_logging(verbose=verbose)
+    from directkafka.operations import drop as operation
+
+    with opened(file, store, pipeline) as target:
+        places = target.places()
+        found = (operation.drop if yes else operation.look_at_ledgers)(places, target.pipeline)
+    print_records([each.as_record() for each in found], form, title=f"Ledgers of {target.pipeline}", has_capitals=True)
+    if not found:
+        say(f"no ledger has {target.pipeline}")
+    elif not yes:
+        say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
