@@ -282,7 +282,7 @@ def test_pipelines_of_a_store_are_listed_without_their_replays(world: World) -> 
     assert (code, err) == (0, "")
     assert [json.loads(line) for line in out.splitlines()] == [
         {
-            "pipeline": "flights", "generation": 1, "batch_id": 0, "partitions": 3, "rows": 0,
+            "pipeline": "flights", "generation": 1, "batch_id": 0, "partitions": 3, "rows": 0, "paused": False,
             "committed_at": "1970-01-01T00:00:00+00:00",
         }
     ]  # fmt: skip

@@ -25,5 +25,6 @@ def test_rows_of_all_tables_are_one_number_and_offsets_of_deleted_topics_are_no_
         "batch_id": 7,
         "partitions": 4,
         "rows": 22,
+        "paused": False,
         "committed_at": "2023-11-14T22:13:20+00:00",
     }
