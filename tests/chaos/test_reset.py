@@ -207,11 +207,14 @@ def test_a_driver_that_stood_still_meanwhile_lands_nothing(places: list[Place], 
 
 
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
-def test_a_reset_ends_what_another_one_has_begun_and_goes_on_from_there(places: list[Place], tmp_path: Path) -> None:
+def test_a_reset_finishes_what_another_one_has_begun_and_does_nothing_else(places: list[Place], tmp_path: Path) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, BACK_TO, "delete", folder=tmp_path, faults="commit.answered@1=kill",
         ends_with=-signal.SIGKILL)  # fmt: skip
     assert [entry_of(place).ends()[TOPIC] for place in places] == [BACK_TO, COUNT]
+    ran(run_reset, places, 4, "keep", folder=tmp_path)
+    for place in places:
+        check(place, done=BACK_TO, offsets=range(BACK_TO))
     ran(run_reset, places, 4, "delete", folder=tmp_path)
     for place in places:
         check(place, done=4, offsets=range(4))

@@ -91,13 +91,15 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     planned = Reset(spec.pipeline.name, spec.source_parsed(), route_outputs(*spec.sinks()), request)
     outcome = planned.run() if is_done else planned.plan()
     if export:
+        for remark in outcome.remarks:
+            say(remark, label="note", style="yellow")
         print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
         return
     _print_outcome(spec.pipeline.name, outcome, form, is_done=is_done)
-    if spec.pipeline.engine == "structured" and is_done:
+    if spec.pipeline.engine == "structured":
         say(
-            f"the checkpoint {spec.pipeline.checkpoint} still says where the pipeline was: name an empty folder in its "
-            f"place in {file}, then run directkafka restart {file} --from ledger --yes"
+            f"the checkpoint {spec.pipeline.checkpoint} will still say where the pipeline was: name an empty folder in "
+            f"its place in {file}, then run directkafka restart {file} --from ledger --yes; windows begin anew"
         )
 
 
@@ -172,6 +174,6 @@ def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_don
     for remark in outcome.remarks:
         say(remark, label="note", style="yellow")
     if not records:
-        say("no table loses or doubles anything: the pipeline is there already")
+        say("nothing is lost or doubled: the pipeline is there already")
     if not is_done:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")

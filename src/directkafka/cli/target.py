@@ -107,7 +107,9 @@ def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: Exi
 
 
 def _unknown(pipeline: str, store: Store) -> str:
-    known = store.pipelines()
+    from directkafka.operations.pipelines import names_in
+
+    known = names_in(store)
     near = difflib.get_close_matches(pipeline, known, n=1)
     hint = f"; did you mean {near[0]!r}" if near else ""
     listed = ", ".join(map(repr, known)) or "none"

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from directkafka.errors import OptionError
 from directkafka.pipeline.file import is_pipeline, pause_name
 from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.sinks.ledger import OFFSET_COUNTS
@@ -52,6 +53,18 @@ class PipelineSummary:
         return asdict(self)
 
 
+def names_in(store: Store) -> tuple[str, ...]:
+    """The names under which something was committed to a store: of pipelines, of their replays and pauses.
+
+    Raises:
+        OptionError: stores of this type do not tell.
+    """
+    try:
+        return store.pipelines()
+    except NotImplementedError as error:
+        raise OptionError(option="--store", reason=str(error)) from None
+
+
 def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
     """The pipelines that have committed to a store, sorted by name, their replays left out.
 
@@ -59,7 +72,7 @@ def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
         StoreError: the store cannot be read.
         SchemaMismatchError: an entry is of a newer format.
     """
-    names = store.pipelines()
+    names = names_in(store)
     entries = [entry for name in names if is_pipeline(name) and (entry := store.read(name)) is not None]
     return tuple(PipelineSummary.of(entry, is_paused=pause_name(entry.pipeline) in names) for entry in entries)
 

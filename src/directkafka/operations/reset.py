@@ -5,7 +5,7 @@
     0. plan, changing nothing: where it would go on, and what that loses or doubles; refuse what cannot be right
     1. fence all stores, in the order listed: a driver that is at work can commit nothing any more
     2. read the ledgers, only after all are fenced
-       one store has a reset that others lack:   that one is finished first
+       one store has a reset that others lack:   that one is finished, and no other one begun
        plan again: the driver may have gone on meanwhile
     4. commit store by store, each in one transaction: an entry that says where to go on, and, where that was asked for,
        the deletion of the rows of all records that will be read again
@@ -16,10 +16,11 @@ Killed between two commits it is finished by the next driver, or by the next res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Final
 
 from directkafka.errors import LineageError, OptionError
 from directkafka.fault_points import fault_point
@@ -28,19 +29,31 @@ from directkafka.operations.positions import next_offsets
 from directkafka.operations.reset_effects import Effect, TableEffect, effects_of
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
-from directkafka.pipeline.ledger.reset import changed_ranges, entry_of_store, is_passed_over, reset_entry
+from directkafka.pipeline.ledger.reset import changed_ranges, entry_of_store, is_passed_over, reset_entry, unread_ranges
 from directkafka.pipeline.ledger.store_group import Ledger, Ledgers
 from directkafka.planning.plan import PlanPolicy, plan_origin
 from directkafka.planning.reset import ResetTo, RowsPolicy, TopicChoice, chosen_partitions, only, reset_positions
-from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.sinks.record_rows import RecordRows
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster
 
-#: Timestamps of the first record of each range and of its last one.
-TimesOf = Callable[[Sequence[OffsetRange]], Mapping[OffsetRange, tuple[int | None, int | None]]]
+#: Timestamps of the first record of each range and of its last one, in milliseconds since 1970.
+Times = dict[OffsetRange, tuple[int | None, int | None]]
+
+#: How long after the first look at the cluster the second one is, in seconds.
+_SECOND_LOOK_S: Final = 1.0
+
+#: In how many offsets before the end of a range its last record is looked for: markers of transactions are none.
+_LAST_OFFSETS: Final = (1, 2, 100)
+
+_HALF_DONE: Final = (
+    "a reset was ended between two stores: it is finished where it is missing, and nothing else is done; then run the "
+    "command again for what you want beside"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,64 +110,126 @@ class Reset:
             LineageError: the pipeline has never run, or its stores have no common history.
             DirectKafkaError: Kafka or a store does not answer.
         """
-        with closing(SourceCluster(self._source)) as cluster, closing(Ledgers(self._pipeline, self._routes)) as ledgers:
+        with self._opened() as (cluster, ledgers):
             ledgers.connect()
-            return self._planned(cluster, ledgers, ledgers.peek())[0]
+            return self._planned(cluster, ledgers, ledgers.peek()).outcome
 
     def run(self) -> ResetOutcome:
-        """All steps.
+        """All steps. If nothing would change, or another reset waits to be finished, no more than that is done.
 
         Raises:
-            FencedError: a newer driver, or another reset, came in between: nothing is changed, or only what its
-                first stores had committed, which that one finishes.
+            FencedError: a newer driver, or another reset, came in between. Either nothing is changed, or the first
+                stores are reset and the newer one resets the others.
             DirectKafkaError: as :meth:`plan`; or a store failed in its commit, and then the next start of the pipeline,
                 or another reset, finishes what the first stores have.
         """
-        with closing(SourceCluster(self._source)) as cluster, closing(Ledgers(self._pipeline, self._routes)) as ledgers:
+        with self._opened() as (cluster, ledgers):
             ledgers.claim()
             ledgers.connect()
-            self._planned(cluster, ledgers, ledgers.peek())
+            before = self._planned(cluster, ledgers, ledgers.peek())
+            if not before.changes_something:
+                return before.outcome
             fault_point("fence.before")
             ledgers.fence()
+            self._fence_replays(ledgers)
             fault_point("fence.done")
             session = CommitSession(self._pipeline, ledgers)
             recovery = ledgers.read()
             if recovery.not_reset:
                 session.finish_reset(recovery)
-                recovery = ledgers.read()
-            outcome, entry = self._planned(cluster, ledgers, recovery)
+                return before.outcome
+            after = self._planned(cluster, ledgers, recovery, times=before.times)
+            if recovery.behind and not before.is_apart:
+                raise OptionError(
+                    option="--yes",
+                    reason="the driver was fenced between the commits of one batch, so its stores are one batch apart: "
+                    "start the pipeline, let it do one batch, stop it, and reset it then",
+                )
             fault_point("reset.planned")
+            entry = after.entry
             session.reset(
                 session.entry(entry.batch_id, entry.lineage, entry.progress, not_before_ms=entry.committed_at_ms),
                 self._request.rows,
             )
-            return outcome
+            return after.outcome
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[SourceCluster, Ledgers]]:
+        """Kafka, and the stores that have an entry; any other joins where these end when the pipeline runs next.
+
+        Raises:
+            LineageError: there is none.
+        """
+        with ExitStack() as ending:
+            for route in self._routes:
+                ending.callback(route.sink.store.close)
+            known = [route for route in self._routes if route.sink.store.read(self._pipeline) is not None]
+            if not known:
+                raise LineageError(
+                    store=", ".join({route.sink.store.identity: None for route in self._routes}),
+                    pipeline=self._pipeline,
+                    expected="an entry",
+                    found="none",
+                    remedy="The pipeline never ran: where it begins is what startingOffsets says.",
+                )
+            cluster = ending.enter_context(closing(SourceCluster(self._source)))
+            yield cluster, ending.enter_context(closing(Ledgers(self._pipeline, known)))
+
+    def _fence_replays(self, ledgers: Ledgers) -> None:
+        """End a replay that is at work: it would write rows of dead letters whose records are read again."""
+        name = replay_name(self._pipeline)
+        for ledger, _ in ledgers.each():
+            if ledger.store.read(name) is not None:
+                ledger.store.fence(name)
 
     def _planned(
-        self, cluster: SourceCluster, ledgers: Ledgers, recovery: Recovery
-    ) -> tuple[ResetOutcome, LedgerEntry]:
+        self, cluster: SourceCluster, ledgers: Ledgers, recovery: Recovery, *, times: Times | None = None
+    ) -> _Plan:
+        """What would be done now; timestamps are asked for unless they are given."""
         ahead = recovery.ahead
-        if ahead is None:
-            raise LineageError(
-                store=", ".join(ledgers.identities),
-                pipeline=self._pipeline,
-                expected="an entry",
-                found="none",
-                remedy="The pipeline never ran: where it begins is what startingOffsets says.",
-            )
+        assert ahead is not None, "stores without an entry were left out"
         found = ledgers.each()
-        snapshot = cluster.snapshot(fresh=True)
-        starts, remarks = self._starts(cluster, snapshot, [entry for _, entry in found])
-        entry = reset_entry(ahead, starts, self._request.rows)
-        self._check_same_ends(found, recovery, starts)
-        times_of = partial(_times, cluster, snapshot)
-        effects = [effect for ledger, own in found for effect in self._effects(ledgers, ledger, own, entry, times_of)]
+        snapshot = self._snapshot(cluster, [own for _, own in found])
         if recovery.not_reset:
-            remarks.append(
-                "a reset that was ended between two stores is finished first; the numbers here are before it"
-            )
+            starts, entry, rows = ahead.by_place(), ahead, recovery.rows
+            remarks = [_HALF_DONE]
+        else:
+            starts, remarks = self._starts(cluster, snapshot, [own for _, own in found])
+            entry, rows = reset_entry(ahead, starts, self._request.rows), self._request.rows
+            self._check_same_ends(found, recovery, starts)
+        missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
+        remarks += [f"{place}: Kafka has no such partition now, and it stays where it is" for place in missing]
+        ranges = {id(own): _Ranges.of(own, entry, starts, snapshot) for _, own in found}
+        if times is None:
+            times = {}
+            for changed in ranges.values():
+                times |= _times(cluster, snapshot, changed.every)
+        effects = [
+            effect
+            for ledger, own in found
+            for sink in ledgers.sinks_of(ledger)
+            for effect in self._effects(ledger, own, sink, ranges[id(own)], rows, times)
+        ]
         offsets = {place: progress.end for place, progress in sorted(starts.items())}
-        return ResetOutcome(offsets=offsets, effects=tuple(effects), remarks=tuple(remarks)), entry
+        return _Plan(
+            outcome=ResetOutcome(offsets=offsets, effects=tuple(effects), remarks=tuple(remarks)),
+            entry=entry,
+            times=times,
+            is_apart=bool(recovery.behind),
+            changes_something=bool(recovery.not_reset or recovery.behind)
+            or any(own.ends().get(place) != end for _, own in found for place, end in offsets.items())
+            or any(changed.every for changed in ranges.values()),
+        )
+
+    def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
+        """The cluster now; looked at twice where it has less than was read, since one answer may be an old one."""
+        snapshot = cluster.snapshot(fresh=True)
+        lasts = {place: end for own in entries for place, end in own.ends().items()}
+        seen = {place: snapshot.partitions.get(place) for place in lasts}
+        if any(found is None or found.latest < lasts[place] for place, found in seen.items()):
+            time.sleep(_SECOND_LOOK_S)
+            snapshot = cluster.snapshot(fresh=True)
+        return snapshot
 
     def _starts(
         self, cluster: SourceCluster, snapshot: ClusterSnapshot, entries: Sequence[LedgerEntry]
@@ -192,30 +267,85 @@ class Reset:
                 "pipeline once, so that it does the batch again where it is missing, or reset these partitions as well",
             )
 
-    def _effects(
-        self, ledgers: Ledgers, ledger: Ledger, own: LedgerEntry, entry: LedgerEntry, times_of: TimesOf
+    def _effects(  # noqa: PLR0917 - what one table has to do with a reset
+        self, ledger: Ledger, own: LedgerEntry, sink: Sink, ranges: _Ranges, rows: RowsPolicy, times: Times
     ) -> list[TableEffect]:
-        changed = changed_ranges(own, entry_of_store(entry, own))
-        passed_over = [each for each in changed if is_passed_over(own, each)]
-        again = [each for each in changed if not is_passed_over(own, each)]
-        times = times_of(changed)
-        effects = []
-        for sink in ledgers.sinks_of(ledger):
-            table = RecordRows.of(sink)
-            effect = Effect.of(sink, table, self._request.rows, is_rewound=bool(again))
-            effects += effects_of(sink, table, effect, passed_over=passed_over, again=again, times=times)
+        table = RecordRows.of(sink)
+        effect = Effect.of(sink, table, rows, is_rewound=bool(ranges.again))
+        effects = effects_of(sink, table, effect, passed_over=ranges.passed_over, again=ranges.again, times=times)
+        deleted = sum(each.rows or 0 for each in effects if each.effect is Effect.DELETED)
+        if deleted:
+            replayed = ledger.store.read(replay_name(self._pipeline))
+            entries = [own] if replayed is None else [own, replayed]
+            written = sum(entry.total_rows.get(sink.name, 0) for entry in entries)
+            if deleted > written:
+                raise OptionError(
+                    option="--rows",
+                    reason=f"{sink.name} has {deleted:,} rows of these records, and the pipeline has written "
+                    f"{written:,} in all: others write to the table too, and their rows would be deleted",
+                )
         return effects
 
 
-def _times(
-    cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]
-) -> dict[OffsetRange, tuple[int | None, int | None]]:
-    """Timestamps of each range's first record and of its last one, in milliseconds; None for what is not there."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranges:
+    """What a reset passes over in one store, and what it reads again."""
+
+    passed_over: tuple[OffsetRange, ...]
+    again: tuple[OffsetRange, ...]
+
+    @classmethod
+    def of(
+        cls,
+        own: LedgerEntry,
+        entry: LedgerEntry,
+        starts: Mapping[TopicPartition, PartitionProgress],
+        snapshot: ClusterSnapshot,
+    ) -> _Ranges:
+        changed = changed_ranges(own, entry_of_store(entry, own))
+        unread = unread_ranges(own, starts, snapshot.earliest())
+        return cls(
+            passed_over=(*(each for each in changed if is_passed_over(own, each)), *unread),
+            again=tuple(each for each in changed if not is_passed_over(own, each)),
+        )
+
+    @property
+    def every(self) -> tuple[OffsetRange, ...]:
+        return (*self.passed_over, *self.again)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """A reset as it would be done now.
+
+    Attributes:
+        outcome: for the user.
+        entry: for the stores.
+        times: of the ranges.
+        is_apart: whether the stores are one batch apart.
+        changes_something: whether there is anything to do.
+    """
+
+    outcome: ResetOutcome
+    entry: LedgerEntry
+    times: Times
+    is_apart: bool
+    changes_something: bool
+
+
+def _times(cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]) -> Times:
+    """Timestamps of each range's first record and of its last one; None for what is not there."""
     there = {each: held for each in ranges if (held := _held(each, snapshot)).count()}
     firsts = cluster.first_timestamps(there.values())
-    lasts = cluster.first_timestamps(replace(held, from_offset=held.until_offset - 1) for held in there.values())
-    places = {each: each.topic_partition if each in there else None for each in ranges}
-    return {each: (firsts.get(place), lasts.get(place)) if place else (None, None) for each, place in places.items()}
+    lasts: dict[TopicPartition, int | None] = {}
+    for offsets in _LAST_OFFSETS:
+        tails = [
+            replace(held, from_offset=max(held.from_offset, held.until_offset - offsets))
+            for held in there.values()
+            if lasts.get(held.topic_partition) is None
+        ]
+        lasts |= cluster.first_timestamps(tails)
+    return {each: (firsts.get(each.topic_partition), lasts.get(each.topic_partition)) for each in there}
 
 
 def _held(each: OffsetRange, snapshot: ClusterSnapshot) -> OffsetRange:

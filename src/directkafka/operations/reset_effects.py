@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
-from directkafka.errors import OptionError
+from directkafka.errors import OptionError, StoreError
 from directkafka.offsets import OffsetRange
 from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.record_rows import RecordRows
+
+#: The end of the year 9999. A timestamp may be any number of 64 bits.
+_LAST_MS: Final = 253_402_300_799_999
 
 
 class Effect(StrEnum):
@@ -62,6 +65,8 @@ class Effect(StrEnum):
                     reason=f"rows of {sink.name} do not say which records they came from: the table needs the columns "
                     "topic, partition and offset",
                 )
+            if table.is_there:
+                table.check_deletable()
             return cls.DELETED
         return cls.DOUBLED if mode is None or mode.name == "append" else cls.REPEATED
 
@@ -96,6 +101,7 @@ class TableEffect:
     def as_record(self) -> dict[str, Any]:
         """For printing; times in ISO 8601, UTC."""
         return {
+            "store": self.store,
             "sink": self.sink,
             "topic": self.topic,
             "partition": self.partition,
@@ -127,12 +133,11 @@ def effects_of(
         passed_over, again: the ranges between where the pipeline is and where it goes on.
         times: of the first and of the last record of each range.
     """
-    can_count = table is not None and table.names_records
-    counts = dict(zip(again, table.count(again), strict=True)) if table is not None and can_count else {}
+    counts = _counts(table, effect, again)
     effects = []
     for each in sorted([*passed_over, *again]):
         is_lost = each in passed_over
-        first_at_ms, last_at_ms = times[each]
+        first_at_ms, last_at_ms = times.get(each, (None, None))
         effects.append(
             TableEffect(
                 store=sink.store.identity,
@@ -153,12 +158,12 @@ def effects_of(
 
 def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
     """For each table and effect, for printing: offsets and rows of all partitions, with no partition named."""
-    found: dict[tuple[str, Effect], dict[str, Any]] = {}
+    found: dict[tuple[str, str, Effect], dict[str, Any]] = {}
     for effect in effects:
         total = found.setdefault(
-            (effect.sink, effect.effect),
+            (effect.store, effect.sink, effect.effect),
             dict.fromkeys(effect.as_record())
-            | {"sink": effect.sink, "effect": effect.effect.value}
+            | {"store": effect.store, "sink": effect.sink, "effect": effect.effect.value}
             | {"offsets": 0, "rows": 0},
         )
         total["offsets"] += effect.offsets
@@ -166,5 +171,20 @@ def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def _counts(table: RecordRows | None, effect: Effect, again: Sequence[OffsetRange]) -> dict[OffsetRange, int]:
+    """Rows of each range; none where they do not say, or may not be counted and need not be."""
+    if table is None or not table.names_records:
+        return {}
+    try:
+        return dict(zip(again, table.count(again), strict=True))
+    except StoreError:
+        if effect is Effect.DELETED:
+            raise
+        return {}
+
+
 def _iso(timestamp_ms: int | None) -> str | None:
-    return None if timestamp_ms is None else datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()
+    """A record's timestamp in ISO 8601, UTC; None where there is none, or one that is no time."""
+    if timestamp_ms is None or not 0 <= timestamp_ms <= _LAST_MS:
+        return None
+    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()

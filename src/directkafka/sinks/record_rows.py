@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from directkafka.errors import SchemaMismatchError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange
 from directkafka.sinks.api import BatchAttempt, Sink, TaskReport
@@ -30,7 +31,7 @@ class RecordRows:
 
     def __init__(self, table: DeadLetterTable) -> None:
         self._table = table
-        self._columns = {name.lower() for name in table.columns()}
+        self._columns = set(table.columns())
 
     @classmethod
     def of(cls, sink: Sink) -> RecordRows | None:
@@ -51,6 +52,26 @@ class RecordRows:
     def names_records(self) -> bool:
         """Whether each row says which record it came from."""
         return self._columns >= _COLUMNS
+
+    def check_deletable(self) -> None:
+        """See that rows may be deleted by record, and delete none.
+
+        Raises:
+            SchemaMismatchError: the columns are not those of records.
+            StoreAccessError: a right is missing.
+            StoreError: what else the database says to such a statement.
+        """
+        none = OffsetRange("", 0, 0, 0)
+        with self._table.opened() as rows:
+            ((count,),) = rows(self._sql("odd", is_whole=self._table.dialect.is_whole), ())
+            if count:
+                raise SchemaMismatchError(
+                    store=self._table.store,
+                    sink=self._table.sink,
+                    detail="there are rows whose column offset holds no whole number, so they name no record",
+                )
+            rows(self._sql("count_locked", lock=self._table.dialect.lock), _parameters(none))
+            rows(self._sql("delete"), _parameters(none))
 
     def is_empty(self) -> bool:
         """Whether it has no row, or is not there."""
@@ -81,7 +102,7 @@ class RecordRows:
 
 
 class RecordDeletionSink(WrappedSink):
-    """A sink in the place of another one, for an entry without rows: its commit deletes those of some records.
+    """Stands in for a sink in a commit that adds no rows, and deletes the rows of the given records.
 
     Args:
         inner: the sink whose table it is.

@@ -16,6 +16,10 @@ SELECT count(*) FROM (SELECT 1 FROM {target} WHERE {chosen}{lock}) AS held;
 -- They are read again, and come anew.
 DELETE FROM {target} WHERE {chosen};
 
+-- name: odd
+-- Whether a row has something else than a whole number where an offset belongs.
+SELECT count(*) FROM (SELECT 1 FROM {target} WHERE NOT ({is_whole}) LIMIT 1) AS one;
+
 -- name: any
 -- Whether there is a row at all.
 SELECT count(*) FROM (SELECT 1 FROM {target} LIMIT 1) AS one;

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -88,7 +89,7 @@ def store_at(url: str) -> Store:
         OptionError: there is no such scheme, or what follows it is wrong.
     """
     scheme, colon, _ = url.partition(":")
-    if not colon:
+    if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", scheme):
         raise OptionError(option="--store", reason=f"it has no scheme; expected one like {_EXAMPLES}")
     name = _SCHEMES.get(scheme, scheme)
     known = [*BUILT_IN, *_others()]

@@ -257,7 +257,7 @@ def test_a_structured_pipeline_is_told_what_to_do_with_its_checkpoint(world: Wor
     world.write(more='engine = "structured"\ncheckpoint = "state"')
     code, _, err = world.run("--to-offset", "2", "--yes")
     assert code == 0
-    assert "the checkpoint state still says where the pipeline was" in err
+    assert "the checkpoint state will still say where the pipeline was" in err
     assert "--from ledger --yes" in err
 
 

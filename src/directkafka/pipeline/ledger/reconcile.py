@@ -61,7 +61,7 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
         if found is None:
             new.append(index)
             continue
-        if found.lineage != ahead.lineage and (rows := rows_policy_of(ahead, found)) is not None:
+        if (rows := _reset_that_lacks(found, ahead)) is not None:
             not_reset.append(index)
             policy = rows
             continue
@@ -73,6 +73,21 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
             _check_one_behind(identity, entry, ahead)
             behind.append(index)
     return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new), not_reset=tuple(not_reset), rows=policy)
+
+
+def is_half_reset(entries: Sequence[LedgerEntry | None]) -> bool:
+    """Whether some of a pipeline's stores have a reset that others lack."""
+    known = [entry for entry in entries if entry is not None]
+    return any(_reset_that_lacks(entry, other) is not None for entry in known for other in known)
+
+
+def _reset_that_lacks(entry: LedgerEntry, ahead: LedgerEntry) -> RowsPolicy | None:
+    """What the reset does with rows which ``ahead`` is and an entry lacks; None where it lacks none.
+
+    The entry may lack the batch before the reset as well. Waiting entries are numbered by each store for itself.
+    """
+    is_near = entry.lineage == OPEN_LINEAGE or ahead.batch_id - entry.batch_id in (1, 2)
+    return rows_policy_of(ahead, entry) if is_near and entry.lineage != ahead.lineage else None
 
 
 def progress_of_new_store(ahead: LedgerEntry) -> tuple[PartitionProgress, ...]:

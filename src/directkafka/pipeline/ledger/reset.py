@@ -43,10 +43,8 @@ def rows_policy_of(entry: LedgerEntry, own: LedgerEntry) -> RowsPolicy | None:
 
     Args:
         entry: the newest entry.
-        own: of a store with another lineage; it may lack the batch before the reset as well.
+        own: of a store with another lineage.
     """
-    if own.batch_id not in (entry.batch_id - 1, entry.batch_id - 2):
-        return None
     return next((rows for rows in RowsPolicy if entry.lineage == _lineage(own.lineage, entry, rows)), None)
 
 
@@ -67,19 +65,43 @@ def entry_of_store(entry: LedgerEntry, own: LedgerEntry) -> LedgerEntry:
 
 
 def changed_ranges(own: LedgerEntry, entry: LedgerEntry) -> list[OffsetRange]:
-    """The offsets between where a store stands and where a reset goes on: passed over, or read again."""
+    """The offsets between where a store stands and where a reset goes on: passed over, or read again.
+
+    What lies before the store's origin was never read, and will not be read again.
+    """
     ranges = []
     for place, before in sorted(own.by_place().items()):
         after = entry.by_place().get(place)
         if after is not None and _is_same_topic(before, after) and before.end != after.end:
             low, high = sorted((before.end, after.end))
-            ranges.append(OffsetRange(place.topic, place.partition, low, high))
-    return ranges
+            ranges.append(OffsetRange(place.topic, place.partition, min(max(low, before.origin), high), high))
+    return [each for each in ranges if each.count()]
 
 
 def is_passed_over(own: LedgerEntry, changed: OffsetRange) -> bool:
-    """Whether a range of :func:`changed_ranges` lies behind where a store stands; else it is read again."""
+    """Whether a range of :func:`changed_ranges` starts at the store's next offset, so that the reset skips it.
+
+    Otherwise it ends there, and is read again.
+    """
     return own.ends()[changed.topic_partition] == changed.from_offset
+
+
+def unread_ranges(
+    own: LedgerEntry, starts: Mapping[TopicPartition, PartitionProgress], earliest: Mapping[TopicPartition, int]
+) -> list[OffsetRange]:
+    """What a reset skips of partitions that a store has never read, also since their topic was made again.
+
+    Args:
+        own: where the store stands.
+        starts: where the partitions that are reset go on.
+        earliest: the first offset that is there.
+    """
+    known, ranges = own.by_place(), []
+    for place, start in sorted(starts.items()):
+        before, first = known.get(place), earliest.get(place, start.end)
+        if (before is None or not _is_same_topic(before, start)) and first < start.end:
+            ranges.append(OffsetRange(place.topic, place.partition, first, start.end))
+    return ranges
 
 
 def _is_same_topic(before: PartitionProgress, after: PartitionProgress) -> bool:

@@ -135,7 +135,11 @@ class QueryRun:
 
     def _take_over(self) -> tuple[str, ...]:
         remarks = self._ledgers.take_over(self._writer)
-        self._recovery = self._ledgers.read()
+        recovery = self._ledgers.read()
+        if recovery.not_reset:
+            self._session.finish_reset(recovery)
+            recovery = self._ledgers.read()
+        self._recovery = recovery
         return remarks
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:

@@ -29,7 +29,7 @@ from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
 from directkafka.options.texts import path_text
 from directkafka.pipeline.execution.routes import Route, Sinks, route_outputs
 from directkafka.pipeline.ledger.commit_session import CommitSession
-from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
+from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, is_half_reset
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import describe_position
@@ -316,6 +316,14 @@ def _change(
             ledgers.fence()
         ledgers.read_each()
         entries = ledgers.entries
+        if is_half_reset(entries):
+            raise LineageError(
+                store=", ".join(ledgers.identities),
+                pipeline=name,
+                expected="a reset in all stores or in none",
+                found="one that was ended between two stores",
+                remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
+            )
         # All are looked at before one is changed.
         targets = [target_of(entry, store) for store, entry in zip(ledgers.identities, entries, strict=True)]
         if confirm:

@@ -83,7 +83,8 @@ class DeadLetterDialect:
         headers: headers as a JSON text, with values in base64.
         contains: whether the first text has the second in it.
         lock: what locks the rows that a query finds.
-        is_same_topic: what is asked beside ``"topic" = $1`` where that leaves out case or spaces.
+        is_same_topic: a second condition, where ``"topic" = $1`` may ignore case or spaces at the end.
+        is_whole: whether ``"offset"`` is a whole number, where a column may hold others.
         text, whole: the types that a text and a whole number are cast to.
         claim_type: the type of the column for claims, which compares its texts as they are.
         update: UPDATE of the table ``{target}`` from the query ``{planned}``, where rows are ``{same}``.
@@ -94,6 +95,7 @@ class DeadLetterDialect:
     contains: str
     lock: str = ""
     is_same_topic: str = "1 = 1"
+    is_whole: str = "1 = 1"
     text: str = "TEXT"
     whole: str = "BIGINT"
     claim_type: str = "TEXT"

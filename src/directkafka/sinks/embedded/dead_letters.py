@@ -19,6 +19,8 @@ _DIALECTS: Final = {
         ),
         headers="{0}",
         contains="instr({0}, {1}) > 0",
+        is_same_topic='"topic" = $1 COLLATE BINARY',
+        is_whole="typeof(\"offset\") = 'integer' AND typeof(\"partition\") = 'integer'",
     ),
     "duckdb": DeadLetterDialect(
         micros="epoch_us({0})",

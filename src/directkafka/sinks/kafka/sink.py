@@ -52,7 +52,10 @@ class KafkaSink(KafkaConfig, Clonable):
     @classmethod
     def store_at(cls, url: str) -> KafkaStore:
         """The store of ``kafka://HOST:PORT``."""
-        return KafkaStore({"bootstrap.servers": url.partition(":")[2].strip("/")})
+        servers = url.partition(":")[2].strip("/")
+        if "@" in servers:
+            raise OptionError(option="--store", reason="kafka://HOST:PORT takes no user: name a pipeline file instead")
+        return KafkaStore({"bootstrap.servers": servers})
 
     def __post_init__(self) -> None:
         self._store = KafkaStore(

@@ -73,7 +73,10 @@ def test_a_store_that_lacks_a_reset_is_known_and_what_the_reset_does_with_rows(
     own = replace(ahead, batch_id=ahead.batch_id - behind)
     assert rows_policy_of(done, own) is rows
     assert rows_policy_of(done, replace(own, lineage="another")) is None
-    assert rows_policy_of(done, replace(own, batch_id=own.batch_id - 2)) is None
+    recovery = reconcile([("a", done), ("b", own)])
+    assert (recovery.not_reset, recovery.rows) == ((1,), rows)
+    with pytest.raises(LineageError):
+        reconcile([("a", done), ("b", replace(own, batch_id=own.batch_id - 2))])
     other = next(policy for policy in RowsPolicy if policy is not rows)
     assert rows_policy_of(replace(done, lineage=reset(ahead, new, other).lineage), own) is other
 
