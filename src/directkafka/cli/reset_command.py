@@ -55,8 +55,9 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     ] = None,
     export: Annotated[bool, typer.Option("--export", help="Print the new offsets as CSV, and change nothing.")] = False,
     rows: Annotated[
-        RowsPolicy, typer.Option("--rows", help="What becomes of the rows of records that are read again.")
-    ] = RowsPolicy.KEEP,
+        RowsPolicy | None,
+        typer.Option("--rows", help="What becomes of the rows of records that are read again; keep by default."),
+    ] = None,
     yes: YesOption = False,
     execute: Annotated[bool, typer.Option("--execute", hidden=True)] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,

@@ -63,12 +63,13 @@ class ResetRequest:
     Attributes:
         to: where the pipeline is to go on.
         topics: which partitions; all that it reads where it is empty.
-        rows: what becomes of the rows of records that are read again.
+        rows: what becomes of the rows of records that are read again. None is to keep them; and where a reset that was
+            ended between two stores is finished, what that one does.
     """
 
     to: ResetTo
     topics: tuple[TopicChoice, ...] = ()
-    rows: RowsPolicy = RowsPolicy.KEEP
+    rows: RowsPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +137,7 @@ class Reset:
             session = CommitSession(self._pipeline, ledgers)
             recovery = ledgers.read()
             if recovery.not_reset:
-                session.finish_reset(recovery)
+                session.finish_reset(replace(recovery, rows=self._request.rows or recovery.rows))
                 return before.outcome
             after = self._planned(cluster, ledgers, recovery, times=before.times)
             if recovery.behind and not before.is_apart:
@@ -149,7 +150,7 @@ class Reset:
             entry = after.entry
             session.reset(
                 session.entry(entry.batch_id, entry.lineage, entry.progress, not_before_ms=entry.committed_at_ms),
-                self._request.rows,
+                self._request.rows or RowsPolicy.KEEP,
             )
             return after.outcome
 
@@ -191,11 +192,12 @@ class Reset:
         found = ledgers.each()
         snapshot = self._snapshot(cluster, [own for _, own in found])
         if recovery.not_reset:
-            starts, entry, rows = ahead.by_place(), ahead, recovery.rows
+            starts, entry, rows = ahead.by_place(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
             starts, remarks = self._starts(cluster, snapshot, [own for _, own in found])
-            entry, rows = reset_entry(ahead, starts, self._request.rows), self._request.rows
+            rows = self._request.rows or RowsPolicy.KEEP
+            entry = reset_entry(ahead, starts, rows)
             self._check_same_ends(found, recovery, starts)
         missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
         remarks += [f"{place}: Kafka has no such partition now, and it stays where it is" for place in missing]

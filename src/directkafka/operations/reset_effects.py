@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, Final
 
@@ -13,6 +13,8 @@ from directkafka.offsets import OffsetRange
 from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.record_rows import RecordRows
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: The end of the year 9999. A timestamp may be any number of 64 bits.
 _LAST_MS: Final = 253_402_300_799_999
@@ -187,4 +189,4 @@ def _iso(timestamp_ms: int | None) -> str | None:
     """A record's timestamp in ISO 8601, UTC; None where there is none, or one that is no time."""
     if timestamp_ms is None or not 0 <= timestamp_ms <= _LAST_MS:
         return None
-    return datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat()
+    return (_EPOCH + timedelta(milliseconds=timestamp_ms)).isoformat()

@@ -23,7 +23,7 @@ class RowsPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ShiftBy:
-    """So many offsets behind the next one, or before it where the number is negative."""
+    """This many offsets after the next one, or before it if the number is negative."""
 
     offset_count: int
 

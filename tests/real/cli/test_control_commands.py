@@ -16,7 +16,7 @@ from directkafka.cli import app as cli
 from directkafka.cli import control_commands, offset_commands
 from directkafka.errors import FencedError
 from directkafka.pipeline.ledger.pause import Pause
-from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.testing.store_contract import Job
 
 pytestmark = pytest.mark.real
@@ -69,7 +69,10 @@ class World:
         self.file = folder / "flights.toml"
         self.file.write_text(FILE.format(dsn=dsn, folder=folder))
         self.dsn, self.folder, self._command = dsn, folder, command
-        self.stores = [PostgresSink(dsn, "flights").store, SQLiteSink(folder / "flights.db", "flights").store]
+        self.stores: list[Store] = [
+            PostgresSink(dsn, "flights").store,
+            SQLiteSink(folder / "flights.db", "flights").store,
+        ]
         self.jobs = [Job(store).start() for store in self.stores]
         for job in self.jobs:
             job.run()

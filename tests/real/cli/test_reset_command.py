@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from directkafka import SQLiteSink
 from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
 from directkafka.cli import app as cli
 from directkafka.cli import reset_command
+from directkafka.errors import FencedError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.testing import KafkaBroker
@@ -297,3 +299,80 @@ def test_a_pipeline_that_never_ran_has_nothing_to_reset(world: World) -> None:
     assert code == 1
     assert "where it begins is what startingOffsets says" in err
     assert not (world.folder / "flights.db").exists()
+
+
+def test_what_changes_nothing_stops_no_driver(world: World) -> None:
+    code, _, err = world.run("--shift-by", "0", "--yes")
+    assert code == 0
+    assert "nothing is lost or doubled: the pipeline is there already" in err
+    with closing(world.sink().store) as store:
+        assert store.fence("flights") == 2
+
+
+def test_records_of_a_partition_that_was_never_read_are_lost_as_well(world: World) -> None:
+    with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
+        (text,) = connection.execute("SELECT progress FROM directkafka_ledger").fetchone()
+        only_first = [one for one in json.loads(text) if one["partition"] == 0]
+        connection.execute("UPDATE directkafka_ledger SET progress = ?", [json.dumps(only_first)])
+    records = world.records("--to-latest")
+    assert [(one["partition"], one["effect"], one["offsets"]) for one in records] == [(1, "lost", 5), (None, "lost", 5)]
+
+
+def test_a_partition_that_kafka_has_no_longer_is_named_and_stays(world: World) -> None:
+    with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
+        (text,) = connection.execute("SELECT progress FROM directkafka_ledger").fetchone()
+        progress = json.loads(text)
+        progress.append(progress[0] | {"partition": 7})
+        connection.execute("UPDATE directkafka_ledger SET progress = ?", [json.dumps(progress)])
+    code, _, err = world.run("--to-offset", "2", "--yes")
+    assert code == 0
+    assert f"note {world.topic}-7: Kafka has no such partition now, and it stays where it is" in err
+    assert world.ends() == {0: 2, 1: 2, 7: 10}
+
+
+def test_rows_of_others_are_not_deleted(world: World) -> None:
+    with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
+        connection.executemany("INSERT INTO flights VALUES (?, 0, ?)", [(world.topic, 5)] * 20)
+    code, _, err = world.run("--to-earliest", "--rows", "delete", "--yes")
+    assert code == 2
+    assert "flights has 33 rows of these records, and the pipeline has written 13 in all" in err
+    assert (world.ends(), len(world.rows())) == ({0: 10, 1: 3}, 33)
+
+
+def test_a_table_whose_offsets_are_texts_is_refused(world: World) -> None:
+    with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
+        connection.execute("ALTER TABLE flights RENAME TO before")
+        connection.execute('CREATE TABLE flights (topic TEXT, "partition" INT, "offset" TEXT)')
+        connection.execute("INSERT INTO flights SELECT * FROM before")
+    code, _, err = world.run("--to-earliest", "--rows", "delete", "--yes")
+    assert code == 1
+    assert "column offset holds no whole number" in err
+    assert world.ends() == {0: 10, 1: 3}
+
+
+def test_a_replay_that_is_at_work_is_fenced(world: World) -> None:
+    with closing(world.sink().store) as store:
+        generation = store.fence("flights.replay")
+        entry = LedgerEntry(
+            pipeline="flights.replay", generation=generation, lineage="r", batch_id=0, progress=(), committed_at_ms=1
+        )
+        committed = store.commit(entry, previous=None)
+        assert world.run("--to-earliest", "--rows", "delete", "--yes")[0] == 0
+        with pytest.raises(FencedError):
+            store.commit(replace(entry, batch_id=1), previous=committed)
+
+
+def test_two_tables_of_one_name_are_told_apart(world: World) -> None:
+    sink = f'[[sink]]\ntype = "sqlite"\npath = "{world.folder}/more.db"\ntable = "flights"\n'
+    world.write(sink=sink)
+    more = SQLiteSink(world.folder / "more.db", "flights")
+    with closing(world.sink().store) as one, closing(more.store) as other:
+        entry = one.read("flights")
+        assert entry is not None
+        other.fence("flights", generation=entry.generation)
+        other.commit(replace(entry, batch_id=1), previous=None)
+    records = world.records("--to-earliest")
+    totals = [one for one in records if one["topic"] is None]
+    assert [(total["store"].rpartition("/")[2], total["offsets"]) for total in totals] == [
+        ("flights.db", 13), ("more.db", 13),
+    ]  # fmt: skip

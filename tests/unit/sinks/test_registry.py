@@ -147,6 +147,8 @@ def test_a_store_is_found_by_its_url(url: str, shown: str) -> None:
         ("oracle:secret", "'oracle' is none of its schemes: postgresql, sqlite, duckdb, kafka, files, delta, mysql"),
         ("sqlite:", "expected the path of a file on this machine, found nothing"),
         ("kafka://far", "far"),
+        ("kafka://me:secret@far:9092", "takes no user: name a pipeline file instead"),
+        ("host=far password=secret:x", "it has no scheme"),
         ("sqlite:" + "n" * 300, "a part of it has 300 bytes; 255 is the most"),
         ("files:a/" + "ü" * 128, "a part of it has 256 bytes; 255 is the most"),
         ("postgresql://a\u202eb:1,near/air", "has a host whose name no name server takes"),

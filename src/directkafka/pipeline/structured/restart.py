@@ -312,11 +312,7 @@ def _change(
 ) -> tuple[LedgerChange, ...]:
     with closing(Ledgers(name, routes)) as ledgers:
         ledgers.connect()
-        if confirm:
-            ledgers.fence()
-        ledgers.read_each()
-        entries = ledgers.entries
-        if is_half_reset(entries):
+        if len(ledgers.identities) > 1 and is_half_reset([own for _, own in ledgers.each()]):
             raise LineageError(
                 store=", ".join(ledgers.identities),
                 pipeline=name,
@@ -324,6 +320,10 @@ def _change(
                 found="one that was ended between two stores",
                 remedy="Run directkafka reset FILE --to-latest --yes, which finishes that reset and does nothing else.",
             )
+        if confirm:
+            ledgers.fence()
+        ledgers.read_each()
+        entries = ledgers.entries
         # All are looked at before one is changed.
         targets = [target_of(entry, store) for store, entry in zip(ledgers.identities, entries, strict=True)]
         if confirm:

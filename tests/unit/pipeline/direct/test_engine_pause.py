@@ -28,11 +28,11 @@ def test_a_paused_pipeline_begins_no_batch_until_it_is_resumed(caplog: pytest.Lo
     one = paused(waits=6)
     wait = one.stop.wait
 
-    def resume_later(seconds: float) -> bool:
+    def resume_later(timeout: float | None = None) -> bool:
         if len(one.stop.waits_s) == 3:
             assert one.writer.written == []
             one.stores[0].pause = None
-        return wait(seconds)
+        return wait(timeout)
 
     one.stop.wait = resume_later  # type: ignore[method-assign]
     one.engine.run()
@@ -54,10 +54,10 @@ def test_a_paused_driver_still_learns_that_a_newer_one_has_come() -> None:
     one = paused(waits=50)
     wait = one.stop.wait
 
-    def passed_later(seconds: float) -> bool:
+    def passed_later(timeout: float | None = None) -> bool:
         if len(one.stop.waits_s) == 2:
             one.stores[0].generation += 1
-        return wait(seconds)
+        return wait(timeout)
 
     one.stop.wait = passed_later  # type: ignore[method-assign]
     with pytest.raises(FencedError):

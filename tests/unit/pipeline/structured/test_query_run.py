@@ -14,11 +14,13 @@ from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
+from directkafka.pipeline.ledger.reset import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.lineage import CheckpointBatch
 from directkafka.pipeline.structured.query_run import QueryRun
+from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
@@ -182,6 +184,19 @@ def test_after_a_crash_between_two_stores_only_the_second_is_written() -> None:
         two.run(0, 1)
     two.run(1)
     assert [[batch for batch, _ in store.rows] for store in two.stores] == [[0, 1], [0, 1]]
+
+
+def test_a_reset_that_was_ended_between_two_stores_is_finished_before_the_checkpoint_is_looked_at() -> None:
+    two = with_stores("a", "b")
+    two.run(0, 1)
+    before = two.stores[0].entry
+    assert before is not None
+    start = replace(before.progress[0], start=4, end=4)
+    two.stores[0].entry = reset_entry(before, {start.topic_partition: start}, RowsPolicy.KEEP)
+    with pytest.raises(LineageError):
+        two.run(2)
+    assert [store.entry and store.entry.ends() for store in two.stores] == [{PLACE: 4}, {PLACE: 4}]
+    assert two.stores[0].entry.lineage == two.stores[1].entry.lineage  # type: ignore[union-attr]
 
 
 def test_after_a_crash_between_the_very_first_commits_the_second_store_gets_the_rows() -> None:

@@ -12,8 +12,10 @@ from tests.unit.pipeline.fakes import NAME, PLACE, FakeSink, FakeStore, World
 from directkafka.errors import LineageError, OptionError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, reconcile
+from directkafka.pipeline.ledger.reset import reset_entry
 from directkafka.pipeline.structured import restart as restart_module
 from directkafka.pipeline.structured.restart import LedgerChange, Position, adopt, restart
+from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import check_successor
 
@@ -207,6 +209,17 @@ def test_a_restart_that_dies_between_two_stores_is_done_by_the_next_one(monkeypa
     entries = [(name, store.entry) for name, store in bench.stores.items()]
     assert reconcile(entries).behind == ()
     assert [at and at[0] for at in bench.stands_at()] == [OPEN_LINEAGE, OPEN_LINEAGE]
+
+
+@pytest.mark.parametrize("way", ["ledger", "checkpoint", "adopt"])
+def test_a_reset_that_some_stores_lack_is_finished_first(monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+    before = entry(50, 5, "other")
+    start = replace(before.progress[0], start=20, end=20)
+    done = reset_entry(before, {start.topic_partition: start}, RowsPolicy.KEEP)
+    bench = Bench(monkeypatch, NEW, a=done, b=before)
+    with pytest.raises(LineageError, match=r"ended between two stores.*finishes that reset and does nothing else"):
+        _ = bench.adopt() if way == "adopt" else bench.restart(way)
+    assert not any(event.startswith(("fence", "commit")) for event in bench.world.events)
 
 
 @pytest.mark.parametrize(("ledger", "lost", "doubled"), [(40, 10, 0), (50, 0, 0), (58, 0, 8)])
