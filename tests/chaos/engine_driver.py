@@ -213,13 +213,13 @@ class DeadLetterRowWriter(RowWriter):
         return WrittenBatch(name=name, reports=tuple(reports), record_count=len(offsets))
 
 
-def run_pipeline(places: Sequence[Place], records: int) -> None:
-    """The direct engine to the end of the topic."""
+def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWriter] = RowWriter) -> None:
+    """The direct engine to the end of the topic; ``writer_type`` makes the rows."""
     routes, stop = route_outputs([place.sink() for place in places]), threading.Event()
     DirectEngine(
         PIPELINE,
         cluster=MadeUpTopic(records),
-        writer=RowWriter(routes),
+        writer=writer_type(routes),
         ledgers=Ledgers(PIPELINE, routes),
         starting=Positions(default=Earliest()),
         policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),

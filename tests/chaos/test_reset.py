@@ -6,29 +6,22 @@ What is reset are the real ledgers and tables; only Kafka as the source is made 
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from tests.chaos import engine_driver
 from tests.chaos.engine_driver import BATCH, PIPELINE, TOPIC, EngineDriver, MadeUpTopic, Place, RowWriter
 from tests.chaos.kafka_driver import FENCED, running
 
-from directkafka.offsets import Exact, OffsetRange, Positions, TopicPartition
+from directkafka.offsets import Exact, OffsetRange, TopicPartition
 from directkafka.operations import reset as reset_module
 from directkafka.operations.reset import Reset, ResetRequest
-from directkafka.options.limits import OffsetLimits
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.direct.engine import DirectEngine
 from directkafka.pipeline.execution.routes import Route, route_outputs
-from directkafka.pipeline.ledger.store_group import Ledgers
-from directkafka.pipeline.progress import log_report
-from directkafka.pipeline.retry import RetryPolicy
-from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.reset import RowsPolicy
-from directkafka.planning.trigger import AvailableNow
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 
 pytestmark = pytest.mark.real
@@ -71,19 +64,7 @@ class RecordWriter(RowWriter):
 
 
 def run_pipeline(places: Sequence[Place], records: int) -> None:
-    routes, stop = route_outputs([place.sink() for place in places]), threading.Event()
-    DirectEngine(
-        PIPELINE,
-        cluster=Topic(records),
-        writer=RecordWriter(routes),
-        ledgers=Ledgers(PIPELINE, routes),
-        starting=Positions(default=Exact(0)),
-        policy=PlanPolicy(limits=OffsetLimits(total=BATCH)),
-        trigger=AvailableNow(),
-        report=log_report,
-        stop=stop,
-        retry_policy=RetryPolicy(stop, retry_ms_max=20_000),
-    ).run()
+    engine_driver.run_pipeline(places, records, RecordWriter)
 
 
 def run_reset(places: Sequence[Place], offset: int, rows: str, records: int = COUNT) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from directkafka.cli.app import app
 from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
 from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
-from directkafka.cli.target import FileArgument, NameOption, StoreOption, opened
+from directkafka.cli.target import NameOption, OptionalFileArgument, StoreOption, opened
 
 
 @app.command(
@@ -13,7 +15,7 @@ from directkafka.cli.target import FileArgument, NameOption, StoreOption, opened
     "  directkafka pause --store sqlite:flights.db --pipeline flights"
 )
 def pause(
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     form: FormatOption = Format.TEXT,
@@ -26,7 +28,7 @@ def pause(
 
 @app.command(epilog="Example:\n\n  directkafka resume flights.toml")
 def resume(
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     form: FormatOption = Format.TEXT,
@@ -37,7 +39,7 @@ def resume(
     _set_paused(file, store, pipeline, form, is_paused=False)
 
 
-def _set_paused(file: FileArgument, store: StoreOption, pipeline: NameOption, form: Format, *, is_paused: bool) -> None:
+def _set_paused(file: Path | None, store: str | None, pipeline: str | None, form: Format, *, is_paused: bool) -> None:
     from directkafka.pipeline.ledger.pause import LOOK_S, set_paused
 
     with opened(file, store, pipeline) as target:
@@ -51,7 +53,7 @@ def _set_paused(file: FileArgument, store: StoreOption, pipeline: NameOption, fo
 
 @app.command(epilog="Examples:\n\n  directkafka drop flights.toml\n\n  directkafka drop flights.toml --yes")
 def drop(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     yes: YesOption = False,

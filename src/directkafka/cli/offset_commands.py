@@ -11,7 +11,7 @@ import typer
 from directkafka.cli.app import EXIT_FAILURE, app
 from directkafka.cli.commands import FormatOption, VerboseOption
 from directkafka.cli.output import Format, print_records, say, set_up_logging
-from directkafka.cli.target import BootstrapServerOption, FileArgument, NameOption, StoreOption, opened
+from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, StoreOption, opened
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,7 +36,7 @@ def _positions(
     "  directkafka offsets --store sqlite:flights.db --pipeline flights --bootstrap-server localhost:9092"
 )
 def offsets(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
@@ -54,7 +54,7 @@ def offsets(  # noqa: PLR0917 - typer gives them by name
     "\n\n  directkafka lag flights.toml --watch 5s --format json"
 )
 def lag(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
@@ -113,7 +113,7 @@ def _is_above(position: PartitionPosition, max_offsets: int | None, max_seconds:
 
 @app.command(epilog="Example:\n\n  directkafka topics flights.toml")
 def topics(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument = None,
+    file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,

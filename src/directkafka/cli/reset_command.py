@@ -174,7 +174,9 @@ def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_don
     print_records([*records, *totals(outcome.effects)], form, title=f"Reset of {pipeline}", has_capitals=True)
     for remark in outcome.remarks:
         say(remark, label="note", style="yellow")
-    if not records:
+    if not outcome.changes_something:
         say("nothing is lost or doubled: the pipeline is there already")
+    elif not records:
+        say("no table loses or doubles anything")
     if not is_done:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")

@@ -16,9 +16,9 @@ from directkafka.plain_text import one_line
 
 if TYPE_CHECKING:
     from directkafka.options.source import SourceOptions
-    from directkafka.sinks.api import Sink, Store
+    from directkafka.sinks.api import Store
 
-FileArgument = Annotated[
+OptionalFileArgument = Annotated[
     Path | None, typer.Argument(help="The pipeline file (TOML).", metavar="FILE", show_default=False)
 ]
 StoreOption = Annotated[
@@ -40,13 +40,11 @@ class Target:
         pipeline: its name.
         source: what it reads; None where nobody has said which brokers.
         stores: where it commits, in order.
-        sinks: what it writes; empty where only a store is known.
     """
 
     pipeline: str
     source: SourceOptions | None
     stores: tuple[Store, ...]
-    sinks: tuple[Sink, ...] = ()
 
     def places(self) -> tuple[Store, ...]:
         """The stores, each place once, whoever names it how."""
@@ -89,7 +87,6 @@ def _of_file(file: Path, ending: ExitStack) -> Target:
         pipeline=spec.pipeline.name,
         source=spec.source_parsed(),
         stores=tuple(sink.store for sink in sinks),
-        sinks=sinks,
     )
 
 

@@ -80,11 +80,13 @@ class ResetOutcome:
         offsets: the next offset of each partition that is reset.
         effects: what becomes of each partition in each table.
         remarks: what the user should know beside.
+        changes_something: whether the pipeline is not there already.
     """
 
     offsets: Mapping[TopicPartition, int]
     effects: tuple[TableEffect, ...]
     remarks: tuple[str, ...]
+    changes_something: bool
 
 
 class Reset:
@@ -128,7 +130,7 @@ class Reset:
             ledgers.claim()
             ledgers.connect()
             before = self._planned(cluster, ledgers, ledgers.peek())
-            if not before.changes_something:
+            if not before.outcome.changes_something:
                 return before.outcome
             fault_point("fence.before")
             ledgers.fence()
@@ -201,27 +203,28 @@ class Reset:
             self._check_same_ends(found, recovery, starts)
         missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
         remarks += [f"{place}: Kafka has no such partition now, and it stays where it is" for place in missing]
-        ranges = {id(own): _Ranges.of(own, entry, starts, snapshot) for _, own in found}
+        changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in found]
         if times is None:
             times = {}
-            for changed in ranges.values():
-                times |= _times(cluster, snapshot, changed.every)
+            # Of one store after the other, each of which has one range of a partition at most.
+            for change in changes:
+                times |= _times(cluster, snapshot, [each for each in change.ranges if each not in times])
         effects = [
             effect
-            for ledger, own in found
-            for sink in ledgers.sinks_of(ledger)
-            for effect in self._effects(ledger, own, sink, ranges[id(own)], rows, times)
+            for change in changes
+            for sink in ledgers.sinks_of(change.ledger)
+            for effect in self._effects(change, sink, rows, times)
         ]
         offsets = {place: progress.end for place, progress in sorted(starts.items())}
-        return _Plan(
-            outcome=ResetOutcome(offsets=offsets, effects=tuple(effects), remarks=tuple(remarks)),
-            entry=entry,
-            times=times,
-            is_apart=bool(recovery.behind),
-            changes_something=bool(recovery.not_reset or recovery.behind)
+        changes_something = (
+            bool(recovery.not_reset or recovery.behind)
             or any(own.ends().get(place) != end for _, own in found for place, end in offsets.items())
-            or any(changed.every for changed in ranges.values()),
+            or any(change.ranges for change in changes)
         )
+        outcome = ResetOutcome(
+            offsets=offsets, effects=tuple(effects), remarks=tuple(remarks), changes_something=changes_something
+        )
+        return _Plan(outcome=outcome, entry=entry, times=times, is_apart=bool(recovery.behind))
 
     def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
         """The cluster now; looked at twice where it has less than was read, since one answer may be an old one."""
@@ -269,16 +272,14 @@ class Reset:
                 "pipeline once, so that it does the batch again where it is missing, or reset these partitions as well",
             )
 
-    def _effects(  # noqa: PLR0917 - what one table has to do with a reset
-        self, ledger: Ledger, own: LedgerEntry, sink: Sink, ranges: _Ranges, rows: RowsPolicy, times: Times
-    ) -> list[TableEffect]:
+    def _effects(self, change: _StoreChange, sink: Sink, rows: RowsPolicy, times: Times) -> list[TableEffect]:
         table = RecordRows.of(sink)
-        effect = Effect.of(sink, table, rows, is_rewound=bool(ranges.again))
-        effects = effects_of(sink, table, effect, passed_over=ranges.passed_over, again=ranges.again, times=times)
+        effect = Effect.of(sink, table, rows, is_rewound=bool(change.again))
+        effects = effects_of(sink, table, effect, passed_over=change.passed_over, again=change.again, times=times)
         deleted = sum(each.rows or 0 for each in effects if each.effect is Effect.DELETED)
         if deleted:
-            replayed = ledger.store.read(replay_name(self._pipeline))
-            entries = [own] if replayed is None else [own, replayed]
+            replayed = change.ledger.store.read(replay_name(self._pipeline))
+            entries = [change.own] if replayed is None else [change.own, replayed]
             written = sum(entry.total_rows.get(sink.name, 0) for entry in entries)
             if deleted > written:
                 raise OptionError(
@@ -290,29 +291,39 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ranges:
-    """What a reset passes over in one store, and what it reads again."""
+class _StoreChange:
+    """What a reset passes over in one store, and what it reads again.
 
+    Attributes:
+        ledger, own: the store, and where it stands.
+        passed_over, again: ranges of offsets.
+    """
+
+    ledger: Ledger
+    own: LedgerEntry
     passed_over: tuple[OffsetRange, ...]
     again: tuple[OffsetRange, ...]
 
     @classmethod
     def of(
         cls,
+        ledger: Ledger,
         own: LedgerEntry,
         entry: LedgerEntry,
         starts: Mapping[TopicPartition, PartitionProgress],
         snapshot: ClusterSnapshot,
-    ) -> _Ranges:
+    ) -> _StoreChange:
         changed = changed_ranges(own, entry_of_store(entry, own))
         unread = unread_ranges(own, starts, snapshot.earliest())
         return cls(
+            ledger=ledger,
+            own=own,
             passed_over=(*(each for each in changed if is_passed_over(own, each)), *unread),
             again=tuple(each for each in changed if not is_passed_over(own, each)),
         )
 
     @property
-    def every(self) -> tuple[OffsetRange, ...]:
+    def ranges(self) -> tuple[OffsetRange, ...]:
         return (*self.passed_over, *self.again)
 
 
@@ -325,14 +336,12 @@ class _Plan:
         entry: for the stores.
         times: of the ranges.
         is_apart: whether the stores are one batch apart.
-        changes_something: whether there is anything to do.
     """
 
     outcome: ResetOutcome
     entry: LedgerEntry
     times: Times
     is_apart: bool
-    changes_something: bool
 
 
 def _times(cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]) -> Times:

@@ -26,8 +26,9 @@ from pyspark.sql import functions as f
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.execution.executor_errors import job_errors
+from directkafka.pipeline.execution.outputs import outputs_of
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
-from directkafka.pipeline.execution.routes import Route, outputs_of
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline

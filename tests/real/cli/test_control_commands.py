@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from tests.real.cli.conftest import Command, Outcome
 
 from directkafka import DuckDBSink, PostgresSink, SQLiteSink
-from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
-from directkafka.cli import app as cli
-from directkafka.cli import control_commands, offset_commands
 from directkafka.errors import FencedError
 from directkafka.pipeline.ledger.pause import Pause
 from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.testing.store_contract import Job
 
 pytestmark = pytest.mark.real
-
-Outcome = tuple[int, str, str]
-Command = Callable[..., Outcome]
 
 FILE = """
 [pipeline]
@@ -43,23 +37,6 @@ type = "sqlite"
 path = "{folder}/flights.db"
 table = "more"
 """
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """A command in this process: exit code, stdout, stderr."""
-    for module in (control_commands, offset_commands):
-        monkeypatch.setattr(module, "set_up_logging", lambda **_: None)
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 class World:

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.hostile import HOSTILE, assert_harmless
+from tests.real.cli.conftest import Command, Outcome
 
 from directkafka import SQLiteSink
-from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
-from directkafka.cli import app as cli
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.sinks.api import LedgerEntry
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
-
-Outcome = tuple[int, str, str]
-Command = Callable[..., Outcome]
 
 #: What fits a command line, and a name.
 NAMES = {what: text for what, text in HOSTILE.items() if len(text) < 1_000 and "\0" not in text and "surro" not in what}
@@ -42,27 +36,15 @@ table = "flights"
 
 
 @pytest.fixture
-def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """A command in this process: exit code, stdout, stderr with all log lines, both looked at."""
-    monkeypatch.chdir(tmp_path)
-    loggers = [logging.getLogger(name) for name in ("directkafka", "kafka", "py4j", None)]
-    levels = [one.level for one in loggers]
+def command(terminal: Command) -> Command:
+    """A command whose output is looked at as well: it is a table for people, or JSON in ASCII."""
 
     def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(logging.getLogger(), "handlers", [])
-        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capfd.readouterr()
-        assert_harmless(said.out)
-        assert_harmless(said.err)
-        assert "Traceback" not in said.err
-        return int(ended.value.code or 0), said.out, said.err
+        code, shown, said = terminal(*arguments)
+        assert_harmless(shown)
+        return code, shown, said
 
-    yield run
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    return run
 
 
 @pytest.fixture

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 from tests.hostile import HOSTILE, assert_harmless
+from tests.real.cli.conftest import Command
 
-from directkafka.cli import app as cli
 from directkafka.cli import commands
 from directkafka.testing import KafkaBroker
 
@@ -47,8 +46,6 @@ REJECTED = (
     "SELECT topic, partition, offset, string(value) AS text, CASE WHEN offset > 0 THEN string(value) END AS "
     "dead_letter_reason FROM source"
 )
-Outcome = tuple[int, str, str]
-Command = Callable[..., Outcome]
 
 
 @pytest.fixture(scope="module")
@@ -81,29 +78,10 @@ def write(tmp_path: Path, kafka_broker: KafkaBroker, topic: str) -> Callable[...
 
 
 @pytest.fixture
-def command(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Iterator[Command]:
-    """A command in this process, on the session's Spark: exit code, stdout, stderr with all log lines."""
-    monkeypatch.chdir(tmp_path)
+def command(spark: SparkSession, terminal: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """A command on the session's Spark."""
     monkeypatch.setattr(commands, "claim_stdout", lambda: None)
-    loggers = [logging.getLogger(name) for name in ("directkafka", "kafka", None)]
-    levels = [one.level for one in loggers]
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(logging.getLogger(), "handlers", [])
-        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capfd.readouterr()
-        assert_harmless(said.err)
-        assert "Traceback" not in said.err
-        return int(ended.value.code or 0), said.out, said.err
-
-    yield run
-    for logger, level in zip(loggers, levels, strict=True):
-        logger.setLevel(level)
+    return terminal
 
 
 def test_hostile_records_go_through_every_command(

@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
+from tests.real.cli.conftest import Command, Outcome
 from tests.real.kafka.logs import WAIT_S, delete_records
 
 from directkafka import SQLiteSink
-from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
-from directkafka.cli import app as cli
-from directkafka.cli import offset_commands
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.operations import offsets
 from directkafka.options.source import SourceOptions
@@ -27,9 +25,6 @@ from directkafka.spark.source_cluster import SourceCluster
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
-
-Outcome = tuple[int, str, str]
-Command = Callable[..., Outcome]
 
 FILE = """
 [pipeline]
@@ -47,8 +42,8 @@ table = "flights"
 PROGRAM = """
 import sys
 from directkafka.cli import main
-for command in sys.argv[1:]:
-    sys.argv = ["directkafka", command, "flights.toml"]
+for command, *options in map(str.split, sys.argv[1:]):
+    sys.argv = ["directkafka", command, "flights.toml", *options]
     try:
         main()
     except SystemExit as ended:
@@ -100,22 +95,6 @@ class World:
 def without_age(record: dict[str, object]) -> dict[str, object]:
     """All that is the same at two moments."""
     return {name: value for name, value in record.items() if name != "lag_seconds"}
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """A command in this process: exit code, stdout, stderr."""
-    monkeypatch.setattr(offset_commands, "set_up_logging", lambda **_: None)
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 @pytest.fixture
@@ -307,7 +286,12 @@ def test_who_cannot_look_says_why_and_ends_with_one(world: World) -> None:
 
 def test_no_command_about_offsets_loads_spark(world: World) -> None:
     world.commit(4, 5, 0)
-    line = [sys.executable, "-c", PROGRAM, "offsets", "lag", "topics"]
+    commands = ["offsets", "lag", "topics", "reset --to-latest", "pause", "resume", "reset --to-earliest --yes", "drop"]
+    line = [sys.executable, "-c", PROGRAM, *commands]
     done = subprocess.run(line, cwd=world.folder, capture_output=True, text=True, timeout=WAIT_S, check=True)
-    assert done.stdout.count("flights") == 3
+    for title in ("Offsets", "Lag", "Topics", "Ledgers"):
+        assert done.stdout.count(f"{title} of flights") == 1
+    # The second one goes back to where the pipeline has never been: there is nothing to tell.
+    assert done.stdout.count("Reset of flights") == 1
+    assert "no table loses or doubles anything" in done.stderr
     assert done.stdout.endswith("False\n")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -15,21 +14,16 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
+from tests.real.cli.conftest import Command, Outcome
 from tests.real.kafka.logs import WAIT_S, delete_records
 
 from directkafka import SQLiteSink
-from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
-from directkafka.cli import app as cli
-from directkafka.cli import reset_command
 from directkafka.errors import FencedError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real
-
-Outcome = tuple[int, str, str]
-Command = Callable[..., Outcome]
 
 FILE = """
 [pipeline]
@@ -127,22 +121,6 @@ class World:
     def at(self, seconds: int) -> str:
         """The time of the record of this number, as users write it."""
         return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(self.start_ms // 1000 + seconds))
-
-
-@pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """A command in this process: exit code, stdout, stderr."""
-    monkeypatch.setattr(reset_command, "set_up_logging", lambda **_: None)
-
-    def run(*arguments: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            cli.main()
-        said = capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
-
-    return run
 
 
 @pytest.fixture

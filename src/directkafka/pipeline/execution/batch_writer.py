@@ -30,8 +30,9 @@ from directkafka.pipeline.execution.dead_letters import AtWork, Work
 from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.output_writer import OutputWriter
+from directkafka.pipeline.execution.outputs import outputs_of
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
-from directkafka.pipeline.execution.routes import Route, outputs_of
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.second_phases import Part, finish_parts
 from directkafka.pipeline.execution.transform import SqlTransform, Transform, reads_alone, remarks
 from directkafka.pipeline.execution.two_phase import check_speculation

@@ -9,19 +9,15 @@ if it is the sink's own, and in each batch if rows name it. It need not exist: n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.sql import DataFrame, SparkSession
-
 from directkafka.errors import OptionError
 from directkafka.options.source import SourceOptions
-from directkafka.pipeline.execution.dead_letters import LookOnly, Records, Work, divert
 from directkafka.pipeline.execution.native.arrow_transform import DEFAULT_OUTPUT
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
-from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.planning.subscription import reads
 from directkafka.sinks.api import Sink
 from directkafka.spark.source_cluster import SourceCluster
@@ -106,37 +102,3 @@ def tell_sinks_what_is_read(routes: Sequence[Route], options: SourceOptions, *, 
     """
     for route in routes:
         route.sink.leave_alone(ReadTopics(options), pipeline=pipeline)
-
-
-def outputs_of(
-    transform: Transform,
-    source: DataFrame,
-    session: SparkSession,
-    routes: Sequence[Route],
-    *,
-    work: Work | None = None,
-    hidden: Collection[str] = (),
-) -> dict[str, DataFrame]:
-    """Apply the transform, take out what it rejects, and see that every sink has its output.
-
-    Args:
-        transform, source, session: as for :func:`~directkafka.pipeline.execution.transform.apply_transform`.
-        routes: which outputs are wanted.
-        work: keeps frames that are used twice; by default nothing is kept, for a look at the plans.
-        hidden: columns of the source that the transform is not shown.
-
-    Raises:
-        TransformError: see :func:`~directkafka.pipeline.execution.transform.apply_transform`; or rows are rejected, and
-            there is no sink for dead letters.
-        OptionError: a sink asks for an output that the transform does not give.
-    """
-    sink = next((route.sink for route in routes if route.output == DEAD_LETTERS), None)
-    records = Records.of(source, hidden)
-    outputs = divert(apply_transform(transform, records.shown, session), records, sink, work or LookOnly())
-    for output in sorted({route.output for route in routes}):
-        if output not in outputs:
-            raise OptionError(
-                option="sink.from",
-                reason=f"the transform has no output {output!r}; it has {', '.join(sorted(outputs))}",
-            )
-    return outputs

@@ -11,12 +11,11 @@ import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from directkafka.errors import RowCountError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import PartitionProgress, to_nested
-from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store
 from directkafka.pipeline.ledger.reset import changed_ranges, entry_of_store, is_passed_over
 from directkafka.pipeline.ledger.store_group import Ledgers
@@ -24,6 +23,9 @@ from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
 from directkafka.planning.reset import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
+
+if TYPE_CHECKING:
+    from directkafka.pipeline.execution.batch_writer import WrittenBatch
 
 log = logging.getLogger("directkafka.pipeline")
 

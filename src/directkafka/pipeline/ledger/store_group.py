@@ -1,7 +1,5 @@
 """A pipeline's stores in the order in which they commit, with the entry each stands at; a sink belongs to one run.
 
-A sink belongs to one run at a time.
-
 A sink and its store are a driver's: they hold a fence, connections and perhaps an open transaction. Sequence of events
 where two pipelines of a process have one sink object between them: the first begins its transaction, the second begins
 its own on the same connection, which makes it a part of the first; the first commits, the second rolls back, and a
@@ -16,15 +14,17 @@ import weakref
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from threading import Event
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
-from directkafka.pipeline.execution.batch_writer import BatchWriter
-from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.sinks.api import LedgerEntry, Sink, Store
+
+if TYPE_CHECKING:
+    from directkafka.pipeline.execution.batch_writer import BatchWriter
+    from directkafka.pipeline.execution.native.writer import NativeWriter
 
 _given_back: Final = threading.Condition()
 

@@ -1,0 +1,59 @@
+"""Commands in the test's own process: those without Spark with what they print, and with all that a terminal gets."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.hostile import assert_harmless
+
+from directkafka.cli import all_commands
+from directkafka.cli import app as cli
+
+Outcome = tuple[int, str, str]
+Command = Callable[..., Outcome]
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+    """A command: exit code, stdout, stderr without log lines."""
+    for module in (all_commands.control_commands, all_commands.offset_commands, all_commands.reset_command):
+        monkeypatch.setattr(module, "set_up_logging", lambda **_: None)
+
+    def run(*arguments: str) -> Outcome:
+        code = _run(monkeypatch, arguments, before=capsys.readouterr)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return run
+
+
+@pytest.fixture
+def terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
+    """A command in an empty folder: exit code, stdout, stderr with all log lines, which do a terminal no harm."""
+    monkeypatch.chdir(tmp_path)
+    loggers = [logging.getLogger(name) for name in ("directkafka", "kafka", "py4j", None)]
+    levels = [logger.level for logger in loggers]
+
+    def run(*arguments: str) -> Outcome:
+        monkeypatch.setattr(logging.getLogger(), "handlers", [])
+        code = _run(monkeypatch, arguments, before=capfd.readouterr)
+        said = capfd.readouterr()
+        assert_harmless(said.err)
+        assert "Traceback" not in said.err
+        return code, said.out, said.err
+
+    yield run
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+def _run(monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], *, before: Callable[[], object]) -> int:
+    monkeypatch.setattr(sys, "argv", ["directkafka", *arguments])
+    before()
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    return int(ended.value.code or 0)
