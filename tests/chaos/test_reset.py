@@ -21,7 +21,7 @@ from directkafka.operations import reset as reset_module
 from directkafka.operations.reset import Reset, ResetRequest
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.routes import Route, route_outputs
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry, TaskReport
 
 pytestmark = pytest.mark.real
@@ -103,7 +103,7 @@ def check(place: Place, *, done: int, offsets: Sequence[int]) -> None:
 
 
 @pytest.fixture
-def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
+def unique_stores(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
     """The stores of the kinds that a test names, in order."""
     kinds: Sequence[Any] = request.param
     return [
@@ -164,13 +164,13 @@ def test_rows_that_are_kept_come_a_second_time_and_are_counted(places: list[Plac
 
 
 @pytest.mark.parametrize("places", [("postgres", "sqlite")], ids=", ".join, indirect=True)
-def test_what_is_passed_over_is_never_read_and_its_number_is_kept(places: list[Place], tmp_path: Path) -> None:
+def test_what_is_skipped_is_never_read_and_its_number_is_kept(places: list[Place], tmp_path: Path) -> None:
     ran(run_pipeline, places, COUNT, folder=tmp_path)
     ran(run_reset, places, COUNT + 5, "delete", COUNT + 10, folder=tmp_path)
     ran(run_pipeline, places, COUNT + 10, folder=tmp_path)
     for place in places:
         check(place, done=COUNT + 10, offsets=[*range(COUNT), *range(COUNT + 5, COUNT + 10)])
-        assert entry_of(place).total_rows["(offsets that a reset passed over)"] == 5
+        assert entry_of(place).total_rows["(offsets that a reset skipped)"] == 5
 
 
 @pytest.mark.parametrize("places", [("postgres",)], ids=", ".join, indirect=True)

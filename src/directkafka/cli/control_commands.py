@@ -21,7 +21,7 @@ def pause(
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
-    """Let a pipeline wait behind the batch in flight, also if it is started again, until it is resumed."""
+    """Let a pipeline wait after the batch in flight; a driver that is started meanwhile waits too."""
     set_up_logging(verbose=verbose)
     _set_paused(file, store, pipeline, form, is_paused=True)
 
@@ -40,12 +40,13 @@ def resume(
 
 
 def _set_paused(file: Path | None, store: str | None, pipeline: str | None, form: Format, *, is_paused: bool) -> None:
-    from directkafka.pipeline.ledger.pause import LOOK_S, set_paused
+    from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, set_paused
 
     with opened(file, store, pipeline) as target:
-        has_changed = set_paused(target.places(), target.pipeline, is_paused=is_paused)
+        has_changed = set_paused(target.unique_stores(), target.pipeline, is_paused=is_paused)
     if has_changed:
-        text = f"{target.pipeline} is {'paused' if is_paused else 'resumed'}; a driver sees that within {LOOK_S:.0f} s"
+        told = "paused; no batch begins later than" if is_paused else "resumed; a driver that waits goes on within"
+        text = f"{target.pipeline} is {told} {PAUSE_POLL_S:.0f} s from now"
     else:
         text = f"{target.pipeline} is {'paused already' if is_paused else 'not paused'}"
     print_record({"pipeline": target.pipeline, "paused": is_paused, "changed": has_changed}, form, text=text)
@@ -60,12 +61,12 @@ def drop(  # noqa: PLR0917 - typer gives them by name
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
-    """Take a pipeline out of its ledgers, so that one of its name begins anew. Tables stay. Fences a driver."""
+    """Take a pipeline out of its ledgers, so that it begins at startingOffsets again. Tables stay. Fences a driver."""
     set_up_logging(verbose=verbose)
     from directkafka.operations import drop as operation
 
     with opened(file, store, pipeline) as target:
-        places = target.places()
+        places = target.unique_stores()
         found = (operation.drop if yes else operation.look_at_ledgers)(places, target.pipeline)
     print_records([each.as_record() for each in found], form, title=f"Ledgers of {target.pipeline}", has_capitals=True)
     if not found:

@@ -28,7 +28,7 @@ def _positions(
     from directkafka.operations.offsets import look_at_offsets
 
     with opened(file, store, pipeline, bootstrap_server) as target:
-        return target.pipeline, look_at_offsets(target.pipeline, target.source, target.places())
+        return target.pipeline, look_at_offsets(target.pipeline, target.source, target.unique_stores())
 
 
 @app.command(

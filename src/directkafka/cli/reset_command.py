@@ -18,7 +18,7 @@ from directkafka.errors import OptionError
 from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, TopicPartition
 from directkafka.options.spec import shown
 from directkafka.options.texts import duration_ms, iso_duration_ms, whole_number
-from directkafka.planning.reset import Listed, ResetTo, RowsPolicy, ShiftBy, TopicChoice
+from directkafka.planning.reset_target import Listed, ResetTo, RowsPolicy, ShiftBy, TopicChoice
 
 if TYPE_CHECKING:
     from directkafka.operations.reset import ResetOutcome

@@ -23,12 +23,12 @@ OptionalFileArgument = Annotated[
 ]
 StoreOption = Annotated[
     str | None,
-    typer.Option("--store", metavar="URL", help="Where there is no FILE: a store of the pipeline, sqlite:PATH say."),
+    typer.Option("--store", metavar="URL", help="Without FILE: a store of the pipeline, such as sqlite:PATH."),
 ]
 NameOption = Annotated[str | None, typer.Option("--pipeline", metavar="NAME", help="With --store: the pipeline.")]
 BootstrapServerOption = Annotated[
     str | None,
-    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="With --store: the brokers, for what Kafka knows."),
+    typer.Option("--bootstrap-server", metavar="HOST:PORT", help="With --store: brokers to ask for offsets."),
 ]
 
 
@@ -38,7 +38,7 @@ class Target:
 
     Attributes:
         pipeline: its name.
-        source: what it reads; None where nobody has said which brokers.
+        source: what it reads; None if no brokers are known.
         stores: where it commits, in order.
     """
 
@@ -46,8 +46,8 @@ class Target:
     source: SourceOptions | None
     stores: tuple[Store, ...]
 
-    def places(self) -> tuple[Store, ...]:
-        """The stores, each place once, whoever names it how."""
+    def unique_stores(self) -> tuple[Store, ...]:
+        """The stores without repeats: two names of one store count once."""
         first: dict[str, Store] = {}
         for store in self.stores:
             first.setdefault(store.identity, store)
@@ -67,7 +67,7 @@ def opened(
     with ExitStack() as ending:
         if file is not None:
             if store or pipeline or bootstrap_server:
-                raise OptionError(option="--store", reason=f"{file} says all that; name the one or the other")
+                raise OptionError(option="--store", reason="give FILE, or --store and --pipeline, not both")
             yield _of_file(file, ending)
         elif store is None or pipeline is None:
             raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")

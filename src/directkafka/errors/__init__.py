@@ -309,15 +309,18 @@ class CommitUnknownError(StoreError):
 
 
 class FencedError(StoreError):
-    """A newer driver owns this pipeline; this one must stop and must not be restarted (exit code 3)."""
+    """A newer driver owns this pipeline, or it was reset or dropped; this driver must stop (exit code 3).
+
+    It must not be restarted by itself: after a reset somebody starts it again.
+    """
 
     pipeline: str
     held: int
     found: int
     fate: str = "Nothing of this driver's batch was committed."
     template = (
-        "pipeline {pipeline!r} at {store} is owned by a newer driver: this one holds generation {held}, the "
-        "ledger has {found}. {fate} Stop it, or give one of the two another pipeline name."
+        "pipeline {pipeline!r} at {store} is owned by a newer driver, or was reset or dropped: this one holds "
+        "generation {held}, the ledger has {found}. {fate} Start it again only after a reset; two jobs need two pipeline names."
     )
 
 

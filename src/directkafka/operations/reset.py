@@ -5,7 +5,7 @@
     0. plan, changing nothing: where it would go on, and what that loses or doubles; refuse what cannot be right
     1. fence all stores, in the order listed: a driver that is at work can commit nothing any more
     2. read the ledgers, only after all are fenced
-       one store has a reset that others lack:   that one is finished, and no other one begun
+       a store lacks a reset that another has:   finish it, and do nothing else
        plan again: the driver may have gone on meanwhile
     4. commit store by store, each in one transaction: an entry that says where to go on, and, where that was asked for,
        the deletion of the rows of all records that will be read again
@@ -32,10 +32,16 @@ from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import Recovery
-from directkafka.pipeline.ledger.reset import changed_ranges, entry_of_store, is_passed_over, reset_entry, unread_ranges
+from directkafka.pipeline.ledger.reset_entry import (
+    changed_ranges,
+    is_skipped,
+    reset_entry,
+    reset_entry_of_store,
+    skipped_unread_ranges,
+)
 from directkafka.pipeline.ledger.store_group import Ledger, Ledgers
 from directkafka.planning.plan import PlanPolicy, plan_origin
-from directkafka.planning.reset import ResetTo, RowsPolicy, TopicChoice, chosen_partitions, only, reset_positions
+from directkafka.planning.reset_target import ResetTo, RowsPolicy, TopicChoice, chosen_partitions, only, reset_positions
 from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.sinks.record_rows import RecordRows
 from directkafka.snapshot import ClusterSnapshot
@@ -44,15 +50,16 @@ from directkafka.spark.source_cluster import SourceCluster
 #: Timestamps of the first record of each range and of its last one, in milliseconds since 1970.
 Times = dict[OffsetRange, tuple[int | None, int | None]]
 
-#: How long after the first look at the cluster the second one is, in seconds.
+#: Seconds between the two looks at the cluster.
 _SECOND_LOOK_S: Final = 1.0
 
-#: In how many offsets before the end of a range its last record is looked for: markers of transactions are none.
+#: How far before a range's end its last record is looked for, one after the other: the last offsets may be markers of
+#: transactions, which are no records.
 _LAST_OFFSETS: Final = (1, 2, 100)
 
 _HALF_DONE: Final = (
-    "a reset was ended between two stores: it is finished where it is missing, and nothing else is done; then run the "
-    "command again for what you want beside"
+    "an earlier reset was ended between two stores. This command only finishes that one; what it asks for is not done: "
+    "run it again afterwards"
 )
 
 
@@ -62,9 +69,9 @@ class ResetRequest:
 
     Attributes:
         to: where the pipeline is to go on.
-        topics: which partitions; all that it reads where it is empty.
-        rows: what becomes of the rows of records that are read again. None is to keep them; and where a reset that was
-            ended between two stores is finished, what that one does.
+        topics: which partitions; empty for all.
+        rows: what becomes of the rows of records that are read again. None: they are kept; or, if a half-done reset is
+            finished, what that one does.
     """
 
     to: ResetTo
@@ -80,7 +87,7 @@ class ResetOutcome:
         offsets: the next offset of each partition that is reset.
         effects: what becomes of each partition in each table.
         remarks: what the user should know beside.
-        changes_something: whether the pipeline is not there already.
+        changes_something: False if the pipeline is at these offsets already.
     """
 
     offsets: Mapping[TopicPartition, int]
@@ -118,7 +125,7 @@ class Reset:
             return self._planned(cluster, ledgers, ledgers.peek()).outcome
 
     def run(self) -> ResetOutcome:
-        """All steps. If nothing would change, or another reset waits to be finished, no more than that is done.
+        """All steps. Does nothing if nothing would change. If a reset is half done, it only finishes that one.
 
         Raises:
             FencedError: a newer driver, or another reset, came in between. Either nothing is changed, or the first
@@ -138,15 +145,15 @@ class Reset:
             fault_point("fence.done")
             session = CommitSession(self._pipeline, ledgers)
             recovery = ledgers.read()
-            if recovery.not_reset:
+            if recovery.lacking_reset:
                 session.finish_reset(replace(recovery, rows=self._request.rows or recovery.rows))
                 return before.outcome
             after = self._planned(cluster, ledgers, recovery, times=before.times)
-            if recovery.behind and not before.is_apart:
+            if recovery.behind and not before.stores_differ:
                 raise OptionError(
                     option="--yes",
-                    reason="the driver was fenced between the commits of one batch, so its stores are one batch apart: "
-                    "start the pipeline, let it do one batch, stop it, and reset it then",
+                    reason="the fence has stopped a driver after some stores had its last batch and others not; "
+                    "nothing is reset. Start the pipeline, let it finish that batch, stop it, then reset it",
                 )
             fault_point("reset.planned")
             entry = after.entry
@@ -158,7 +165,7 @@ class Reset:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[SourceCluster, Ledgers]]:
-        """Kafka, and the stores that have an entry; any other joins where these end when the pipeline runs next.
+        """The cluster, and the stores that have an entry; one without joins when the pipeline runs next.
 
         Raises:
             LineageError: there is none.
@@ -173,7 +180,7 @@ class Reset:
                     pipeline=self._pipeline,
                     expected="an entry",
                     found="none",
-                    remedy="The pipeline never ran: where it begins is what startingOffsets says.",
+                    remedy="The pipeline never ran, or was dropped: where it begins is what startingOffsets says.",
                 )
             cluster = ending.enter_context(closing(SourceCluster(self._source)))
             yield cluster, ending.enter_context(closing(Ledgers(self._pipeline, known)))
@@ -193,7 +200,7 @@ class Reset:
         assert ahead is not None, "stores without an entry were left out"
         found = ledgers.each()
         snapshot = self._snapshot(cluster, [own for _, own in found])
-        if recovery.not_reset:
+        if recovery.lacking_reset:
             starts, entry, rows = ahead.by_place(), ahead, self._request.rows or recovery.rows
             remarks = [_HALF_DONE]
         else:
@@ -202,7 +209,7 @@ class Reset:
             entry = reset_entry(ahead, starts, rows)
             self._check_same_ends(found, recovery, starts)
         missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
-        remarks += [f"{place}: Kafka has no such partition now, and it stays where it is" for place in missing]
+        remarks += [f"{place}: Kafka has no such partition now; its offset is not changed" for place in missing]
         changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in found]
         if times is None:
             times = {}
@@ -217,17 +224,17 @@ class Reset:
         ]
         offsets = {place: progress.end for place, progress in sorted(starts.items())}
         changes_something = (
-            bool(recovery.not_reset or recovery.behind)
+            bool(recovery.lacking_reset or recovery.behind)
             or any(own.ends().get(place) != end for _, own in found for place, end in offsets.items())
             or any(change.ranges for change in changes)
         )
         outcome = ResetOutcome(
             offsets=offsets, effects=tuple(effects), remarks=tuple(remarks), changes_something=changes_something
         )
-        return _Plan(outcome=outcome, entry=entry, times=times, is_apart=bool(recovery.behind))
+        return _Plan(outcome=outcome, entry=entry, times=times, stores_differ=bool(recovery.behind))
 
     def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
-        """The cluster now; looked at twice where it has less than was read, since one answer may be an old one."""
+        """The cluster now; asked again if it shows less than was read, since the first answer may be an old one."""
         snapshot = cluster.snapshot(fresh=True)
         lasts = {place: end for own in entries for place, end in own.ends().items()}
         seen = {place: snapshot.partitions.get(place) for place in lasts}
@@ -256,7 +263,7 @@ class Reset:
         recovery: Recovery,
         starts: Mapping[TopicPartition, PartitionProgress],
     ) -> None:
-        """Stores that are a batch apart have one history again only if all is reset in which they differ."""
+        """Refuse a partial reset of stores that are one batch apart, unless it is of all in which they differ."""
         if not recovery.behind:
             return
         ends = [own.ends() for _, own in found]
@@ -275,7 +282,7 @@ class Reset:
     def _effects(self, change: _StoreChange, sink: Sink, rows: RowsPolicy, times: Times) -> list[TableEffect]:
         table = RecordRows.of(sink)
         effect = Effect.of(sink, table, rows, is_rewound=bool(change.again))
-        effects = effects_of(sink, table, effect, passed_over=change.passed_over, again=change.again, times=times)
+        effects = effects_of(sink, table, effect, skipped=change.skipped, again=change.again, times=times)
         deleted = sum(each.rows or 0 for each in effects if each.effect is Effect.DELETED)
         if deleted:
             replayed = change.ledger.store.read(replay_name(self._pipeline))
@@ -292,16 +299,16 @@ class Reset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _StoreChange:
-    """What a reset passes over in one store, and what it reads again.
+    """What a reset skips in one store, and what it reads again.
 
     Attributes:
         ledger, own: the store, and where it stands.
-        passed_over, again: ranges of offsets.
+        skipped, again: ranges of offsets.
     """
 
     ledger: Ledger
     own: LedgerEntry
-    passed_over: tuple[OffsetRange, ...]
+    skipped: tuple[OffsetRange, ...]
     again: tuple[OffsetRange, ...]
 
     @classmethod
@@ -313,18 +320,18 @@ class _StoreChange:
         starts: Mapping[TopicPartition, PartitionProgress],
         snapshot: ClusterSnapshot,
     ) -> _StoreChange:
-        changed = changed_ranges(own, entry_of_store(entry, own))
-        unread = unread_ranges(own, starts, snapshot.earliest())
+        changed = changed_ranges(own, reset_entry_of_store(entry, own))
+        unread = skipped_unread_ranges(own, starts, snapshot.earliest())
         return cls(
             ledger=ledger,
             own=own,
-            passed_over=(*(each for each in changed if is_passed_over(own, each)), *unread),
-            again=tuple(each for each in changed if not is_passed_over(own, each)),
+            skipped=(*(each for each in changed if is_skipped(own, each)), *unread),
+            again=tuple(each for each in changed if not is_skipped(own, each)),
         )
 
     @property
     def ranges(self) -> tuple[OffsetRange, ...]:
-        return (*self.passed_over, *self.again)
+        return (*self.skipped, *self.again)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -335,13 +342,13 @@ class _Plan:
         outcome: for the user.
         entry: for the stores.
         times: of the ranges.
-        is_apart: whether the stores are one batch apart.
+        stores_differ: whether they are one batch apart.
     """
 
     outcome: ResetOutcome
     entry: LedgerEntry
     times: Times
-    is_apart: bool
+    stores_differ: bool
 
 
 def _times(cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]) -> Times:

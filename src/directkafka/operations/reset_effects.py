@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from directkafka.errors import OptionError, StoreError
 from directkafka.offsets import OffsetRange
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import Sink
 from directkafka.sinks.record_rows import RecordRows
 
@@ -122,7 +122,7 @@ def effects_of(
     table: RecordRows | None,
     effect: Effect,
     *,
-    passed_over: Sequence[OffsetRange],
+    skipped: Sequence[OffsetRange],
     again: Sequence[OffsetRange],
     times: Mapping[OffsetRange, tuple[int | None, int | None]],
 ) -> list[TableEffect]:
@@ -132,13 +132,13 @@ def effects_of(
         sink: whose table it is.
         table: the table; None where its rows cannot be counted.
         effect: of reading again.
-        passed_over, again: the ranges between where the pipeline is and where it goes on.
+        skipped, again: the ranges between where the pipeline is and where it goes on.
         times: of the first and of the last record of each range.
     """
     counts = _counts(table, effect, again)
     effects = []
-    for each in sorted([*passed_over, *again]):
-        is_lost = each in passed_over
+    for each in sorted([*skipped, *again]):
+        is_lost = each in skipped
         first_at_ms, last_at_ms = times.get(each, (None, None))
         effects.append(
             TableEffect(

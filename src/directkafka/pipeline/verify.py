@@ -33,7 +33,7 @@ from directkafka.pipeline.execution.transform import is_per_batch
 from directkafka.pipeline.file import replay_name
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import FORGOTTEN, PASSED_OVER, TableCount
+from directkafka.sinks.ledger import FORGOTTEN, SKIPPED, TableCount
 from directkafka.snapshot import PartitionSnapshot
 from directkafka.spark.read_task import records_frame
 from directkafka.spark.source_cluster import SourceCluster
@@ -137,7 +137,7 @@ def _entry(pipeline: Pipeline, route: Route) -> LedgerEntry:
             pipeline=pipeline.name,
             expected="an entry",
             found="none",
-            remedy="The pipeline never ran here, or under another name.",
+            remedy="The pipeline never ran here, was dropped, or ran under another name.",
         )
     return entry
 
@@ -157,8 +157,8 @@ def _output_again(
     pipeline: Pipeline, route: Route, cluster: SourceCluster, entry: LedgerEntry, *, is_folded: bool
 ) -> tuple[DataFrame | None, str]:
     """The binding's output over all records since the origin, or None and the reason why there is none."""
-    if passed_over := entry.total_rows.get(PASSED_OVER, 0):
-        return None, f"a reset has passed over {passed_over} offsets, so nothing was read again"
+    if skipped := entry.total_rows.get(SKIPPED, 0):
+        return None, f"a reset has skipped {skipped} offsets, so nothing was read again"
     if forgotten := entry.total_rows.get(FORGOTTEN, 0):
         return None, f"{forgotten} offsets were read of topics that are deleted since, so nothing was read again"
     snapshot = cluster.snapshot()

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 #: longer in ``progress``.
 FORGOTTEN = "(offsets of deleted topics)"
 
-#: The same for offsets that were never read, since a reset has passed over them.
-PASSED_OVER = "(offsets that a reset passed over)"
+#: The same for offsets that were never read, since a reset has skipped them.
+SKIPPED = "(offsets that a reset skipped)"
 
 #: The batch id of a ledger in which nothing is committed.
 NO_BATCH = -1
 
 #: Keys of ``total_rows`` that are no sink's.
-OFFSET_COUNTS = frozenset({FORGOTTEN, PASSED_OVER})
+OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED})
 
 
 Checked = TypeVar("Checked", bound="DataclassInstance")
@@ -262,7 +262,7 @@ def check_count(*, store: str, sink: str, reported: int, found: int) -> None:
 def with_counts(entry: LedgerEntry, previous: LedgerEntry | None, row_counts: Mapping[str, int]) -> LedgerEntry:
     """The entry with this batch's rows by sink, and the totals carried on from the entry before it.
 
-    What the entry has as totals already is added to them: offsets that a reset passes over.
+    What the entry has as totals already is added to them: offsets that a reset skips.
     """
     totals = dict(previous.total_rows) if previous and not is_dropped(entry) else {}
     if forgotten := _forgotten(entry, previous):

@@ -161,16 +161,16 @@ class StoreContract:
         new = Job(harness.open_store(), lineage="lineage-2").start()
         assert new.last == before
         back = replace(before.progress[0], start=3, end=3)
-        entry = replace(new.next_entry(), progress=(back,), total_rows={"(offsets that a reset passed over)": 7})
+        entry = replace(new.next_entry(), progress=(back,), total_rows={"(offsets that a reset skipped)": 7})
         committed = new.store.commit(entry, previous=new.last)
         assert (committed.lineage, committed.ends()) == ("lineage-2", {back.topic_partition: 3})
-        assert committed.total_rows == {sink.name: 3, "(offsets that a reset passed over)": 7}
+        assert committed.total_rows == {sink.name: 3, "(offsets that a reset skipped)": 7}
         assert new.store.read("flights") == committed
         with pytest.raises(FencedError):
             job.run((sink, [[(4, 1)]]))
         new.last = committed
         after = new.run((sink, [[(5, 1)]]))
-        assert after.total_rows == {sink.name: 4, "(offsets that a reset passed over)": 7}
+        assert after.total_rows == {sink.name: 4, "(offsets that a reset skipped)": 7}
         assert harness.rows(sink) == [(1, 1), (2, 1), (3, 1), (5, 1)]
         new.store.close()
 

@@ -64,7 +64,7 @@ class World:
         return self._command(name, str(self.file), *arguments)
 
     def is_paused(self) -> list[bool]:
-        return [Pause("flights").holds(store) for store in self.stores]
+        return [Pause("flights").is_paused(store) for store in self.stores]
 
 
 @pytest.fixture
@@ -78,13 +78,13 @@ def world(database: str, tmp_path: Path, command: Command) -> Iterator[World]:
 def test_a_pause_is_in_every_store_and_fences_nobody(world: World) -> None:
     assert world.is_paused() == [False, False]
     code, shown, _ = world.run("pause")
-    assert (code, shown) == (0, "flights is paused; a driver sees that within 2 s\n")
+    assert (code, shown) == (0, "flights is paused; no batch begins later than 2 s from now\n")
     assert world.is_paused() == [True, True]
     for job in world.jobs:
         job.run()
     assert world.run("pause")[1] == "flights is paused already\n"
     code, shown, _ = world.run("resume")
-    assert (code, shown) == (0, "flights is resumed; a driver sees that within 2 s\n")
+    assert (code, shown) == (0, "flights is resumed; a driver that waits goes on within 2 s from now\n")
     assert world.is_paused() == [False, False]
     assert world.run("resume")[1] == "flights is not paused\n"
     code, shown, _ = world.run("pause", "--format", "json")
@@ -95,7 +95,7 @@ def test_a_pause_is_in_every_store_and_fences_nobody(world: World) -> None:
 def test_a_pipeline_that_never_ran_may_be_paused_before_it_does(world: World) -> None:
     world.file.write_text(world.file.read_text().replace('name = "flights"', 'name = "trains"'))
     assert world.run("pause")[0] == 0
-    assert [Pause("trains").holds(store) for store in world.stores] == [True, True]
+    assert [Pause("trains").is_paused(store) for store in world.stores] == [True, True]
     assert world.is_paused() == [False, False]
 
 

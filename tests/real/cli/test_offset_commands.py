@@ -234,7 +234,7 @@ def test_without_brokers_a_ledger_says_how_far_it_is(world: World) -> None:
     ("arguments", "said"),
     [
         ([], "name a pipeline file, or --store URL and --pipeline NAME"),
-        (["flights.toml", "--pipeline", "flights"], "name the one or the other"),
+        (["flights.toml", "--pipeline", "flights"], "give FILE, or --store and --pipeline, not both"),
         (["--store", "sqlite:{folder}/flights.db"], "name a pipeline file, or --store"),
         (["--store", "sqlite:{folder}/flights.db", "--pipeline", "fligths"], "did you mean 'flights'"),
         (["--store", "sqlite:{folder}/not-there.db", "--pipeline", "flights"], "it has none"),

@@ -216,7 +216,7 @@ def test_numbers_that_are_added_up_cannot_be_taken_back(world: World) -> None:
         assert code == 2
         assert "empty the table first" in err
     assert world.ends() == {0: 10, 1: 3}
-    # What is passed over is added to nothing.
+    # What is skipped is added to nothing.
     assert world.run("--to-latest", "--yes")[0] == 0
     with closing(sqlite3.connect(world.folder / "flights.db")) as connection, connection:
         connection.execute("DELETE FROM flights")
@@ -304,7 +304,7 @@ def test_a_partition_that_kafka_has_no_longer_is_named_and_stays(world: World) -
         connection.execute("UPDATE directkafka_ledger SET progress = ?", [json.dumps(progress)])
     code, _, err = world.run("--to-offset", "2", "--yes")
     assert code == 0
-    assert f"note {world.topic}-7: Kafka has no such partition now, and it stays where it is" in err
+    assert f"note {world.topic}-7: Kafka has no such partition now; its offset is not changed" in err
     assert world.ends() == {0: 2, 1: 2, 7: 10}
 
 

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.real
 def test_a_paused_pipeline_waits_and_goes_on_where_it_was(
     engine: str, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pause, "LOOK_S", 0.0)
+    monkeypatch.setattr(pause, "PAUSE_POLL_S", 0.0)
     options: dict[str, Any] = {"engine": engine} | ({"checkpoint": tmp_path / "c"} if engine == "structured" else {})
     pipeline = world.pipeline(trigger="100ms", **options)
     store = PostgresSink(world.dsn, "records").store

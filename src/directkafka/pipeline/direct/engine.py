@@ -41,7 +41,7 @@ from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
 from directkafka.pipeline.execution.native.writer import NativeWriter
 from directkafka.pipeline.ledger.commit_session import CommitSession
-from directkafka.pipeline.ledger.pause import LOOK_S, Pause
+from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
@@ -143,7 +143,7 @@ class DirectEngine:
             if self._retry_policy.until_done(self._is_paused):
                 if isinstance(self._trigger, AvailableNow):
                     return
-                self._stop.wait(LOOK_S)
+                self._stop.wait(PAUSE_POLL_S)
                 continue
             if self._ahead is None:
                 backlog = self._retry_policy.until_done(self._backlog)
@@ -161,7 +161,7 @@ class DirectEngine:
 
     def _is_paused(self) -> bool:
         """Whether the pipeline is paused; then no batch is under way, and a newer driver is looked for."""
-        if not self._pause.holds(self._ledgers.first):
+        if not self._pause.is_paused(self._ledgers.first):
             return False
         self._give_up_ahead()
         self._ledgers.read()
@@ -187,7 +187,7 @@ class DirectEngine:
         if recovery.ahead is None:
             self._commit_origin()
             return
-        if recovery.not_reset:
+        if recovery.lacking_reset:
             self._session.finish_reset(recovery)
         if recovery.behind:
             self._catch_up(recovery.ahead, recovery.behind)

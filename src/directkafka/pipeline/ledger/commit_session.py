@@ -17,10 +17,10 @@ from directkafka.errors import RowCountError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import PartitionProgress, to_nested
 from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store
-from directkafka.pipeline.ledger.reset import changed_ranges, entry_of_store, is_passed_over
+from directkafka.pipeline.ledger.reset_entry import changed_ranges, is_skipped, reset_entry_of_store
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
 
@@ -136,7 +136,7 @@ class CommitSession:
         A store that has no entry is left out: it joins when the pipeline runs next.
 
         Args:
-            entry: from :func:`directkafka.pipeline.ledger.reset.reset_entry`, under the generation that is held.
+            entry: from :func:`directkafka.pipeline.ledger.reset_entry.reset_entry`, under the generation that is held.
             rows: what becomes of the rows of records that are read again.
             only: indexes of the stores that lack the entry; all by default.
 
@@ -148,23 +148,23 @@ class CommitSession:
             if own is None:
                 continue
             changed = changed_ranges(own, entry)
-            again = [each for each in changed if not is_passed_over(own, each)]
+            again = [each for each in changed if not is_skipped(own, each)]
             writes = []
             for sink in self._ledgers.sinks_of(ledger) if rows is RowsPolicy.DELETE and again else ():
                 table = RecordRows.of(sink)
                 if table is not None and table.names_records:
                     deletion = RecordDeletionSink(sink, table, again)
                     writes.append((deletion, self.attempt(entry.batch_id), deletion.reports()))
-            ledger.entry = ledger.store.commit(entry_of_store(entry, own), previous=own, writes=writes)
+            ledger.entry = ledger.store.commit(reset_entry_of_store(entry, own), previous=own, writes=writes)
 
     def finish_reset(self, recovery: Recovery) -> None:
         """A reset that was ended between two stores: do the same in those that lack it."""
         ahead = recovery.ahead
         assert ahead is not None, "a store that has been reset has an entry"
         log.warning("%s: %d store(s) lack the reset to %s; it is done there",
-                    self._pipeline, len(recovery.not_reset), to_nested(ahead.ends()))  # fmt: skip
+                    self._pipeline, len(recovery.lacking_reset), to_nested(ahead.ends()))  # fmt: skip
         entry = self.entry(ahead.batch_id, ahead.lineage, ahead.progress, not_before_ms=ahead.committed_at_ms)
-        self.reset(entry, recovery.rows, only=recovery.not_reset)
+        self.reset(entry, recovery.rows, only=recovery.lacking_reset)
 
     def report_batch(
         self,

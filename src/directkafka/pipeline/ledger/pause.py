@@ -1,7 +1,7 @@
 """A pause of a pipeline: an entry beside the pipeline's own, in each of its stores, for as long as the pause lasts.
 
-It fences nobody. A driver looks for it between two batches, whichever engine it runs under, and waits. So a pause
-outlasts the driver: one that is started meanwhile waits as well.
+It fences nobody. Before each batch a driver looks for it in the pipeline's first store, under both engines, and waits.
+So a pause outlasts the driver: one that is started meanwhile waits as well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from directkafka.sinks.ledger import dropped
 
 log = logging.getLogger("directkafka.pipeline")
 
-#: How long what was found counts, in seconds: a pause begins and ends with so much delay.
-LOOK_S: Final = 2.0
+#: How long an answer is used again, in seconds: a driver may notice a pause, or its end, this much later.
+PAUSE_POLL_S: Final = 2.0
 
 
 class Pause:
@@ -35,11 +35,11 @@ class Pause:
         self._pipeline = pipeline
         self._clock = clock
         self._looked_s: float | None = None
-        self._holds = False
-        self._may_look = True
+        self._is_paused = False
+        self._can_read_pause = True
 
-    def holds(self, store: Store) -> bool:
-        """Whether the pipeline is paused, as of at most :data:`LOOK_S` ago.
+    def is_paused(self, store: Store) -> bool:
+        """Whether the pipeline is paused, as of at most :data:`PAUSE_POLL_S` ago.
 
         Args:
             store: the pipeline's first one.
@@ -48,21 +48,21 @@ class Pause:
             StoreUnavailableError: it cannot be asked.
         """
         now_s = self._clock()
-        if not self._may_look or (self._looked_s is not None and now_s - self._looked_s < LOOK_S):
-            return self._holds
-        held = self._holds
+        if not self._can_read_pause or (self._looked_s is not None and now_s - self._looked_s < PAUSE_POLL_S):
+            return self._is_paused
+        was_paused = self._is_paused
         try:
-            self._holds = paused_at_ms(store, self._pipeline) is not None
+            self._is_paused = paused_at_ms(store, self._pipeline) is not None
         except StoreAccessError as error:
-            # In Kafka the pause has a topic of its own. Who may not look at it cannot be paused, and runs as ever.
+            # In Kafka a pause is a topic. A driver without rights on it cannot be paused, and runs on.
             log.warning("%s cannot be paused: %s", self._pipeline, error)
-            self._may_look = self._holds = False
+            self._can_read_pause = self._is_paused = False
         self._looked_s = now_s
-        if self._holds and not held:
+        if self._is_paused and not was_paused:
             log.warning("%s is paused, until directkafka resume", self._pipeline)
-        elif held and not self._holds:
-            log.info("%s goes on", self._pipeline)
-        return self._holds
+        elif was_paused and not self._is_paused:
+            log.info("%s is resumed", self._pipeline)
+        return self._is_paused
 
 
 def paused_at_ms(store: Store, pipeline: str) -> int | None:
@@ -77,7 +77,7 @@ def set_paused(stores: Sequence[Store], pipeline: str, *, is_paused: bool) -> bo
     Args:
         stores: each place once.
         pipeline: the pipeline's name.
-        is_paused: what is to be so.
+        is_paused: True to pause, False to resume.
     """
     name, has_changed = pause_name(pipeline), False
     for store in stores:

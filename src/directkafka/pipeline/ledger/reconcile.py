@@ -3,7 +3,7 @@
 One store: its entry says it all. Several stores commit one after the other, so a crash leaves each at batch n
 or n-1; the one that is ahead pins the ranges for the others, which must be exactly one batch behind. A store
 without an entry is new to the pipeline, and begins where the others end. A store with the history before a reset that
-another store has (:mod:`directkafka.pipeline.ledger.reset`) is reset as well.
+another store has (:mod:`directkafka.pipeline.ledger.reset_entry`) is reset as well.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 
 from directkafka.errors import LineageError, OffsetMismatchError
 from directkafka.offsets import PartitionProgress, TopicPartition, to_nested
-from directkafka.pipeline.ledger.reset import rows_policy_of
-from directkafka.planning.reset import RowsPolicy
+from directkafka.pipeline.ledger.reset_entry import rows_policy_of
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import FORGOTTEN
 
@@ -30,14 +30,14 @@ class Recovery:
         ahead: the newest entry; None when the pipeline never committed anything anywhere.
         behind: indexes of the stores that lack the newest entry's batch.
         new: indexes of the stores that have no entry, while others have.
-        not_reset: indexes of the stores that lack the reset which the newest entry is.
+        lacking_reset: indexes of the stores that lack the reset which the newest entry is.
         rows: what that reset does with rows.
     """
 
     ahead: LedgerEntry | None
     behind: tuple[int, ...] = ()
     new: tuple[int, ...] = ()
-    not_reset: tuple[int, ...] = ()
+    lacking_reset: tuple[int, ...] = ()
     rows: RowsPolicy = RowsPolicy.KEEP
 
 
@@ -56,13 +56,13 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
     if not known:
         return Recovery(ahead=None)
     ahead = max(known, key=lambda entry: (entry.lineage != OPEN_LINEAGE, entry.batch_id))
-    behind, new, not_reset, policy = [], [], [], RowsPolicy.KEEP
+    behind, new, lacking_reset, policy = [], [], [], RowsPolicy.KEEP
     for index, (identity, found) in enumerate(entries):
         if found is None:
             new.append(index)
             continue
-        if (rows := _reset_that_lacks(found, ahead)) is not None:
-            not_reset.append(index)
+        if (rows := _lacked_reset_policy(found, ahead)) is not None:
+            lacking_reset.append(index)
             policy = rows
             continue
         entry = _as_predecessor(found, ahead)
@@ -72,17 +72,17 @@ def reconcile(entries: Sequence[tuple[str, LedgerEntry | None]]) -> Recovery:
         else:
             _check_one_behind(identity, entry, ahead)
             behind.append(index)
-    return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new), not_reset=tuple(not_reset), rows=policy)
+    return Recovery(ahead=ahead, behind=tuple(behind), new=tuple(new), lacking_reset=tuple(lacking_reset), rows=policy)
 
 
 def is_half_reset(entries: Sequence[LedgerEntry | None]) -> bool:
     """Whether some of a pipeline's stores have a reset that others lack."""
     known = [entry for entry in entries if entry is not None]
-    return any(_reset_that_lacks(entry, other) is not None for entry in known for other in known)
+    return any(_lacked_reset_policy(entry, other) is not None for entry in known for other in known)
 
 
-def _reset_that_lacks(entry: LedgerEntry, ahead: LedgerEntry) -> RowsPolicy | None:
-    """What the reset does with rows which ``ahead`` is and an entry lacks; None where it lacks none.
+def _lacked_reset_policy(entry: LedgerEntry, ahead: LedgerEntry) -> RowsPolicy | None:
+    """What becomes of rows in the reset that ``ahead`` is, if an entry lacks it; else None.
 
     The entry may lack the batch before the reset as well. Waiting entries are numbered by each store for itself.
     """

@@ -85,8 +85,9 @@ class Case(Enum):
         "says first what would be doubled or lost; or give this job a name of its own."
     )
     CHECKPOINT_IS_FOREIGN = (
-        "This is the checkpoint of another query. If it stands where the ledger ends, run 'directkafka adopt FILE' "
-        "(directkafka.adopt), which compares the two; otherwise name the right checkpoint, or give this job a name "
+        "This is the checkpoint of another query, or the pipeline was reset since: then name an empty one, and run "
+        "'directkafka restart FILE --from ledger --yes'. If it stands where the ledger ends, run 'directkafka adopt "
+        "FILE' (directkafka.adopt), which compares the two; otherwise name the right checkpoint, or give this job a name "
         "of its own."
     )
     CHECKPOINT_IS_OLD = (

@@ -34,7 +34,7 @@ from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.transform import PythonTransform
 from directkafka.pipeline.ledger.commit_session import CommitSession
-from directkafka.pipeline.ledger.pause import LOOK_S, Pause
+from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
@@ -114,8 +114,8 @@ class QueryRun:
             FencedError: a newer driver took over.
             DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
         """
-        while self._retry_policy.until_done(lambda: self._pause.holds(self._ledgers.first)):
-            self._retry_policy.wait(LOOK_S, "the pipeline is paused")
+        while self._retry_policy.until_done(lambda: self._pause.is_paused(self._ledgers.first)):
+            self._retry_policy.wait(PAUSE_POLL_S, "the pipeline is paused")
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
     def check_fenced(self) -> None:
@@ -136,7 +136,7 @@ class QueryRun:
     def _take_over(self) -> tuple[str, ...]:
         remarks = self._ledgers.take_over(self._writer)
         recovery = self._ledgers.read()
-        if recovery.not_reset:
+        if recovery.lacking_reset:
             self._session.finish_reset(recovery)
             recovery = self._ledgers.read()
         self._recovery = recovery

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.pipeline.fakes import Bench, bench
 
 from directkafka.errors import FencedError, StoreAccessError
-from directkafka.pipeline.ledger.pause import LOOK_S
+from directkafka.pipeline.ledger.pause import PAUSE_POLL_S
 from directkafka.planning.trigger import Interval
 from directkafka.sinks.api import LedgerEntry
 
@@ -37,7 +37,7 @@ def test_a_paused_pipeline_begins_no_batch_until_it_is_resumed(caplog: pytest.Lo
     one.stop.wait = resume_later  # type: ignore[method-assign]
     one.engine.run()
     assert one.writer.written == [(1, "t-0[0, 10)")]
-    assert one.stop.waits_s[:4] == [LOOK_S] * 4
+    assert one.stop.waits_s[:4] == [PAUSE_POLL_S] * 4
     told = [record.getMessage() for record in caplog.records if record.name == "directkafka.pipeline"]
     assert sum("is paused, until directkafka resume" in line for line in told) == 1
 

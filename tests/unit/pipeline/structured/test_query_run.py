@@ -14,13 +14,13 @@ from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.pipeline.execution.batch_writer import WrittenBatch
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
-from directkafka.pipeline.ledger.reset import reset_entry
+from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.structured.lineage import CheckpointBatch
 from directkafka.pipeline.structured.query_run import QueryRun
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, TaskReport
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")

@@ -12,10 +12,10 @@ from tests.unit.pipeline.fakes import NAME, PLACE, FakeSink, FakeStore, World
 from directkafka.errors import LineageError, OptionError, StoreUnavailableError
 from directkafka.offsets import PartitionProgress, TopicPartition
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, reconcile
-from directkafka.pipeline.ledger.reset import reset_entry
+from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.structured import restart as restart_module
 from directkafka.pipeline.structured.restart import LedgerChange, Position, adopt, restart
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
 from directkafka.sinks.ledger import check_successor
 

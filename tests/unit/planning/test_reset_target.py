@@ -6,7 +6,7 @@ import pytest
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Earliest, Exact, TopicPartition
-from directkafka.planning.reset import Listed, ShiftBy, TopicChoice, chosen_partitions, only, reset_positions
+from directkafka.planning.reset_target import Listed, ShiftBy, TopicChoice, chosen_partitions, only, reset_positions
 from directkafka.snapshot import ClusterSnapshot, PartitionSnapshot
 
 

@@ -12,16 +12,16 @@ from hypothesis import strategies as st
 from directkafka.errors import LineageError
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.pipeline.ledger.reconcile import reconcile
-from directkafka.pipeline.ledger.reset import (
+from directkafka.pipeline.ledger.reset_entry import (
     changed_ranges,
-    entry_of_store,
-    is_passed_over,
+    is_skipped,
     reset_entry,
+    reset_entry_of_store,
     rows_policy_of,
 )
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import PASSED_OVER
+from directkafka.sinks.ledger import SKIPPED
 
 
 def place(partition: int) -> TopicPartition:
@@ -74,7 +74,7 @@ def test_a_store_that_lacks_a_reset_is_known_and_what_the_reset_does_with_rows(
     assert rows_policy_of(done, own) is rows
     assert rows_policy_of(done, replace(own, lineage="another")) is None
     recovery = reconcile([("a", done), ("b", own)])
-    assert (recovery.not_reset, recovery.rows) == ((1,), rows)
+    assert (recovery.lacking_reset, recovery.rows) == ((1,), rows)
     with pytest.raises(LineageError):
         reconcile([("a", done), ("b", replace(own, batch_id=own.batch_id - 2))])
     other = next(policy for policy in RowsPolicy if policy is not rows)
@@ -86,7 +86,7 @@ def test_stores_of_which_some_lack_a_reset_have_one_history() -> None:
     done = reset(before, {0: 15}, RowsPolicy.DELETE)
     recovery = reconcile([("a", done), ("b", before), ("c", None), ("d", done)])
     assert recovery.ahead == done
-    assert (recovery.not_reset, recovery.new, recovery.behind) == ((1,), (2,), ())
+    assert (recovery.lacking_reset, recovery.new, recovery.behind) == ((1,), (2,), ())
     assert recovery.rows is RowsPolicy.DELETE
 
 
@@ -99,16 +99,16 @@ def test_a_store_of_another_history_is_refused_beside_one_that_is_reset() -> Non
 def test_a_store_keeps_its_own_origin_unless_the_pipeline_goes_back_behind_it() -> None:
     done = reset(entry({0: 30, 1: 40}), {0: 15, 1: 2})
     own = entry({0: 30, 1: 40}, origin=10)
-    assert [partition.origin for partition in entry_of_store(done, own).progress] == [10, 2]
+    assert [partition.origin for partition in reset_entry_of_store(done, own).progress] == [10, 2]
 
 
-def test_what_is_passed_over_is_counted_and_what_is_read_again_is_not() -> None:
+def test_what_is_skipped_is_counted_and_what_is_read_again_is_not() -> None:
     own = entry({0: 30, 1: 40, 2: 5})
     done = reset(own, {0: 15, 1: 47, 3: 9})
     assert changed_ranges(own, done) == [OffsetRange("air", 0, 15, 30), OffsetRange("air", 1, 40, 47)]
-    assert [is_passed_over(own, each) for each in changed_ranges(own, done)] == [False, True]
-    assert entry_of_store(done, own).total_rows == {PASSED_OVER: 7}
-    assert entry_of_store(reset(own, {0: 15}), own).total_rows == {}
+    assert [is_skipped(own, each) for each in changed_ranges(own, done)] == [False, True]
+    assert reset_entry_of_store(done, own).total_rows == {SKIPPED: 7}
+    assert reset_entry_of_store(reset(own, {0: 15}), own).total_rows == {}
 
 
 def test_offsets_of_a_topic_that_was_made_again_are_not_compared() -> None:
@@ -116,4 +116,4 @@ def test_offsets_of_a_topic_that_was_made_again_are_not_compared() -> None:
     starts = {place(0): progress(0, 3, start=3, origin=3, topic_id="another")}
     done = reset_entry(own, starts, RowsPolicy.KEEP)
     assert changed_ranges(own, done) == []
-    assert entry_of_store(done, own).progress == (starts[place(0)],)
+    assert reset_entry_of_store(done, own).progress == (starts[place(0)],)

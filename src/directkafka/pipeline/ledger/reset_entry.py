@@ -1,9 +1,8 @@
 """A reset in the ledgers: an entry without rows that says where the pipeline goes on. Pure.
 
-It begins a lineage of its own, so that a driver that is still at work, or starts again from what it remembers, finds
-another history than its own. The new lineage is made of the old one and of what the reset does. So the stores of a
-reset that was killed between two commits can be told from stores with nothing in common: whoever comes next, a driver
-or another reset, finishes it in those that lack it.
+The entry has a new lineage, so a driver that still runs, or that remembers the old one, is refused. The lineage is a
+hash of the old lineage, the new offsets and what becomes of rows. So a store that only lacks this reset is known, and
+the next driver or reset finishes it there; a store with another history is refused.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from dataclasses import replace
 from typing import Final
 
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition, to_nested
-from directkafka.planning.reset import RowsPolicy
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
-from directkafka.sinks.ledger import PASSED_OVER
+from directkafka.sinks.ledger import SKIPPED
 
 _NAMESPACE: Final = uuid.UUID("6d1f1f64-0d5c-5b9e-9a55-0c1b5c9b7d3e")
 
@@ -39,7 +38,7 @@ def reset_entry(
 
 
 def rows_policy_of(entry: LedgerEntry, own: LedgerEntry) -> RowsPolicy | None:
-    """What an entry, where it is that of a reset of the history that a store stands at, does with rows; else None.
+    """What becomes of rows, if an entry is a reset that was made from a store's lineage; else None.
 
     Args:
         entry: the newest entry.
@@ -48,10 +47,10 @@ def rows_policy_of(entry: LedgerEntry, own: LedgerEntry) -> RowsPolicy | None:
     return next((rows for rows in RowsPolicy if entry.lineage == _lineage(own.lineage, entry, rows)), None)
 
 
-def entry_of_store(entry: LedgerEntry, own: LedgerEntry) -> LedgerEntry:
-    """A reset's entry as one store writes it, which may have begun, and may end, elsewhere than the others.
+def reset_entry_of_store(entry: LedgerEntry, own: LedgerEntry) -> LedgerEntry:
+    """The reset's entry for one store, whose origins and ends may differ from those of other stores.
 
-    Of what is passed over it keeps the number: nothing of it can be counted again.
+    It keeps the number of skipped offsets, since ``verify`` cannot count them.
     """
     known = own.by_place()
     progress = tuple(
@@ -60,12 +59,12 @@ def entry_of_store(entry: LedgerEntry, own: LedgerEntry) -> LedgerEntry:
         else start
         for start in entry.progress
     )
-    passed_over = sum(max(0, gap.count()) for gap in changed_ranges(own, entry) if is_passed_over(own, gap))
-    return replace(entry, progress=progress, total_rows={PASSED_OVER: passed_over} if passed_over else {})
+    skipped = sum(max(0, gap.count()) for gap in changed_ranges(own, entry) if is_skipped(own, gap))
+    return replace(entry, progress=progress, total_rows={SKIPPED: skipped} if skipped else {})
 
 
 def changed_ranges(own: LedgerEntry, entry: LedgerEntry) -> list[OffsetRange]:
-    """The offsets between where a store stands and where a reset goes on: passed over, or read again.
+    """The offsets between where a store stands and where a reset goes on: skipped, or read again.
 
     What lies before the store's origin was never read, and will not be read again.
     """
@@ -78,7 +77,7 @@ def changed_ranges(own: LedgerEntry, entry: LedgerEntry) -> list[OffsetRange]:
     return [each for each in ranges if each.count()]
 
 
-def is_passed_over(own: LedgerEntry, changed: OffsetRange) -> bool:
+def is_skipped(own: LedgerEntry, changed: OffsetRange) -> bool:
     """Whether a range of :func:`changed_ranges` starts at the store's next offset, so that the reset skips it.
 
     Otherwise it ends there, and is read again.
@@ -86,10 +85,10 @@ def is_passed_over(own: LedgerEntry, changed: OffsetRange) -> bool:
     return own.ends()[changed.topic_partition] == changed.from_offset
 
 
-def unread_ranges(
+def skipped_unread_ranges(
     own: LedgerEntry, starts: Mapping[TopicPartition, PartitionProgress], earliest: Mapping[TopicPartition, int]
 ) -> list[OffsetRange]:
-    """What a reset skips of partitions that a store has never read, also since their topic was made again.
+    """The offsets that a reset skips in partitions that a store never read, or whose topic was made again.
 
     Args:
         own: where the store stands.
