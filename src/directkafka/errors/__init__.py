@@ -320,7 +320,8 @@ class FencedError(StoreError):
     fate: str = "Nothing of this driver's batch was committed."
     template = (
         "pipeline {pipeline!r} at {store} is owned by a newer driver, or was reset or dropped: this one holds "
-        "generation {held}, the ledger has {found}. {fate} Start it again only after a reset; two jobs need two pipeline names."
+        "generation {held}, the ledger has {found}. {fate} Start it again only after a reset; "
+        "two jobs need two pipeline names."
     )
 
 

@@ -87,8 +87,8 @@ class Case(Enum):
     CHECKPOINT_IS_FOREIGN = (
         "This is the checkpoint of another query, or the pipeline was reset since: then name an empty one, and run "
         "'directkafka restart FILE --from ledger --yes'. If it stands where the ledger ends, run 'directkafka adopt "
-        "FILE' (directkafka.adopt), which compares the two; otherwise name the right checkpoint, or give this job a name "
-        "of its own."
+        "FILE' (directkafka.adopt), which compares the two; otherwise name the right checkpoint, or give this job a "
+        "name of its own."
     )
     CHECKPOINT_IS_OLD = (
         "The checkpoint is an older copy, or was restored: what it would do again is committed. Name the newer "
