@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
     from directkafka.pipeline.structured.api import cause_of, foreach_batch, write_stream
     from directkafka.pipeline.structured.restart import LedgerChange, adopt, restart
-    from directkafka.sinks.api import Sink, SinkCapabilities, Store
+    from directkafka.sinks.api import Sink, Store
+    from directkafka.sinks.capabilities import SinkCapabilities
     from directkafka.sinks.delta.sink import DeltaSink
     from directkafka.sinks.embedded.duckdb import DuckDBSink
     from directkafka.sinks.embedded.sqlite import SQLiteSink
@@ -54,7 +55,8 @@ _NAMES = {
     "pipeline.structured.restart": "LedgerChange adopt restart",
     "planning.placement": "PreferBrokers PreferConsistent PreferFixed",
     "planning.trigger": "Moment",
-    "sinks.api": "Sink SinkCapabilities Store",
+    "sinks.api": "Sink Store",
+    "sinks.capabilities": "SinkCapabilities",
     "sinks.delta.sink": "DeltaSink",
     "sinks.embedded.duckdb": "DuckDBSink",
     "sinks.embedded.offset_store": "DuckDBOffsets SQLiteOffsets",

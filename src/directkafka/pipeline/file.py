@@ -137,6 +137,12 @@ class PipelineSection(Section):
         description="auto: rows stay in the Python workers that read them, where the transform is one of Arrow batches "
         "or there is none; spark: they pass through Spark in any case.",
     )
+    commit_to_group: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A consumer group to which the offsets are committed after each batch and at the end, so that "
+        "tools that know Kafka's groups see how far the pipeline is. Never read back; a refusal is a warning.",
+    )
     retry_ms_max: int = Field(
         default=60_000,
         ge=0,

@@ -59,6 +59,8 @@ class Pipeline:
         output_mode: the structured engine's: ``"append"``, ``"update"`` or ``"complete"``.
         execution: ``"auto"``: rows stay in the Python workers that read them, where that is possible: under the direct
             engine, with an :class:`ArrowTransform` or none. ``"spark"``: they pass through Spark in any case.
+        commit_to_group: a consumer group to which the offsets are committed after each batch and at the end, for tools
+            that know Kafka's groups. Never read back; a refusal is a warning.
         master, spark_conf: used only when no Spark session exists, and where ``spark-submit`` was told nothing else.
         report: told of each committed batch; one log line each by default. What it raises is logged, no more.
         retry_ms_max: how long after its first failure a step whose failure may pass (a database that restarts) is
@@ -81,6 +83,7 @@ class Pipeline:
         checkpoint: str | os.PathLike[str] | None = None,
         output_mode: str = "append",
         execution: str = "auto",
+        commit_to_group: str | None = None,
         master: str = "local[*]",
         spark_conf: Mapping[str, object] | None = None,
         report: Reporter = log_report,
@@ -91,7 +94,7 @@ class Pipeline:
         self.name = name
         self.report = report
         self._routes = route_outputs(sinks, dead_letters)
-        self._source = PipelineSource.of(source, self._routes)
+        self._source = PipelineSource.of(source, self._routes, commit_to_group=commit_to_group)
         self._transform = transform
         tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
         self._trigger = parse_trigger(trigger)
@@ -131,6 +134,7 @@ class Pipeline:
                 checkpoint=spec.pipeline.checkpoint,
                 output_mode=spec.pipeline.output_mode,
                 execution=spec.pipeline.execution,
+                commit_to_group=spec.pipeline.commit_to_group,
                 master=spec.spark.master,
                 spark_conf=spec.spark.conf,
                 report=report,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Final, Self
 
 from pyspark.sql import SparkSession
 
@@ -12,9 +12,13 @@ from directkafka.errors import OptionError
 from directkafka.options.payloads import AS_IT_CAME, UNREAD, check_dead_letters, in_time_zone, kept_columns
 from directkafka.options.read_policy import COLUMNS
 from directkafka.options.source import SourceOptions
+from directkafka.options.spec import shown, specs_of
+from directkafka.options.texts import fault_of_text
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import SOURCE_DEFAULTS
+
+_GROUP: Final = "commit_to_group"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,18 +34,24 @@ class PipelineSource:
     given: Mapping[str, str]
 
     @classmethod
-    def of(cls, given: Mapping[str, str], routes: Sequence[Route]) -> Self:
+    def of(cls, given: Mapping[str, str], routes: Sequence[Route], *, commit_to_group: str | None = None) -> Self:
         """Read the options of a source.
 
         Args:
             given: as the user gave them.
             routes: the pipeline's.
+            commit_to_group: the pipeline's group for lag tools.
 
         Raises:
-            OptionError: an option is wrong, or records that cannot be read are to become dead letters, and there is no
-                place for these.
+            OptionError: an option is wrong; two places name a group; or records that cannot be read are to become dead
+                letters, and there is no place for these.
         """
         options = SourceOptions.parse(given, streaming=True, defaults=SOURCE_DEFAULTS)
+        if commit_to_group is not None:
+            _check_group(commit_to_group, options.commit_to_group)
+            options = replace(options, commit_to_group=commit_to_group)
+            given = {**given, specs_of(SourceOptions)["commit_to_group"].name: commit_to_group}
+        _check_groups_of_sinks(options.commit_to_group, routes)
         columns = options.columns
         if own := sorted({*AS_IT_CAME.values(), UNREAD} & set(columns)):
             raise OptionError(option=COLUMNS.name, reason=f"names {own[0]}, a column of the pipeline's own")
@@ -60,3 +70,26 @@ class PipelineSource:
         """The options, with the session's time zone for payloads that have no other."""
         zone = str(session.conf.get("spark.sql.session.timeZone"))
         return replace(self.options, payloads=in_time_zone(self.options.payloads, zone))
+
+
+def _check_group(group: str, of_source: str | None) -> None:
+    """Refuse a pipeline's group that is none, or stands beside another one of the source."""
+    fault = "is empty; give the name of a consumer group or leave it out" if not group else fault_of_text(group)
+    if fault:
+        raise OptionError(option=_GROUP, reason=fault)
+    if of_source is not None:
+        reason = f"the source's commitToGroup names {shown(of_source)} already; give one of the two"
+        raise OptionError(option=_GROUP, reason=reason)
+
+
+def _check_groups_of_sinks(group: str | None, routes: Sequence[Route]) -> None:
+    """Refuse a group that is told by two: who looks at it would see the offsets of now one, now the other."""
+    told = {group: f"{_GROUP} or commitToGroup"} if group else {}
+    for route in routes:
+        own = route.sink.capabilities.offsets_group
+        if own is None:
+            continue
+        if own in told:
+            reason = f"the group {shown(own)} is told the offsets by {told[own]} too; give each a group of its own"
+            raise OptionError(option="offsets_group", where=f"sink {route.sink.name}", reason=reason)
+        told[own] = f"sink {route.sink.name}"

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING, Any, Self
 
 from directkafka.errors import DirectKafkaError
 from directkafka.offsets import PartitionProgress, TopicPartition
+from directkafka.sinks.capabilities import SinkCapabilities
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from directkafka.sinks.dead_letters.table import DeadLetterTable
     from directkafka.sinks.ledger import TableCount
-    from directkafka.sinks.write_modes import WriteMode
 
 #: Version of the ledger's format. A reader refuses a higher one.
 FORMAT_VERSION = 1
@@ -228,29 +228,6 @@ class Store(ABC):
     @abstractmethod
     def close(self) -> None:
         """Give connections back. The fence stays."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SinkCapabilities:
-    """What a pipeline may do with a sink.
-
-    Attributes:
-        writers_max: how many tasks may write at a time; None: as many as there are.
-        inline_bytes_max: up to how many bytes of Arrow data of a batch its writers hold, so that the driver may run one
-            on all rows of a small batch.
-        allows_prefetch: whether :meth:`Sink.task_writer` may be called for a batch before :meth:`Sink.apply` has
-            returned for the one before, in another thread.
-        has_second_phase: whether a large batch is written by :meth:`Sink.second_phase`.
-        takes_records: whether its rows are Kafka's records, not columns of a table.
-        write_mode: how rows meet those that are there; None: they are added.
-    """
-
-    writers_max: int | None = None
-    inline_bytes_max: int = 0
-    allows_prefetch: bool = False
-    has_second_phase: bool = False
-    takes_records: bool = False
-    write_mode: WriteMode | None = None
 
 
 class Sink(ABC):

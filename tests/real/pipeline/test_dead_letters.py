@@ -22,7 +22,7 @@ from directkafka import DuckDBSink, KafkaSink, Pipeline, PostgresSink
 from directkafka.errors import DirectKafkaError, SchemaMismatchError, TransformError
 from directkafka.pipeline.execution.dead_letters import LookOnly, Records, Rejected, divert
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS, REASON
-from directkafka.sinks.api import SinkCapabilities
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.testing import KafkaBroker
 
 pytestmark = pytest.mark.real

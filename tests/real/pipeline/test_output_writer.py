@@ -17,7 +17,8 @@ from pyspark.sql import functions as f
 from directkafka.errors import TransformError
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Route
-from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, Sink, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.staging import buffer, report_inline
 from directkafka.spark.dataframe import arrow_schema
 

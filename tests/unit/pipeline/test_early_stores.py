@@ -17,7 +17,8 @@ from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.output_writer import OutputWriter
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.execution.second_phases import Part
-from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 
 AWAY = StoreUnavailableError(store="a", cause="gone fishing")
 NAME = BatchAttempt(pipeline="flights", generation=1, batch_id=7, attempt="this try")

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from directkafka import DeltaSink, DuckDBSink, KafkaSink, ParquetSink, PostgresSink, SQLiteSink
-from directkafka.sinks.api import Sink, SinkCapabilities
+from directkafka.sinks.api import Sink
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.write_modes import WriteMode
 
 UPSERT = WriteMode.parse("upsert", key=["id"], add=(), order=("at",), where="a sink")

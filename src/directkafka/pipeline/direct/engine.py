@@ -26,7 +26,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from threading import Event
@@ -34,7 +34,7 @@ from threading import Event
 from directkafka.errors import WorkerLostError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
-from directkafka.offsets import Positions, to_nested
+from directkafka.offsets import Positions, TopicPartition, to_nested
 from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
 from directkafka.pipeline.direct.prefetch import PlannedBatch, PrefetchedBatch
@@ -113,6 +113,8 @@ class DirectEngine:
         self._is_in_doubt = False
         #: The batch behind the one that is committed, if it has begun.
         self._ahead: PrefetchedBatch | None = None
+        #: Up to where all stores have everything.
+        self._ends: Mapping[TopicPartition, int] | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
 
@@ -127,10 +129,13 @@ class DirectEngine:
             ending.callback(self._ledgers.close)
             ending.callback(self._cluster.close)
             ending.callback(self._end_ahead)
+            ending.callback(self._commit_to_group)
             try:
                 if not self._stop.is_set():
                     for remark in self._retry_policy.until_done(self._take_over):
                         log.warning("%s: %s", self._name, remark)
+                    # Where the last run ended before it could, and where a reset leads.
+                    self._commit_to_group()
                     self._run_batches()
             except StopAsked as asked:
                 log.info("%s stops; what was being tried is rolled back: %s", self._name, asked)
@@ -157,6 +162,7 @@ class DirectEngine:
                 return
             if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
                 self._retry_policy.until_done(self._ledgers.read)
+                self._commit_to_group()
                 looked_ms = ended_ms
 
     def _is_paused(self) -> bool:
@@ -179,6 +185,7 @@ class DirectEngine:
         """Steps 0 to 2; remarks on the transform for the user."""
         remarks = self._ledgers.take_over(self._writer)
         self._recover()
+        self._ends = self._ledgers.entry.ends()
         return remarks
 
     def _recover(self) -> None:
@@ -256,7 +263,8 @@ class DirectEngine:
             self._session.commit(entry, written)
         watch.lap("commit")
         self._planner.learn(begun.batch, took_ms=watch.laps_ms["write"] + watch.laps_ms["commit"])
-        self._cluster.report_progress(begun.batch.ends())
+        self._ends = begun.batch.ends()
+        self._cluster.report_progress(self._ends)
         self._session.report_batch(
             self._report, watch,
             offsets=begun.batch.offset_count, records=written.record_count, backlog=begun.batch.backlog,
@@ -308,6 +316,11 @@ class DirectEngine:
         return PlannedBatch(name=self._session.attempt(previous.batch_id + 1), **planned._asdict())
 
     # helpers ------------------------------------------------------------------------------------------------
+
+    def _commit_to_group(self) -> None:
+        """Commit to the group what all stores have and it has not: one try could have failed, or a run been killed."""
+        if self._ends is not None:
+            self._cluster.commit_to_group(self._ends)
 
     def _backlog(self) -> int | None:
         """Offsets that are waiting, for triggers that ask."""

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from directkafka.fault_points import fault_point
-from directkafka.sinks.api import BatchAttempt, Sink, SinkCapabilities, TaskReport, TaskWriter
+from directkafka.sinks.api import BatchAttempt, Sink, TaskReport, TaskWriter
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.dead_letters import REPLAYS
 from directkafka.sinks.dead_letters.table import DeadLetters, Selection
 from directkafka.sinks.wrapped_sink import WrappedSink

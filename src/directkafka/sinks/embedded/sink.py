@@ -10,7 +10,8 @@ from typing import ClassVar
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.databases import lower, parse_name
 from directkafka.sinks.embedded.config import EmbeddedConfig
 from directkafka.sinks.embedded.dead_letters import EmbeddedDeadLetters

@@ -18,7 +18,8 @@ from directkafka.kafka.consumer.range_reader import read_range
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.transactions.attempt_fencing import ClaimPlace
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.sinks.api import BatchAttempt, SecondPhase, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, SecondPhase, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.kafka.config import KafkaConfig
 from directkafka.sinks.kafka.errors import translate, with_batch_size
 from directkafka.sinks.kafka.rows import (
@@ -78,7 +79,12 @@ class KafkaSink(KafkaConfig, Clonable):
     @property
     def capabilities(self) -> SinkCapabilities:
         """Its rows are records: bytes and headers, not columns of a table."""
-        return SinkCapabilities(inline_bytes_max=self.inline_bytes_max, has_second_phase=True, takes_records=True)
+        return SinkCapabilities(
+            inline_bytes_max=self.inline_bytes_max,
+            has_second_phase=True,
+            takes_records=True,
+            offsets_group=self.offsets_group,
+        )
 
     def leave_alone(self, is_read: Callable[[str, Callable[[], str]], bool], *, pipeline: str) -> None:
         """Refuse from now on to write to topics that the pipeline of this name reads, and to its ledger."""

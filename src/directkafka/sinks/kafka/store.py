@@ -48,10 +48,6 @@ class TopicSink(Protocol):
     def topics(self) -> tuple[str, ...]:
         """Topics that are the sink's, whether a batch has rows for them or not."""
 
-    @property
-    def offsets_group(self) -> str | None:
-        """The consumer group to which the source's offsets are committed with the rows."""
-
 
 log = logging.getLogger("directkafka.sinks.kafka.store")
 
@@ -244,7 +240,7 @@ class KafkaStore(LedgerStore[_Commit], TransactionalStore):
         with translate(self.label, sink=sink.name):
             rows = sink.apply(transaction.transaction, batch, reports)
         # A replay's entry has no ends: its records were read by the pipeline, which has told of them.
-        group = cast("TopicSink", sink).offsets_group
+        group = sink.capabilities.offsets_group
         if group and transaction.ends:
             self._tell_group(transaction.transaction, group, transaction.ends)
         return rows

@@ -15,7 +15,8 @@ from typing import Any, Final
 import pyarrow as pa
 
 from directkafka.errors import OptionError, SchemaMismatchError
-from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.mysql.config import MySQLConfig

@@ -18,7 +18,8 @@ import pyarrow as pa
 from psycopg import sql
 
 from directkafka.errors import OptionError, SchemaMismatchError, StoreAccessError
-from directkafka.sinks.api import BatchAttempt, SinkCapabilities, TaskReport
+from directkafka.sinks.api import BatchAttempt, TaskReport
+from directkafka.sinks.capabilities import SinkCapabilities
 from directkafka.sinks.databases import is_json, parse_name
 from directkafka.sinks.ledger import TableCount
 from directkafka.sinks.postgres.checks import missing_right, table_problems

@@ -1,0 +1,34 @@
+"""Capabilities of a sink: what a pipeline may do with it, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from directkafka.sinks.write_modes import WriteMode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkCapabilities:
+    """What a pipeline may do with a sink.
+
+    Attributes:
+        writers_max: how many tasks may write at a time; None: as many as there are.
+        inline_bytes_max: up to how many bytes of Arrow data of a batch its writers hold, so that the driver may run one
+            on all rows of a small batch.
+        allows_prefetch: whether ``Sink.task_writer`` may be called for a batch before ``Sink.apply`` has returned for
+            the one before, in another thread.
+        has_second_phase: whether a large batch is written by ``Sink.second_phase``.
+        takes_records: whether its rows are Kafka's records, not columns of a table.
+        offsets_group: the consumer group to which it commits the source's offsets with the rows.
+        write_mode: how rows meet those that are there; None: they are added.
+    """
+
+    writers_max: int | None = None
+    inline_bytes_max: int = 0
+    allows_prefetch: bool = False
+    has_second_phase: bool = False
+    takes_records: bool = False
+    offsets_group: str | None = None
+    write_mode: WriteMode | None = None

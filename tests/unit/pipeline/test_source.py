@@ -1,0 +1,54 @@
+"""The source of a pipeline: its group for lag tools is named once, and told by one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from directkafka import KafkaSink, SQLiteSink
+from directkafka.errors import OptionError
+from directkafka.pipeline.execution.routes import route_outputs
+from directkafka.pipeline.source import PipelineSource
+
+SOURCE = {"kafka.bootstrap.servers": "localhost:9092", "subscribe": "flights"}
+
+
+def kafka_sink(topic: str, group: str | None) -> KafkaSink:
+    return KafkaSink({"bootstrap.servers": "localhost:9092"}, topic, offsets_group=group)
+
+
+def source_of(group: str | None, *sinks: Any, **options: str) -> PipelineSource:
+    return PipelineSource.of(SOURCE | options, route_outputs(sinks), commit_to_group=group)
+
+
+def test_the_pipeline_s_group_is_the_source_s_for_both_engines(tmp_path: Path) -> None:
+    source = source_of("dashboards", SQLiteSink(tmp_path / "a.db", "a"), kafka_sink("out", "others"))
+    assert source.options.commit_to_group == "dashboards"
+    assert source.given["commitToGroup"] == "dashboards"
+
+
+def test_no_group_is_told_unless_it_is_asked_for(tmp_path: Path) -> None:
+    source = source_of(None, SQLiteSink(tmp_path / "a.db", "a"))
+    assert source.options.commit_to_group is None
+    assert "committogroup" not in {name.lower() for name in source.given}
+
+
+@pytest.mark.parametrize(
+    ("group", "sinks", "options", "message"),
+    [
+        ("a", [("out", None)], {"commitToGroup": "a"}, "the source's commitToGroup names 'a' already"),
+        ("a", [("out", None)], {"committogroup": "b"}, "the source's commitToGroup names 'b' already"),
+        ("a", [("out", "a")], {}, "the group 'a' is told the offsets by commit_to_group or commitToGroup too"),
+        (None, [("out", "a")], {"commitToGroup": "a"}, "is told the offsets by commit_to_group or commitToGroup too"),
+        (None, [("one", "a"), ("two", "a")], {}, "the group 'a' is told the offsets by sink one too"),
+        ("", [("out", None)], {}, "is empty"),
+        ("a\x00b", [("out", None)], {}, "NUL"),
+    ],
+)
+def test_a_group_that_two_would_tell_is_refused(
+    group: str | None, sinks: list[tuple[str, str | None]], options: dict[str, str], message: str
+) -> None:
+    with pytest.raises(OptionError, match=message):
+        source_of(group, *[kafka_sink(*sink) for sink in sinks], **options)
