@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         OffsetMismatchError,
         OptionError,
     )
+    from directkafka.monitoring.http import metrics_collector, serve_http
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.payloads.decode import decode
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 #: Public names by the module that has them.
 _NAMES = {
     "errors": "DataLossError DirectKafkaError FencedError LineageError OffsetMismatchError OptionError",
+    "monitoring.http": "metrics_collector serve_http",
     "offsets": "OffsetRange TopicPartition",
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
     "payloads.decode": "decode",
@@ -127,11 +129,13 @@ __all__ = [
     "decode",
     "foreach_batch",
     "lag",
+    "metrics_collector",
     "offset_ranges",
     "read_parquet",
     "record_counts",
     "register",
     "restart",
+    "serve_http",
     "spark_settings",
     "write_stream",
 ]

@@ -22,7 +22,7 @@ from tests.chaos.kafka_driver import _SPAWN, FENCED, KafkaDriver
 from tests.contract.kafka_harness import KafkaHarness
 
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.offsets import Earliest, OffsetRange, Positions, TopicPartition
 from directkafka.options.limits import OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
@@ -170,7 +170,8 @@ class RowWriter:
         offsets = [offset for one in ranges for offset in range(one.from_offset, one.until_offset)]
         wanted = [one for one in self._routes if one.sink.store.identity in stores]
         reports = tuple((one.sink, self.write_rows(one, name, offsets)) for one in wanted)
-        return WrittenBatch(name=name, reports=reports, record_count=len(offsets))
+        read = {"numbers": ReadCount(len(offsets), 0)}
+        return WrittenBatch(name=name, reports=reports, read=read)
 
     def write_rows(self, route: Route, name: BatchAttempt, offsets: Sequence[int]) -> tuple[TaskReport, ...]:
         writer = route.sink.task_writer(name, SCHEMA)
@@ -210,7 +211,7 @@ class DeadLetterRowWriter(RowWriter):
             else:
                 kept = [offset for offset in offsets if offset % self._rejected]
                 reports.append((one.sink, self.write_rows(one, name, kept)))
-        return WrittenBatch(name=name, reports=tuple(reports), record_count=len(offsets))
+        return WrittenBatch(name=name, reports=tuple(reports), read={})
 
 
 def run_pipeline(places: Sequence[Place], records: int, writer_type: type[RowWriter] = RowWriter) -> None:

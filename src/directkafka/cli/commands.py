@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app, spark_in_file, stopped_by_signals
-from directkafka.cli.output import Format, claim_stdout, print_record, print_records, say, set_up_logging
+from directkafka.cli.output import (
+    Format,
+    LogFormat,
+    claim_stdout,
+    log_lines_are_of,
+    print_record,
+    print_records,
+    say,
+    set_up_logging,
+)
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
@@ -33,35 +42,67 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do it; without, only loo
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Log more to stderr.")]
 
 
-def _pipeline_of(file: Path, *, verbose: bool) -> Pipeline:
+def _pipeline_of(file: Path, *, verbose: bool, log_format: LogFormat = LogFormat.TEXT) -> Pipeline:
     """The pipeline of a file; from here on stdout carries what is asked for, and nothing else."""
-    set_up_logging(verbose=verbose)
+    set_up_logging(verbose=verbose, log_format=log_format)
     claim_stdout()
     from directkafka.pipeline.pipeline import Pipeline
 
-    return Pipeline.from_toml(file)
+    pipeline = Pipeline.from_toml(file)
+    log_lines_are_of(pipeline.status)
+    return pipeline
 
 
 @app.command(
     epilog="Examples:\n\n  directkafka run flights.toml\n\n  directkafka run flights.toml --format json | jq .rows"
+    "\n\n  directkafka run flights.toml --http 127.0.0.1:9464 --log-format json"
 )
-def run(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+def run(  # noqa: PLR0917 - typer gives them by name
+    file: FileArgument,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there, as at 127.0.0.1:9464."
+        ),
+    ] = None,
+    stalled_after: Annotated[
+        str, typer.Option("--stalled-after", help="How long a step may take until /healthz says that nothing turns.")
+    ] = "10m",
+    log_format: Annotated[LogFormat, typer.Option("--log-format", help="What the lines on stderr are.")] = (
+        LogFormat.TEXT
+    ),
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
     """Run a pipeline until its trigger ends it or SIGTERM or SIGINT asks it to stop after the batch in flight."""
-    pipeline = _pipeline_of(file, verbose=verbose)
+    pipeline = _pipeline_of(file, verbose=verbose, log_format=log_format)
     if form is not Format.TEXT:
 
         def print_report(report: BatchReport) -> None:
             try:
-                print_record(dataclasses.asdict(report), form, text="")
+                print_record(report.as_record(), form, text="")
             except BrokenPipeError:
                 pipeline.request_stop()
                 say("nobody reads stdout any more: stopping after this batch")
 
         pipeline.report = print_report
-    with spark_in_file(pipeline.name, verbose=verbose), stopped_by_signals(pipeline):
+    with (
+        _served(http, stalled_after),
+        spark_in_file(pipeline.name, verbose=verbose),
+        stopped_by_signals(pipeline),
+    ):
         # In a thread, so that this one is free for signals.
         pipeline.start()
         pipeline.wait()
+
+
+def _served(http: str | None, stalled_after: str) -> AbstractContextManager[object]:
+    """A server for the time of the run, if one is asked for."""
+    from directkafka.monitoring.http import serve_http
+    from directkafka.planning.trigger import parse_duration_ms
+
+    stalled_after_s = parse_duration_ms(stalled_after, option="--stalled-after") / 1000
+    return nullcontext() if http is None else serve_http(http, stalled_after_s=stalled_after_s, option="--http")
 
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")

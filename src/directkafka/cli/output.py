@@ -8,9 +8,11 @@ import logging
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from rich.console import Console
 from rich.table import Table
@@ -18,9 +20,19 @@ from rich.text import Text
 
 from directkafka.plain_text import PlainFormatter, message, one_line
 
+if TYPE_CHECKING:
+    from directkafka.pipeline.status import PipelineStatus
+
 
 class Format(StrEnum):
     """What stdout carries."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class LogFormat(StrEnum):
+    """What the lines on stderr are."""
 
     TEXT = "text"
     JSON = "json"
@@ -43,6 +55,9 @@ _PIPE_COLUMNS = 250
 #: Where data goes once :func:`claim_stdout` was called.
 _claimed: TextIO | None = None
 
+#: How lines are made where they are JSON; messages are log lines then.
+_json_lines: JsonFormatter | None = None
+
 
 def claim_stdout() -> None:
     """Keep stdout for data: whatever else this process and its JVM print there goes to stderr from now on.
@@ -64,6 +79,10 @@ def say(text: str, *, label: str = "", style: str = "") -> None:
         label: a word before it, in ``style``.
         style: of the label; of the text when there is no label.
     """
+    if _json_lines is not None:
+        level = logging.ERROR if "red" in style else logging.WARNING if style else logging.INFO
+        logging.getLogger("directkafka.cli").log(level, "%s", f"{label} {text}" if label else text)
+        return
     shown = Text.assemble((label, style), " ", message(text)) if label else Text(message(text), style)
     messages.print(shown, soft_wrap=True)
 
@@ -114,18 +133,62 @@ def _data() -> TextIO:
     return _claimed or sys.stdout
 
 
-def set_up_logging(*, verbose: bool) -> None:
-    """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_log_handler()])
+def set_up_logging(*, verbose: bool, log_format: LogFormat = LogFormat.TEXT) -> None:
+    """Log lines to stderr: ours at INFO, everybody else's at WARNING; with ``verbose``, ours at DEBUG.
+
+    Args:
+        verbose: whether more is logged.
+        log_format: with JSON, each message of :func:`say` is a log line, too.
+    """
+    global _json_lines  # noqa: PLW0603 - there is one stderr in a process
+    _json_lines = JsonFormatter() if log_format is LogFormat.JSON else None
+    logging.basicConfig(level=logging.WARNING, handlers=[_log_handler(_json_lines or PlainFormatter())])
     logging.getLogger("directkafka").setLevel(logging.DEBUG if verbose else logging.INFO)
     # kafka-python's and Py4J's loggers repeat as errors what reaches the user as one of ours, with the remedy.
     for name in ("kafka", "py4j"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
 
 
-def _log_handler() -> logging.Handler:
+def log_lines_are_of(status: PipelineStatus) -> None:
+    """From here on, name a pipeline, its generation and its batch in lines of JSON.
+
+    Args:
+        status: of the pipeline that this process is for.
+    """
+    if _json_lines is not None:
+        _json_lines.status = status
+
+
+class JsonFormatter(logging.Formatter):
+    """Log lines as objects of JSON, one a line; words of others are shown as :func:`message` shows them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: Of the pipeline that lines are of, once it is known.
+        self.status: PipelineStatus | None = None
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line: ``time`` (UTC), ``level``, ``logger``, ``message``; and what is known of the pipeline."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": message(record.getMessage()),
+        }
+        if self.status is not None:
+            view = self.status.view
+            fields |= {"pipeline": view.pipeline, "generation": view.generation, "batch": view.batch_id}
+        fields |= {name: getattr(record, name) for name in ("generation", "batch") if hasattr(record, name)}
+        if hasattr(record, "ranges"):
+            fields["ranges"] = [asdict(read) for read in record.ranges]
+        if record.exc_info:
+            fields["traceback"] = message(self.formatException(record.exc_info))
+        return json.dumps(fields)
+
+
+def _log_handler(formatter: logging.Formatter) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(PlainFormatter())
+    handler.setFormatter(formatter)
     handler.addFilter(lambda record: not _is_of_py4j(record))
     return handler
 

@@ -150,19 +150,20 @@ def iso_duration_ms(text: str) -> int | None:
 Item = TypeVar("Item")
 
 
-def check_installed(package: str, *, extra: str) -> None:
-    """Refuse a store whose package is not installed.
+def check_installed(package: str, *, extra: str, option: str = "type") -> None:
+    """Refuse what needs a package that is not installed.
 
     Args:
         package: to be imported later, perhaps by another process.
         extra: the extra of this library that brings it.
+        option: what asks for it.
 
     Raises:
         OptionError: says what to install.
     """
     if find_spec(package) is None:
         reason = f"the package {package} is not installed: run pip install '.[{extra}]' in a checkout of directkafka"
-        raise OptionError(option="type", reason=reason)
+        raise OptionError(option=option, reason=reason)
 
 
 def check_type(value: object, expected: type | tuple[type, ...], *, option: str, wanted: str) -> None:

@@ -29,6 +29,7 @@ from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, lo
 from directkafka.pipeline.replay.selection import Chosen, ReplaySelection
 from directkafka.pipeline.retry import RetryPolicy
 from directkafka.pipeline.source import PipelineSource
+from directkafka.pipeline.status import PipelineStatus
 from directkafka.pipeline.structured.api import BatchFunction, check_engine
 from directkafka.pipeline.structured.engine import StructuredEngine
 from directkafka.planning.plan import PlanPolicy
@@ -97,6 +98,8 @@ class Pipeline:
         self._source = PipelineSource.of(source, self._routes, commit_to_group=commit_to_group)
         self._transform = transform
         tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
+        #: What it does now, and has done in this process.
+        self.status = PipelineStatus(name, self.source_options)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")
@@ -227,7 +230,7 @@ class Pipeline:
         """
         with self._running():
             if not self._stop.is_set():
-                with active_session_kept():
+                with active_session_kept(), self.status.of_run():
                     self._engine().run()
 
     @contextmanager
@@ -349,6 +352,7 @@ class Pipeline:
                 transform=transform,
                 report=self.report,
                 retry_ms_max=self._retry_ms_max,
+                status=self.status,
                 stop=self._stop,
             )
 
@@ -363,7 +367,8 @@ class Pipeline:
             output_mode=self._output_mode,
             make_function=make_function,
             stop=self._stop,
-            retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
+            retry_policy=self._retry_policy(),
+            status=self.status,
         )
 
     def _direct(self, session: SparkSession) -> DirectEngine:
@@ -381,8 +386,12 @@ class Pipeline:
             trigger=self._trigger,
             report=self.report,
             stop=self._stop,
-            retry_policy=RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max),
+            retry_policy=self._retry_policy(),
+            status=self.status,
         )
+
+    def _retry_policy(self) -> RetryPolicy:
+        return RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max, on_retry=self.status.retried)
 
     def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> tuple[BatchWriter | NativeWriter, str]:
         source, transform = self.source_in(session), self.transform(session)

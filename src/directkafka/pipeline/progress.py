@@ -5,9 +5,29 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from directkafka.kafka.consumer.range_task import ReadCount
+from directkafka.offsets import OffsetRange
 
 log = logging.getLogger("directkafka.pipeline")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableRows:
+    """Rows of a batch in one table.
+
+    Attributes:
+        store, table: identity of the store, and name of the sink.
+        row_count: rows.
+        is_of_dead_letters: whether the table is that of rejected records.
+    """
+
+    store: str
+    table: str
+    row_count: int
+    is_of_dead_letters: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +43,9 @@ class BatchReport:
         backlog: offsets that were waiting behind the batch when it was planned; None where Spark plans.
         plan_ms, write_ms, commit_ms: how long the driver was busy with the steps, in milliseconds; of a batch that
             began while the one before was committed, what was left to wait for.
+        ranges: what was read.
+        read: how much of each topic; empty under the structured engine.
+        tables: rows by store and table.
     """
 
     pipeline: str
@@ -35,12 +58,23 @@ class BatchReport:
     plan_ms: int
     write_ms: int
     commit_ms: int
+    ranges: tuple[OffsetRange, ...] = ()
+    read: Mapping[str, ReadCount] = field(default_factory=dict)
+    tables: tuple[TableRows, ...] = ()
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing: numbers by name, without ranges and tables."""
+        return {name: getattr(self, name) for name in _PRINTED} | {"rows": dict(self.rows)}
 
     @property
     def total_ms(self) -> int:
         """Duration of the whole batch, in milliseconds."""
         return self.plan_ms + self.write_ms + self.commit_ms
 
+
+_PRINTED: Final = (
+    "pipeline", "generation", "batch_id", "offsets", "records", "rows", "backlog", "plan_ms", "write_ms", "commit_ms"
+)  # fmt: skip
 
 Reporter = Callable[[BatchReport], None]
 
@@ -61,6 +95,7 @@ def log_report(report: BatchReport) -> None:
         report.write_ms,
         report.commit_ms,
         waiting,
+        extra={"batch": report.batch_id, "generation": report.generation, "ranges": report.ranges},
     )
 
 

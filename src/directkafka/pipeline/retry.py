@@ -46,11 +46,20 @@ class RetryPolicy:
         stop: ends the tries.
         retry_ms_max: how long after a step's first failure another try may begin, in milliseconds. A step that
             took longer than this before it failed is tried again all the same.
+        on_retry: told of each failure that is met with another try.
         clock: seconds on a monotonic clock.
     """
 
-    def __init__(self, stop: Event, *, retry_ms_max: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        stop: Event,
+        *,
+        retry_ms_max: int,
+        on_retry: Callable[[DirectKafkaError], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._stop = stop
+        self._on_retry = on_retry
         self._retry_s_max = retry_ms_max / 1000
         self._clock = clock
 
@@ -78,6 +87,7 @@ class RetryPolicy:
                 if now + pause > deadline:
                     raise
                 log.warning("try %d failed and may pass, trying again: %s", tries, error)
+                self._on_retry(error)
                 if self._stop.wait(pause):
                     raise StopAsked(str(error)) from error
 

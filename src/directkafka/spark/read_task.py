@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network.connection_pool import close_idle
 from directkafka.options.payloads import Payloads
 from directkafka.python_worker import freeze_imports
@@ -26,12 +26,18 @@ if TYPE_CHECKING:
 class Proof(Protocol):
     """Where a task says that it reached the end of its range: a Spark accumulator of dicts."""
 
-    def add(self, term: dict[tuple[str, str], int]) -> None:
-        """Add ``{(attempt, range as text): number of records}``."""
+    def add(self, term: dict[tuple[str, str], ReadCount]) -> None:
+        """Add ``{(attempt, range as text): how much was read}``."""
 
 
-def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
-    """Read a range and decode its payloads. An error reaches the driver with its fields: in a signed note."""
+def read_for_spark(task: RangeTask, notes: Notes, read: ReadCount | None = None) -> Iterator[pa.RecordBatch]:
+    """Read a range and decode its payloads. An error reaches the driver with its fields: in a signed note.
+
+    Args:
+        task: the range.
+        notes: sign errors.
+        read: is added up to while the range is read.
+    """
     # Not above: drivers import this module too.
     from directkafka.kafka.consumer.range_reader import read_range
 
@@ -41,7 +47,7 @@ def read_for_spark(task: RangeTask, notes: Notes) -> Iterator[pa.RecordBatch]:
         # The task's attempt before this one may have failed on a connection that is broken and does not look so.
         close_idle()
     with notes.signing():
-        records = read_range(task)
+        records = read_range(task, read)
         yield from _decoded(records, task) if task.payloads else records
 
 
@@ -74,13 +80,11 @@ class ReadRanges:
                 yield from self._read(self._tasks[number])
 
     def _read(self, task: RangeTask) -> Iterator[pa.RecordBatch]:
-        record_count = 0
-        for batch in read_for_spark(task, self._notes):
-            record_count += batch.num_rows
-            yield batch
+        read = ReadCount()
+        yield from read_for_spark(task, self._notes, read)
         # If the consumer stops early, this generator is closed at the yield above, and gives no proof.
         if self._proof is not None:
-            self._proof.add({(self._attempt, str(task.range)): record_count})
+            self._proof.add({(self._attempt, str(task.range)): read})
 
 
 def records_frame(

@@ -10,6 +10,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import ModuleType
 
@@ -18,7 +19,17 @@ import pytest
 from tests.hostile import HOSTILE, assert_harmless
 
 from directkafka.cli import output
-from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
+from directkafka.cli.output import (
+    Format,
+    LogFormat,
+    log_lines_are_of,
+    print_record,
+    print_records,
+    say,
+    set_up_logging,
+)
+from directkafka.offsets import OffsetRange
+from directkafka.pipeline.status import PipelineStatus
 
 each_hostile_value = pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
 
@@ -76,7 +87,7 @@ def test_what_py4j_says_of_a_jvm_that_is_gone_is_not_shown() -> None:
 
     def is_shown(module: ModuleType) -> bool:
         record = {"name": "root", "pathname": module.__file__, "msg": "Exception while sending command."}
-        return bool(output._log_handler().filter(logging.makeLogRecord(record)))
+        return bool(output._log_handler(logging.Formatter()).filter(logging.makeLogRecord(record)))
 
     assert "logging.exception(" in inspect.getsource(py4j.java_gateway), "by now it has a logger for that"
     assert not is_shown(py4j.java_gateway)
@@ -106,15 +117,16 @@ def test_a_hostile_value_in_a_table_is_text_and_in_json_is_itself(
 
 
 @pytest.fixture
-def plain_log(monkeypatch: pytest.MonkeyPatch) -> Callable[[], logging.Logger]:
+def new_log(monkeypatch: pytest.MonkeyPatch) -> Callable[[LogFormat], logging.Logger]:
     """A root logger as a new process has it: pytest's own handlers aside, one that writes to what is captured."""
+    monkeypatch.setattr(output, "_json_lines", None)
     ours, theirs, root = (logging.getLogger(name) for name in ("directkafka", "kafka", None))
     for logger in (ours, theirs, root):
         monkeypatch.setattr(logger, "level", logger.level)
 
-    def set_up() -> logging.Logger:
+    def set_up(log_format: LogFormat) -> logging.Logger:
         monkeypatch.setattr(root, "handlers", [])
-        set_up_logging(verbose=False)
+        set_up_logging(verbose=False, log_format=log_format)
         return logging.getLogger("directkafka.pipeline")
 
     return set_up
@@ -122,9 +134,9 @@ def plain_log(monkeypatch: pytest.MonkeyPatch) -> Callable[[], logging.Logger]:
 
 @each_hostile_value
 def test_a_hostile_log_line_stays_one_entry_of_the_log(
-    value: str, plain_log: Callable[[], logging.Logger], capsys: pytest.CaptureFixture[str]
+    value: str, new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    log = plain_log()
+    log = new_log(LogFormat.TEXT)
     log.warning("a row is refused: %s", value)
     try:
         raise ValueError(value)
@@ -135,6 +147,53 @@ def test_a_hostile_log_line_stays_one_entry_of_the_log(
     entries = [line for line in shown.splitlines() if not line.startswith("    ")]
     assert len(entries) == 2
     assert all(re.match(r"\d{4}-\d\d-\d\d .* (WARNING|ERROR) directkafka.pipeline: ", line) for line in entries)
+
+
+@each_hostile_value
+def test_a_hostile_log_line_is_one_object_of_json_that_does_nothing(
+    value: str, new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = new_log(LogFormat.JSON)
+    log.warning("a row is refused: %s", value)
+    say(value, label="error", style="bold red")
+    try:
+        raise ValueError(value)
+    except ValueError:
+        log.exception("its trace")
+    shown = capsys.readouterr().err
+    assert_harmless(shown)
+    assert all(line.isascii() for line in shown.splitlines())
+    lines = [json.loads(line) for line in shown.splitlines()]
+    assert [(line["level"], line["logger"]) for line in lines] == [
+        ("WARNING", "directkafka.pipeline"),
+        ("ERROR", "directkafka.cli"),
+        ("ERROR", "directkafka.pipeline"),
+    ]
+    for line in lines:
+        assert_harmless("".join(map(str, line.values())))
+
+
+def test_a_line_of_json_has_its_moment_and_the_pipeline_it_is_of(
+    new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = new_log(LogFormat.JSON)
+    status = PipelineStatus("flights")
+    log.info("before")
+    log_lines_are_of(status)
+    status.fenced(3)
+    log.info("a batch", extra={"batch": 8, "ranges": (OffsetRange("air", 0, 5, 9),)})
+    first, second = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert set(first) == {"time", "level", "logger", "message"}
+    assert abs(datetime.now(UTC) - datetime.fromisoformat(second.pop("time"))) < timedelta(minutes=1)
+    assert second == {
+        "level": "INFO",
+        "logger": "directkafka.pipeline",
+        "message": "a batch",
+        "pipeline": "flights",
+        "generation": 3,
+        "batch": 8,
+        "ranges": [{"topic": "air", "partition": 0, "from_offset": 5, "until_offset": 9}],
+    }
 
 
 def test_markup_in_a_reason_does_not_end_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from directkafka.errors import DirectKafkaError, FencedError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
 from directkafka.offsets import Earliest, OffsetRange, PartitionProgress, Positions, TopicPartition
 from directkafka.options.limits import NO_WAIT, MinOffsets, OffsetLimits
 from directkafka.pipeline.direct.engine import DirectEngine
@@ -278,7 +278,12 @@ class FakeWriter:
         count = sum(one.count() for one in ranges)
         report = TaskReport(rows=count, attempt="a", staged=False)
         reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
-        return WrittenBatch(name=name, reports=reports, record_count=count, early=tuple(self.early))
+        return WrittenBatch(
+            name=name,
+            reports=reports,
+            read=read_by_topic((one.topic, ReadCount(one.count(), 7)) for one in ranges),
+            early=tuple(self.early),
+        )
 
 
 @dataclass

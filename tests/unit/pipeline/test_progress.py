@@ -43,3 +43,18 @@ def test_a_batch_without_rows_says_so(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "directkafka.pipeline")
     log_report(replace(REPORT, rows={}))
     assert "-> no rows" in caplog.text
+
+
+def test_what_is_printed_of_a_batch_has_the_same_names_as_ever() -> None:
+    assert REPORT.as_record() == {
+        "pipeline": "flights",
+        "generation": 2,
+        "batch_id": 7,
+        "offsets": 1_300,
+        "records": 1_200,
+        "rows": {"flights": 1_200, "totals": 16},
+        "backlog": 5_000,
+        "plan_ms": 3,
+        "write_ms": 80,
+        "commit_ms": 17,
+    }

@@ -30,7 +30,7 @@ from directkafka.errors import DataLossError, FetchTimeoutError, MalformedBatchE
 from directkafka.errors.data_loss import CouldNotReadOffsetRangeError
 from directkafka.kafka.consumer.fetch import FetchedRecords, FetchResponse, ask
 from directkafka.kafka.consumer.partition_connection import PartitionConnection, TopicGone, TryAgain
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.kafka.network import connection_pool
 from directkafka.kafka.network.client import raise_for
 from directkafka.kafka.network.receive import ResponseError
@@ -53,7 +53,7 @@ _BACKOFF_MAX_S = 1.0
 _TRY_MS_MIN = 200
 
 
-def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
+def read_range(task: RangeTask, read: ReadCount | None = None) -> Iterator[pa.RecordBatch]:
     """Read exactly the records of one range, in order.
 
     Memory is bounded by the fetch buffers and one output batch, however long the range is. A generator that is
@@ -61,6 +61,7 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
 
     Args:
         task: the range, where its leader was, and how to read.
+        read: is added up to while the range is read.
 
     Yields:
         Record batches of the task's columns, see :mod:`directkafka.kafka.records.arrow`.
@@ -84,12 +85,14 @@ def read_range(task: RangeTask) -> Iterator[pa.RecordBatch]:
         check_crcs=task.client.check_crcs,
         decompressed_bytes_max=task.client.max_decompressed_batch_bytes,
     )
-    fetch, columns = RangeFetch(task), list(task.record_columns)
+    fetch, columns, read = RangeFetch(task), list(task.record_columns), read or ReadCount()
     try:
         for fetched in fetch:
             # Past offsets that are lost: the batch that is cut by the log's new start may still hold some of them.
             decoder.position = max(decoder.position, fetched.from_offset)
+            read.byte_count += len(fetched.records)
             for batch in decoder.decode(fetched.records, fetched.index, fetched.aborted):
+                read.record_count += batch.num_rows
                 # Columns are shared, not copied; and what is not selected is not sent to Spark.
                 yield batch.select(columns)
             # The thread has gone on from its own reading of the batch headers: the decoder must agree with it.

@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from directkafka.offsets import OffsetRange
 from directkafka.options.client import ClientOptions
 from directkafka.options.payloads import Payloads, undecoded_columns
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS
+
+
+@dataclass(slots=True)
+class ReadCount:
+    """How much has been read.
+
+    Attributes:
+        record_count: records, without those that were left out: of aborted transactions, say.
+        byte_count: bytes of record batches as they came over the wire, compressed.
+    """
+
+    record_count: int = 0
+    byte_count: int = 0
+
+    def add(self, other: ReadCount) -> None:
+        """Count what was read elsewhere as well."""
+        self.record_count += other.record_count
+        self.byte_count += other.byte_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +68,15 @@ class RangeTask:
     def include_headers(self) -> bool:
         """Whether there is a column ``headers``."""
         return HEADERS in self.columns
+
+
+def read_by_topic(counts: Iterable[tuple[str, ReadCount]]) -> dict[str, ReadCount]:
+    """How much was read of each topic.
+
+    Args:
+        counts: of each range, with its topic.
+    """
+    found: dict[str, ReadCount] = {}
+    for topic, count in counts:
+        found.setdefault(topic, ReadCount()).add(count)
+    return found

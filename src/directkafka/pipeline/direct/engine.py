@@ -45,6 +45,7 @@ from directkafka.pipeline.ledger.pause import PAUSE_POLL_S, Pause
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.planning.plan import PlanPolicy
 from directkafka.planning.trigger import AvailableNow, Moment, Trigger, asks_backlog, wait_ms
 from directkafka.sinks.api import LedgerEntry
@@ -73,6 +74,7 @@ class DirectEngine:
         min_offsets: how many offsets a batch waits for; an available-now run does not wait.
         trigger: when batches start.
         report: told of each committed batch.
+        status: told what the pipeline does.
         stop: ends the run between two batches, or between two tries of one.
         retry_policy: how failures that may pass are met.
         clock: seconds on a monotonic clock.
@@ -91,6 +93,7 @@ class DirectEngine:
         report: Reporter,
         stop: Event,
         retry_policy: RetryPolicy,
+        status: PipelineStatus | None = None,
         min_offsets: MinOffsets = NO_WAIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -98,7 +101,8 @@ class DirectEngine:
         self._cluster = cluster
         self._writer = writer
         self._ledgers = ledgers
-        self._session = CommitSession(name, ledgers)
+        self._status = status or PipelineStatus(name)
+        self._session = CommitSession(name, ledgers, status=self._status)
         self._pause = Pause(name, clock)
         self._starting = starting
         self._planner = Planner(
@@ -148,11 +152,13 @@ class DirectEngine:
             if self._retry_policy.until_done(self._is_paused):
                 if isinstance(self._trigger, AvailableNow):
                     return
+                self._status.at(Step.PAUSED)
                 self._stop.wait(PAUSE_POLL_S)
                 continue
             if self._ahead is None:
                 backlog = self._retry_policy.until_done(self._backlog)
                 if (wait := self._wait_ms(backlog, ended_ms=ended_ms, is_idle=is_idle)) > 0:
+                    self._status.at(Step.WAITING)
                     self._stop.wait(min(wait, _WAIT_MS_MAX) / 1000)
                     continue
             self._started_ms = self._now_ms()
@@ -186,6 +192,7 @@ class DirectEngine:
         remarks = self._ledgers.take_over(self._writer)
         self._recover()
         self._ends = self._ledgers.entry.ends()
+        self._status.fenced(self._ledgers.generation)
         return remarks
 
     def _recover(self) -> None:
@@ -248,16 +255,20 @@ class DirectEngine:
     def _batch(self) -> bool:
         watch = Stopwatch(self._clock)
         ahead = self._ahead
+        self._status.at(Step.PLAN)
         begun = ahead.begun if ahead is not None else self._begin()
+        self._status.ready(self._ends)
         if begun is None:
             return False
         fault_point("batch.planned")
         watch.lap("plan")
+        self._status.at(Step.WRITE)
         with ahead.written() if ahead is not None else self._write(begun) as written:
             # Not before: whatever ends the wait, it is still there to be given up.
             self._ahead = None
             fault_point("batch.written")
             watch.lap("write")
+            self._status.at(Step.COMMIT)
             entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
             self._begin_ahead(begun, entry)
             self._session.commit(entry, written)
@@ -267,7 +278,7 @@ class DirectEngine:
         self._cluster.report_progress(self._ends)
         self._session.report_batch(
             self._report, watch,
-            offsets=begun.batch.offset_count, records=written.record_count, backlog=begun.batch.backlog,
+            ranges=begun.batch.ranges, read=written.read, backlog=begun.batch.backlog,
         )  # fmt: skip
         return True
 

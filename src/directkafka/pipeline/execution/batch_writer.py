@@ -22,7 +22,7 @@ from typing import Self
 from pyspark.sql import DataFrame
 
 from directkafka.errors import RangeNotReadError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
 from directkafka.offsets import OffsetRange, total_count
 from directkafka.options.payloads import Payloads
 from directkafka.pipeline.execution.background_job import BackgroundJob
@@ -51,14 +51,19 @@ class WrittenBatch:
     Attributes:
         name: the try of the batch.
         reports: per route, the reports of its tasks.
-        record_count: records read from Kafka.
+        read: how much was read from Kafka, by topic; empty where Spark reads.
         early: stores in whose open transactions rows lie; with the transaction, these rows go.
     """
 
     name: BatchAttempt
     reports: tuple[tuple[Sink, tuple[TaskReport, ...]], ...]
-    record_count: int
+    read: Mapping[str, ReadCount]
     early: tuple[TransactionalStore, ...] = ()
+
+    @property
+    def record_count(self) -> int:
+        """Records read from Kafka."""
+        return sum(count.record_count for count in self.read.values())
 
     def __enter__(self) -> Self:
         return self
@@ -201,7 +206,7 @@ class BatchWriter:
         frame: DataFrame,
         *,
         stores: Collection[str],
-        read_check: Callable[[], int] = lambda: 0,
+        read_check: Callable[[], Mapping[str, ReadCount]] = dict,
         ranges: Sequence[OffsetRange] | None = None,
     ) -> WrittenBatch:
         """Transform and write one batch.
@@ -210,7 +215,7 @@ class BatchWriter:
             name: the try of the batch.
             frame: the batch, with the sample's columns.
             stores: identities of the stores that lack the batch; for others nothing is computed or written.
-            read_check: gives the number of records that were read, once the rows are written; may raise.
+            read_check: says how much was read of each topic, once the rows are written; may raise.
             ranges: what the frame reads, which has the same rows whenever it is computed. None: it is the user's plan,
                 which may not give the same twice, and is kept where it is used twice.
 
@@ -223,10 +228,10 @@ class BatchWriter:
             keeper = Keeper(kept)
             with job_errors():
                 parts = self._write_all(name, frame, wanted, keeper, ranges)
-                record_count = read_check()
+                read = read_check()
             early = finish_parts(parts, name, keeper, self._routes)
         reports = tuple((part.sink, part.reports) for part in parts)
-        return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
+        return WrittenBatch(name=name, reports=reports, read=read, early=early)
 
     def run_into_nothing(self, frame: DataFrame) -> None:
         """Compute a batch for what Spark keeps of it, and drop its rows.
@@ -263,14 +268,14 @@ class BatchWriter:
             parts.append(part)
         return parts
 
-    def _prove_read(self, name: BatchAttempt, ranges: Sequence[OffsetRange]) -> int:
-        """Records read; every range must have been read to its end."""
+    def _prove_read(self, name: BatchAttempt, ranges: Sequence[OffsetRange]) -> dict[str, ReadCount]:
+        """How much was read of each topic; every range must have been read to its end."""
         # A copy, made in one step: a task of an earlier attempt may still report while we look.
         proofs = dict(self._proofs.value)
         proven = {place: count for (attempt, place), count in proofs.items() if attempt == name.attempt}
         if unread := tuple(str(offset_range) for offset_range in ranges if str(offset_range) not in proven):
             raise RangeNotReadError(ranges=unread)
-        return sum(proven.values())
+        return read_by_topic((offset_range.topic, proven[str(offset_range)]) for offset_range in ranges)
 
     def _outputs(
         self, frame: DataFrame, used: Sequence[str], keeper: Keeper, keep: Callable[[DataFrame], DataFrame]

@@ -14,10 +14,11 @@ import pyarrow as pa
 from pyspark.accumulators import AccumulatorParam
 
 from directkafka.errors.transport import Notes
+from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.pipeline.execution.row_chunks import packed, unpacked
 from directkafka.sinks.api import TaskReport, TaskWriter
 
-_Proofs = dict[tuple[str, str], int]
+_Proofs = dict[tuple[str, str], ReadCount]
 
 #: The column that says of which of the output's partitions a row is, where a task writes several.
 PART: Final = "directkafka_part"
@@ -99,7 +100,7 @@ def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
 class ProofUnion(AccumulatorParam):  # type: ignore[type-arg]  # its type variable cannot name a dict's
     """Dicts that grow by union: adding the same proof twice changes nothing."""
 
-    def zero(self, value: Mapping[tuple[str, str], int]) -> _Proofs:
+    def zero(self, value: Mapping[tuple[str, str], ReadCount]) -> _Proofs:
         """No proof."""
         return {}
 

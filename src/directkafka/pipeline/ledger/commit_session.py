@@ -9,17 +9,19 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from directkafka.errors import RowCountError
 from directkafka.fault_points import fault_point
-from directkafka.offsets import PartitionProgress, to_nested
+from directkafka.kafka.consumer.range_task import ReadCount
+from directkafka.offsets import OffsetRange, PartitionProgress, to_nested, total_count
 from directkafka.pipeline.ledger.reconcile import Recovery, progress_of_new_store
 from directkafka.pipeline.ledger.reset_entry import changed_ranges, is_skipped, reset_entry_of_store
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import BatchReport, Reporter, Stopwatch
+from directkafka.pipeline.status import PipelineStatus
 from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import BatchAttempt, LedgerEntry
 from directkafka.sinks.record_rows import RecordDeletionSink, RecordRows
@@ -38,9 +40,11 @@ class CommitSession:
     Args:
         pipeline: its name in the ledgers.
         ledgers: its stores.
+        status: told of each committed batch.
     """
 
-    def __init__(self, pipeline: str, ledgers: Ledgers) -> None:
+    def __init__(self, pipeline: str, ledgers: Ledgers, *, status: PipelineStatus | None = None) -> None:
+        self.status = status or PipelineStatus(pipeline)
         self._pipeline = pipeline
         self._ledgers = ledgers
         #: A batch that is written and not yet committed everywhere.
@@ -171,27 +175,33 @@ class CommitSession:
         report: Reporter,
         watch: Stopwatch,
         *,
-        offsets: int,
-        records: int | None = None,
+        ranges: Sequence[OffsetRange],
+        read: Mapping[str, ReadCount] | None = None,
         backlog: int | None = None,
     ) -> None:
-        """Step 5 of the batch that the ledgers stand at; the numbers are those of :class:`BatchReport`.
+        """Step 5 of the batch that the ledgers stand at.
 
         Args:
             report: told of the batch.
             watch: has the laps ``plan``, ``write`` and ``commit``.
-            offsets, records, backlog: the batch's.
+            ranges: what was read.
+            read: how much of each topic; None where Spark reads.
+            backlog: see :class:`BatchReport`.
         """
         batch = BatchReport(
             pipeline=self._pipeline,
             generation=self._ledgers.generation,
             batch_id=self._ledgers.entry.batch_id,
-            offsets=offsets,
-            records=records,
+            offsets=total_count(ranges),
+            records=None if read is None else sum(count.record_count for count in read.values()),
             rows=self._ledgers.row_counts(),
             backlog=backlog,
+            ranges=tuple(ranges),
+            read=read or {},
+            tables=self._ledgers.table_rows(),
             **{f"{step}_ms": lap_ms for step, lap_ms in watch.laps_ms.items()},
         )
+        self.status.committed(batch, self._ledgers.entry.ends())
         self.report_progress(report, batch)
 
     def report_progress(self, report: Callable[[Report], None], told: Report) -> None:

@@ -18,8 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from directkafka.errors import FencedError, OptionError
 from directkafka.fault_points import fault_point
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
+from directkafka.pipeline.progress import TableRows
 from directkafka.sinks.api import LedgerEntry, Sink, Store
 
 if TYPE_CHECKING:
@@ -171,6 +173,22 @@ class Ledgers:
                 for sink, rows in ledger.entry.row_counts.items():
                     counts[sink] = counts.get(sink, 0) + rows
         return counts
+
+    def table_rows(self) -> tuple[TableRows, ...]:
+        """Rows of the last batch by store and table."""
+        places = [route.sink for route in self._routes if route.output == DEAD_LETTERS]
+        letters = {(sink.store.identity, sink.name) for sink in places}
+        return tuple(
+            TableRows(
+                store=ledger.store.identity,
+                table=table,
+                row_count=rows,
+                is_of_dead_letters=(ledger.store.identity, table) in letters,
+            )
+            for ledger in self._ledgers
+            if ledger.entry is not None
+            for table, rows in ledger.entry.row_counts.items()
+        )
 
     def take_over(self, writer: BatchWriter | NativeWriter) -> tuple[str, ...]:
         """Steps 0 and 1 of every engine: whoever cannot run ends before he fences, and disturbs no older driver.

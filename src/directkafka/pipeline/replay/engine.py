@@ -174,9 +174,7 @@ class ReplayEngine:
     def _plan(self) -> bool:
         previous = self._ledgers.entry
         entry = self._session.entry(previous.batch_id + 1, previous.lineage)
-        written = WrittenBatch(
-            name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), record_count=0
-        )
+        written = WrittenBatch(name=self._session.attempt(entry.batch_id), reports=((self._planned, ()),), read={})
         self._session.commit(entry, written, only=[self._last], is_kept=False)
         self._session.commit(entry, only=range(self._last))
         planned = self._dead_letters.planned()

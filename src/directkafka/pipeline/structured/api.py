@@ -23,6 +23,7 @@ from directkafka.pipeline.file import check_name, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.status import PipelineStatus
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.query_run import AS_IT_IS, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
@@ -46,6 +47,7 @@ class BatchFunction:
         transform: what becomes of each batch.
         report: told of each committed batch.
         retry_ms_max: how long after its first failure a step whose failure may pass is tried again.
+        status: told what the query does.
         stop: refuses further batches once it is set.
     """
 
@@ -58,6 +60,7 @@ class BatchFunction:
         transform: Transform = AS_IT_IS,
         report: Reporter = log_report,
         retry_ms_max: int = 60_000,
+        status: PipelineStatus | None = None,
         stop: threading.Event | None = None,
     ) -> None:
         check_name(name)
@@ -67,7 +70,9 @@ class BatchFunction:
         self._transform = transform
         self._report = report
         self._stop = stop or threading.Event()
-        self._retry_policy = RetryPolicy(self._stop, retry_ms_max=retry_ms_max)
+        self._is_own = status is None
+        self._status = status or PipelineStatus(name)
+        self._retry_policy = RetryPolicy(self._stop, retry_ms_max=retry_ms_max, on_retry=self._status.retried)
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None
@@ -90,7 +95,7 @@ class BatchFunction:
                 self._run_of(frame).run_batch(frame, batch_id)
             except BaseException as error:
                 self.failure = error
-                self._end_run()
+                self._end_run(None if isinstance(error, StopAsked) else error)
                 if isinstance(error, DirectKafkaError):
                     # Spark hands it on as text; the note brings its fields to whoever waits for the query.
                     Notes.of_this_process().on(error)
@@ -132,9 +137,11 @@ class BatchFunction:
         with self._batch_lock:
             self._end_run()
 
-    def _end_run(self) -> None:
+    def _end_run(self, failure: BaseException | None = None) -> None:
         if self._run is not None:
             self._run.close()
+            if self._is_own:
+                self._status.ended(failure)
         self._run = self._run_id = None
 
     def _run_of(self, frame: DataFrame) -> QueryRun:
@@ -152,8 +159,11 @@ class BatchFunction:
                 ledgers=Ledgers(self.name, self._routes, stop=self._stop),
                 report=self._report,
                 retry_policy=self._retry_policy,
+                status=self._status,
             )
             self._run, self._run_id, self.failure = run, run_id, None
+            if self._is_own:
+                self._status.started()
             run.take_over()
         return self._run
 

@@ -27,6 +27,7 @@ from directkafka.pipeline.execution.transform import Transform, apply_transform
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide
@@ -67,6 +68,7 @@ class StructuredEngine:
         make_function: makes the function that writes the batches, from the transform that is left to it.
         stop: ends the run between two batches.
         retry_policy: how failures that may pass are met before the query starts.
+        status: told what the pipeline does between two batches.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class StructuredEngine:
         make_function: Callable[[Transform], BatchFunction],
         stop: threading.Event,
         retry_policy: RetryPolicy,
+        status: PipelineStatus,
     ) -> None:
         self._name = name
         self._session = session
@@ -95,6 +98,7 @@ class StructuredEngine:
         self._make_function = make_function
         self._stop = stop
         self._retry_policy = retry_policy
+        self._status = status
 
     def check(self) -> tuple[str, ...]:
         """Compile the transform, have every sink look at its columns, compare checkpoint and ledgers; change nothing.
@@ -162,9 +166,18 @@ class StructuredEngine:
         while not self._stop.is_set():
             if query.awaitTermination(_LOOK_S):  # type: ignore[arg-type]  # annotated as int, taken as float
                 return
+            self._look_between_batches(query)
             if time.monotonic() - looked_s >= _FENCE_LOOK_S:
                 function.check_fenced()
                 looked_s = time.monotonic()
+
+    def _look_between_batches(self, query: StreamingQuery) -> None:
+        """Say that the query turns, and that it is ready where it waits: with nothing to read no batch comes."""
+        view = self._status.view
+        if view.step is Step.STARTING and not query.status["isTriggerActive"]:
+            self._status.ready()
+        if view.step is Step.WAITING or (view.step is Step.STARTING and view.is_ready):
+            self._status.at(Step.WAITING)
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
         """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""

@@ -31,6 +31,7 @@ from pyspark.sql import DataFrame
 
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
+from directkafka.offsets import OffsetRange
 from directkafka.pipeline.execution.batch_writer import BatchWriter
 from directkafka.pipeline.execution.transform import PythonTransform
 from directkafka.pipeline.ledger.commit_session import CommitSession
@@ -39,6 +40,7 @@ from directkafka.pipeline.ledger.reconcile import Recovery
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, Stopwatch
 from directkafka.pipeline.retry import RetryPolicy
+from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.pipeline.structured.checkpoint import Checkpoint
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide, progress_of
 from directkafka.sinks.api import LedgerEntry
@@ -72,6 +74,7 @@ class QueryRun:
         writer: what becomes of a batch.
         ledgers: where batches are committed.
         report: told of each committed batch.
+        status: told what the query does.
         retry_policy: how failures that may pass are met.
     """
 
@@ -84,12 +87,14 @@ class QueryRun:
         ledgers: Ledgers,
         report: Reporter,
         retry_policy: RetryPolicy,
+        status: PipelineStatus | None = None,
     ) -> None:
         self._name = name
         self._checkpoint = checkpoint
         self._writer = writer
         self._ledgers = ledgers
-        self._session = CommitSession(name, ledgers)
+        self._status = status or PipelineStatus(name)
+        self._session = CommitSession(name, ledgers, status=self._status)
         self._pause = Pause(name)
         self._report = report
         self._retry_policy = retry_policy
@@ -115,6 +120,7 @@ class QueryRun:
             DirectKafkaError: whatever stopped it; the batch is committed nowhere, or only in the first stores.
         """
         while self._retry_policy.until_done(lambda: self._pause.is_paused(self._ledgers.first)):
+            self._status.at(Step.PAUSED)
             self._retry_policy.wait(PAUSE_POLL_S, "the pipeline is paused")
         self._retry_policy.until_done(lambda: self._run_batch(frame, batch_id))
 
@@ -140,10 +146,12 @@ class QueryRun:
             self._session.finish_reset(recovery)
             recovery = self._ledgers.read()
         self._recovery = recovery
+        self._status.fenced(self._ledgers.generation)
         return remarks
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
         watch = Stopwatch()
+        self._status.at(Step.PLAN)
         batch = self._checkpoint.planned(batch_id)
         recovery = self._recovery or self._ledgers.read()
         # Until the batch is through, what is remembered of the ledgers may be wrong.
@@ -153,6 +161,8 @@ class QueryRun:
             self._session.join(recovery.ahead, decision.join)
         fault_point("batch.planned")
         watch.lap("plan")
+        self._status.ready()
+        self._status.at(Step.WRITE)
         if decision.write:
             try:
                 self._write_and_commit(frame, batch, recovery.ahead, decision.write, watch)
@@ -162,6 +172,8 @@ class QueryRun:
             log.warning("%s batch %d is committed already; its rows are dropped", self._name, batch_id)
             self._writer.run_into_nothing(frame)
         self._recovery = Recovery(ahead=self._ledgers.entry)
+        self._status.ready(self._ledgers.entry.ends())
+        self._status.at(Step.WAITING)
 
     def _write_and_commit(
         self,
@@ -183,7 +195,12 @@ class QueryRun:
         with kept or self._writer.write_frame(name, frame, stores=lacking) as written:
             fault_point("batch.written")
             watch.lap("write")
+            self._status.at(Step.COMMIT)
             self._session.commit(entry, written, only=stores)
         watch.lap("commit")
-        offsets = sum(max(0, partition.end - partition.start) for partition in entry.progress)
-        self._session.report_batch(self._report, watch, offsets=offsets)
+        ranges = [
+            OffsetRange(partition.topic, partition.partition, partition.start, partition.end)
+            for partition in entry.progress
+            if partition.end > partition.start
+        ]
+        self._session.report_batch(self._report, watch, ranges=ranges)

@@ -67,7 +67,7 @@ class FakeMicroBatchWriter:
         self._written_for.append(tuple(sorted(stores)))
         report = TaskReport(rows=1, attempt="a", staged=False)
         reports = tuple((sink, (report,)) for sink in self._sinks if sink.store.identity in stores)
-        return WrittenBatch(name=name, reports=reports, record_count=0)
+        return WrittenBatch(name=name, reports=reports, read={})
 
     def run_into_nothing(self, frame: object) -> None:
         self._world.happens("run into nothing")

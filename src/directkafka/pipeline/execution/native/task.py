@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from directkafka.errors import RangeNotReadError
 from directkafka.errors.transport import Notes
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount
 from directkafka.payloads.json.texts import json_texts
 from directkafka.pipeline.execution.native.arrow_transform import ArrowTransform, Schemas, transformed
 from directkafka.pipeline.execution.native.dead_letters import LettersOfBatch
@@ -49,12 +49,12 @@ class RangeReport:
 
     Attributes:
         number: of the range.
-        record_count: how many records it has.
+        read: how much of it was read.
         reports: of each writer.
     """
 
     number: int
-    record_count: int
+    read: ReadCount
     reports: tuple[TaskReport, ...]
 
 
@@ -124,7 +124,7 @@ class NativeTask:
         # What a sink's writer has not taken is not written, whatever it reports.
         if not rows.is_at_end:
             raise RangeNotReadError(ranges=(str(self.tasks[number].range),))
-        yield RangeReport(number=number, record_count=rows.record_count, reports=reports)
+        yield RangeReport(number=number, read=rows.read, reports=reports)
 
     def _kept_of(self, outputs: Outputs) -> Iterator[tuple[int, bytes]]:
         for number in self.kept:
@@ -135,18 +135,17 @@ class NativeTask:
 
 
 class _Rows:
-    """The outputs of one range's batches, in order; counts the records as they are read."""
+    """The outputs of one range's batches, in order; counts what is read."""
 
     def __init__(self, task: RangeTask, native: NativeTask) -> None:
         self._task = task
         self._native = native
-        self.record_count = 0
+        self.read = ReadCount()
         self.is_at_end = False
 
     def __iter__(self) -> Iterator[Outputs]:
         task, native = self._task, self._native
-        for batch in read_for_spark(task, native.notes):
-            self.record_count += batch.num_rows
+        for batch in read_for_spark(task, native.notes, self.read):
             shown = batch if native.letters is None else native.letters.shown(batch)
             outputs = transformed(native.transform, shown, native.schemas, str(task.range))
             yield outputs if native.letters is None else native.letters.divert(outputs, batch)

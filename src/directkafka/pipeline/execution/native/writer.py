@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from directkafka.errors import OptionError, RangeNotReadError
-from directkafka.kafka.consumer.range_task import RangeTask
+from directkafka.kafka.consumer.range_task import RangeTask, ReadCount, read_by_topic
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.background_job import BackgroundJob
 from directkafka.pipeline.execution.batch_writer import BatchWriter, WrittenBatch
@@ -145,7 +145,7 @@ class NativeWriter:
         with ExitStack() as kept:
             keeper = Keeper(kept)
             with job_errors():
-                parts, record_count = self._write(name, tasks, wanted, keeper)
+                parts, read = self._write(name, tasks, wanted, keeper)
                 while unkept := [part for part in parts if part.needs_second_phase and not part.is_of_chunks]:
                     # Their rows were not kept. What this try has written is never committed, and what it has kept is
                     # freed; the next one keeps more.
@@ -153,17 +153,17 @@ class NativeWriter:
                     keeper = Keeper(kept)
                     name = replace(name, attempt=uuid.uuid4().hex)
                     self._large |= {id(part.sink) for part in unkept}
-                    parts, record_count = self._write(name, tasks, wanted, keeper)
+                    parts, read = self._write(name, tasks, wanted, keeper)
                 self._large -= {id(part.sink) for part in parts}
                 self._large |= {id(part.sink) for part in parts if part.needs_second_phase}
             early = finish_parts(parts, name, keeper, self._routes)
         reports = tuple((part.sink, part.reports) for part in parts)
-        return WrittenBatch(name=name, reports=reports, record_count=record_count, early=early)
+        return WrittenBatch(name=name, reports=reports, read=read, early=early)
 
     def _write(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], keeper: Keeper
-    ) -> tuple[list[Part], int]:
-        """Run the job; the parts of the batch, and the number of records."""
+    ) -> tuple[list[Part], dict[str, ReadCount]]:
+        """Run the job; the parts of the batch, and how much was read of each topic."""
         kept = [number for number, route in enumerate(wanted) if id(route.sink) in self._large]
         task, count = self._task(name, tasks, wanted, kept), self._task_count(tasks, wanted)
         frame: DataFrame | None = None
@@ -183,7 +183,7 @@ class NativeWriter:
             if frame is not None and number in kept:
                 part.output, part.is_of_chunks = frame.where(f.col(WRITER) == number), True
             parts.append(part)
-        return parts, sum(found.record_count for found in ranges)
+        return parts, read_by_topic((tasks[found.number].range.topic, found.read) for found in ranges)
 
     def _task(
         self, name: BatchAttempt, tasks: Sequence[RangeTask], wanted: Sequence[Route], kept: Sequence[int]

@@ -1,0 +1,84 @@
+"""Health of the pipelines of this process, decided from what they have told: whether they turn, whether they are ready.
+
+A pipeline that waits for Kafka or for its store turns, and is not ready. One that has been in a single step for too
+long does not turn: a worker hangs, or somebody else holds a lock. It needs a restart, which loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from directkafka.pipeline.status import StatusView, Step
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Health:
+    """What an answer says.
+
+    Attributes:
+        is_good: whether all pipelines are well.
+        pipelines: of each, what it does, and what is wrong with it.
+    """
+
+    is_good: bool
+    pipelines: tuple[dict[str, Any], ...]
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing."""
+        return {"status": "ok" if self.is_good else "unavailable", "pipelines": list(self.pipelines)}
+
+
+def liveness(pipelines: Sequence[tuple[StatusView, float]], *, stalled_after_s: float) -> Health:
+    """Whether the loops turn.
+
+    Args:
+        pipelines: each one, and for how many seconds it has been at its step.
+        stalled_after_s: how long a step may take, in seconds.
+    """
+
+    def fault(view: StatusView, age_s: float) -> str | None:
+        if view.step is Step.ENDED:
+            return view.failure
+        is_stalled = age_s > stalled_after_s
+        return f"has been at the step {view.step} for more than {stalled_after_s:g} s" if is_stalled else None
+
+    faults = [fault(view, age_s) for view, age_s in pipelines]
+    return _health(pipelines, faults)
+
+
+def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
+    """Whether each pipeline holds its stores, has made its first plan, and is not held up by a failure.
+
+    Args:
+        pipelines: as for :func:`liveness`.
+    """
+
+    def fault(view: StatusView) -> str | None:
+        if view.step is Step.ENDED:
+            return view.failure or "has ended"
+        if view.step is Step.RETRYING:
+            return "a step failed, and is tried again"
+        return None if view.is_ready else "has not made its first plan"
+
+    found = _health(pipelines, [fault(view) for view, _ in pipelines])
+    # Before the first pipeline has started, nothing is ready.
+    return Health(is_good=found.is_good and bool(pipelines), pipelines=found.pipelines)
+
+
+def _health(pipelines: Sequence[tuple[StatusView, float]], faults: Sequence[str | None]) -> Health:
+    return Health(
+        is_good=not any(faults),
+        pipelines=tuple(
+            {
+                "pipeline": view.pipeline,
+                "step": str(view.step),
+                "step_seconds": round(age_s, 3),
+                "generation": view.generation,
+                "batch_id": view.batch_id,
+                "fault": fault,
+            }
+            for (view, age_s), fault in zip(pipelines, faults, strict=True)
+        ),
+    )

@@ -1,0 +1,91 @@
+"""Entries to the HTTP server and to the metrics: they say what is wrong, and load what needs packages of an extra."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from directkafka.errors import OptionError
+from directkafka.options.spec import shown
+from directkafka.options.texts import check_installed
+
+if TYPE_CHECKING:
+    from directkafka.monitoring.http_server import HttpServer
+    from directkafka.monitoring.metrics import MetricsCollector
+
+_ADDRESS: Final = re.compile(r"(?:(?P<host>[A-Za-z0-9.-]+)|\[(?P<v6>[0-9A-Fa-f:.]+)\]):(?P<port>[0-9]{1,5})")
+_PORT_MAX: Final = 65_535
+
+#: After how many seconds at one step a pipeline counts as stalled, unless it is said otherwise.
+STALLED_AFTER_S: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where a server listens; port 0 lets the system choose one."""
+
+    host: str
+    port: int
+
+    @classmethod
+    def parse(cls, text: str, *, option: str) -> Address:
+        """An address of the form ``127.0.0.1:9464``, ``localhost:9464`` or ``[::1]:9464``.
+
+        Args:
+            text: the address.
+            option: where it was given, for the message.
+
+        Raises:
+            OptionError: it is none.
+        """
+        found = _ADDRESS.fullmatch(text)
+        if found is None or int(found["port"]) > _PORT_MAX:
+            raise OptionError(option=option, reason=f"expected HOST:PORT, as 127.0.0.1:9464, found {shown(text)}")
+        return cls(host=found["host"] or found["v6"], port=int(found["port"]))
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def serve_http(
+    address: str = "127.0.0.1:9464", *, stalled_after_s: float = STALLED_AFTER_S, option: str = "address"
+) -> HttpServer:
+    """Serve metrics and health of all pipelines of this process, from a thread, until the server is closed.
+
+    ``/metrics`` is for Prometheus. ``/healthz`` answers 503 where a pipeline has failed or is stalled, ``/readyz``
+    where one has not made its first plan or is held up by a failure.
+
+    Args:
+        address: where to listen; ``127.0.0.1:0`` lets the system choose a port. Who can reach it can read it: there is
+            no login.
+        stalled_after_s: after how many seconds at one step a pipeline counts as stalled.
+        option: where the address was given, for messages.
+
+    Returns:
+        The server; its ``address`` says where it listens.
+
+    Raises:
+        OptionError: the address is none, or the extra ``operate`` is not installed.
+        EnvironmentFaultError: the address cannot be had.
+    """
+    parsed = Address.parse(address, option=option)
+    for package in ("prometheus_client", "starlette", "uvicorn"):
+        check_installed(package, extra="operate", option=option)
+    from directkafka.monitoring.http_server import HttpServer
+
+    return HttpServer(parsed, stalled_after_s=stalled_after_s)
+
+
+def metrics_collector() -> MetricsCollector:
+    """The metrics of all pipelines of this process, for a program that has a server of its own for its metrics.
+
+    ``prometheus_client.REGISTRY.register(dk.metrics_collector())``
+
+    Raises:
+        OptionError: the extra ``operate`` is not installed.
+    """
+    check_installed("prometheus_client", extra="operate", option="metrics")
+    from directkafka.monitoring.metrics import MetricsCollector
+
+    return MetricsCollector()

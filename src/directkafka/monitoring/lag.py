@@ -1,0 +1,144 @@
+"""Lag of a pipeline of this process, looked up in Kafka when somebody asks for it and never in the pipeline's way.
+
+The pipeline says where it is; a look asks Kafka where the partitions end, and when the first unread records were
+written. A look runs in a thread of its own, with connections of its own. Who asks waits a moment for it, and gets the
+last one that came through when Kafka takes longer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from typing import Final
+
+from directkafka.errors import DirectKafkaError
+from directkafka.offsets import TopicPartition
+from directkafka.operations.positions import PartitionPosition, partition_positions, unread_ranges
+from directkafka.options.source import SourceOptions
+from directkafka.pipeline.status import PipelineStatus
+from directkafka.spark.source_cluster import SourceCluster
+
+log = logging.getLogger("directkafka.monitoring")
+
+#: How long an answer is used again, in seconds.
+_FRESH_S: Final = 1.0
+#: How old an answer may be where Kafka does not give another one, in seconds. After that nothing is said of lag.
+_STALE_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagView:
+    """The positions of a pipeline as Kafka had them at one moment.
+
+    Attributes:
+        cluster_id: Kafka's id of the cluster.
+        taken_s: when, in seconds on the monotonic clock.
+        positions: one for each partition that the pipeline reads.
+    """
+
+    cluster_id: str
+    taken_s: float
+    positions: tuple[PartitionPosition, ...]
+
+    def aged(self, now_s: float) -> tuple[PartitionPosition, ...]:
+        """The positions, with first unread records that have grown older since.
+
+        Args:
+            now_s: seconds on the monotonic clock.
+        """
+        return tuple(
+            replace(position, lag_seconds=position.lag_seconds + now_s - self.taken_s)
+            if position.lag and position.lag_seconds is not None
+            else position
+            for position in self.positions
+        )
+
+
+class LagReader:
+    """Looks up the lag of one pipeline.
+
+    Args:
+        status: the pipeline's.
+    """
+
+    def __init__(self, status: PipelineStatus) -> None:
+        self._status = status
+        self._lock = threading.Lock()
+        self._look: threading.Thread | None = None
+        self._view: LagView | None = None
+
+    def begin(self) -> None:
+        """Begin a look if the last one is old; returns at once."""
+        source, ends = self._status.source, self._status.view.ends
+        if source is None or ends is None:
+            return
+        with self._lock:
+            is_fresh = self._view is not None and time.monotonic() - self._view.taken_s < _FRESH_S
+            if is_fresh or (self._look is not None and self._look.is_alive()):
+                return
+            self._look = threading.Thread(
+                target=self._run, args=(source,), name=f"lag of {self._status.view.pipeline}", daemon=True
+            )
+            self._look.start()
+
+    def finish(self, timeout_s: float) -> LagView | None:
+        """What the look has found; of one that is not over in time, what the one before it had found.
+
+        Args:
+            timeout_s: how long to wait, in seconds.
+
+        Returns:
+            None where nothing is known, or only what is too old.
+        """
+        look = self._look
+        if look is not None:
+            look.join(max(0.0, timeout_s))
+        view = self._view
+        return None if view is None or time.monotonic() - view.taken_s > _STALE_S else view
+
+    def _run(self, source: SourceOptions) -> None:
+        try:
+            # Connections are made for each look: a server that nobody asks holds none, and none is ever broken.
+            with closing(SourceCluster(source)) as cluster:
+                taken_s = time.monotonic()
+                cluster_id, positions = look_at_lag(cluster, self._status)
+                self._view = LagView(cluster_id=cluster_id, taken_s=taken_s, positions=positions)
+        except DirectKafkaError as error:
+            log.debug("the lag of %s is not known now: %s", self._status.view.pipeline, error)
+        except Exception:
+            log.warning("the lag of %s could not be looked up", self._status.view.pipeline, exc_info=True)
+
+
+def look_at_lag(cluster: SourceCluster, status: PipelineStatus) -> tuple[str, tuple[PartitionPosition, ...]]:
+    """Kafka's id of the cluster, and where a pipeline is in each of its partitions.
+
+    Args:
+        cluster: is asked.
+        status: the pipeline's; where it is, is taken behind the ends of the partitions, so that no lag is missed.
+
+    Raises:
+        BrokerUnreachableError, BrokerResponseError: after the options' retries.
+    """
+    snapshot = cluster.snapshot()
+    current: Mapping[TopicPartition, int] = status.view.ends or {}
+    shown = {partition: offset for partition, offset in current.items() if partition in snapshot.partitions}
+    unread = unread_ranges(snapshot, shown)
+    positions = partition_positions(snapshot, shown, unread, cluster.first_timestamps(unread))
+    return snapshot.cluster_id, positions
+
+
+def lags(readers: Sequence[LagReader], *, timeout_s: float) -> list[LagView | None]:
+    """The lag of several pipelines, looked up side by side.
+
+    Args:
+        readers: one for each.
+        timeout_s: how long to wait for all of them, in seconds.
+    """
+    until_s = time.monotonic() + timeout_s
+    for reader in readers:
+        reader.begin()
+    return [reader.finish(until_s - time.monotonic()) for reader in readers]

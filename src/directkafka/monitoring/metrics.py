@@ -1,0 +1,153 @@
+"""Metrics of the pipelines of this process, for Prometheus.
+
+A collector for the registry of prometheus-client: when it is scraped, it makes metrics of what the pipelines have told
+(:mod:`directkafka.pipeline.status`), and looks their lag up. Lag has the names of kafka-lag-exporter, with the pipeline
+as the group.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from directkafka.monitoring.lag import LagReader, LagView, lags
+from directkafka.pipeline.status import DURATION_BOUNDS_S, Durations, PipelineStatus, StatusView, started_pipelines
+
+#: How long a scrape waits for Kafka, in seconds. Prometheus gives up after ten by default.
+_LAG_TIMEOUT_S: Final = 3.0
+
+_PARTITION: Final = ("cluster_name", "group", "topic", "partition")
+_GROUP: Final = ("cluster_name", "group")
+
+
+class MetricsCollector(Collector):
+    """All metrics of the pipelines that were started in this process, as a collector of prometheus-client.
+
+    For a program with a registry of its own: ``prometheus_client.REGISTRY.register(dk.MetricsCollector())``.
+    """
+
+    def __init__(self) -> None:
+        self._readers: dict[PipelineStatus, LagReader] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        """Nothing, so that to register it asks Kafka for nothing."""
+        return ()
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as of now; Kafka is asked for lags."""
+        statuses = started_pipelines()
+        # A pipeline that was made anew under its name has another status.
+        self._readers = {status: self._readers.get(status) or LagReader(status) for status in statuses}
+        views = lags(list(self._readers.values()), timeout_s=_LAG_TIMEOUT_S)
+        yield from pipeline_metrics([status.view for status in statuses])
+        yield from lag_metrics([(status.view, view) for status, view in zip(statuses, views, strict=True)])
+
+
+def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
+    """What the pipelines have done since this process began.
+
+    Args:
+        views: one for each pipeline.
+    """
+    batches = _counter("batches", "Committed batches.")
+    records = _counter("records_read", "Records read from Kafka.", "topic")
+    byte_counts = _counter("bytes_read", "Bytes of record batches read from Kafka, as they came, compressed.", "topic")
+    rows = _counter("rows_written", "Rows that were committed.", "store", "table")
+    letters = _counter("dead_letters", "Records that became dead letters.")
+    retries = _counter("retries", "Steps that failed and were tried again, by the type of the error.", "error")
+    durations = HistogramMetricFamily(
+        "directkafka_batch_duration_seconds", "Durations of the steps of a batch.", labels=["pipeline", "step"]
+    )
+    committed_at = _gauge("last_commit_timestamp_seconds", "When the newest batch was committed, since 1970.")
+    generation = _gauge("generation", "The generation that the driver holds.")
+    paused = _gauge("paused", "Whether the pipeline is paused.")
+    for view in views:
+        own = [view.pipeline]
+        batches.add_metric(own, view.batch_count)
+        for topic, read in view.read.items():
+            records.add_metric([*own, topic], read.record_count)
+            byte_counts.add_metric([*own, topic], read.byte_count)
+        for (store, table), row_count in view.row_counts.items():
+            rows.add_metric([*own, store, table], row_count)
+        letters.add_metric(own, view.dead_letter_count)
+        for error, count in view.retry_counts.items():
+            retries.add_metric([*own, error], count)
+        for step, found in view.durations.items():
+            durations.add_metric([*own, step], buckets=_buckets(found), sum_value=found.total_s)
+        if view.committed_at_ms is not None:
+            committed_at.add_metric(own, view.committed_at_ms / 1000)
+        if view.generation is not None:
+            generation.add_metric(own, view.generation)
+        paused.add_metric(own, float(view.is_paused))
+    yield from (
+        *(batches, records, byte_counts, rows, letters, retries),
+        *(durations, committed_at, generation, paused),
+    )
+
+
+def lag_metrics(found: Sequence[tuple[StatusView, LagView | None]]) -> Iterator[Metric]:
+    """How far the pipelines are behind.
+
+    Args:
+        found: each pipeline, and its lag; None where Kafka does not answer: then nothing is said of it.
+    """
+    offset = GaugeMetricFamily(
+        "kafka_consumergroup_group_offset", "The next offset that the pipeline reads.", labels=_PARTITION
+    )
+    lag = GaugeMetricFamily("kafka_consumergroup_group_lag", "Offsets that are unread.", labels=_PARTITION)
+    seconds = GaugeMetricFamily(
+        "kafka_consumergroup_group_lag_seconds",
+        "Age of the first unread record; 0 without one.",
+        labels=_PARTITION,
+    )
+    max_lag = GaugeMetricFamily(
+        "kafka_consumergroup_group_max_lag", "Most unread offsets of a partition.", labels=_GROUP
+    )
+    max_seconds = GaugeMetricFamily(
+        "kafka_consumergroup_group_max_lag_seconds", "Age of the oldest unread record.", labels=_GROUP
+    )
+    latest: dict[tuple[str, str, str], int] = {}
+    now_s = time.monotonic()
+    for view, lag_view in found:
+        if lag_view is None:
+            continue
+        group = (lag_view.cluster_id, view.pipeline)
+        positions = lag_view.aged(now_s)
+        for position in positions:
+            place = (position.topic, str(position.partition))
+            if position.current is not None:
+                offset.add_metric([*group, *place], position.current)
+            if position.lag is not None:
+                lag.add_metric([*group, *place], position.lag)
+            if position.lag_seconds is not None:
+                seconds.add_metric([*group, *place], position.lag_seconds)
+            if position.end is not None:
+                latest[lag_view.cluster_id, *place] = position.end
+        max_lag.add_metric(group, max((position.lag or 0 for position in positions), default=0))
+        max_seconds.add_metric(group, max((position.lag_seconds or 0.0 for position in positions), default=0.0))
+    ends = GaugeMetricFamily(
+        "kafka_partition_latest_offset",
+        "One past the last offset that can be read.",
+        labels=["cluster_name", "topic", "partition"],
+    )
+    for labels, end in latest.items():
+        ends.add_metric(labels, end)
+    yield from (offset, lag, seconds, max_lag, max_seconds, ends)
+
+
+def _counter(name: str, text: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"directkafka_{name}", text, labels=["pipeline", *labels])
+
+
+def _gauge(name: str, text: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"directkafka_{name}", text, labels=["pipeline"])
+
+
+def _buckets(durations: Durations) -> list[tuple[str, float]]:
+    bounds = [*(str(bound) for bound in DURATION_BOUNDS_S), "+Inf"]
+    return list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))

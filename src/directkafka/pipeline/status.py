@@ -1,0 +1,230 @@
+"""Status of the pipelines of this process: what each does now, and what it has done, for metrics, health and pages.
+
+An engine tells its pipeline's :class:`PipelineStatus` what happens. That makes a new :class:`StatusView` each time: a
+value, which whoever looks takes whole, from any thread, without waiting for the engine.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from directkafka.kafka.consumer.range_task import ReadCount
+from directkafka.offsets import TopicPartition
+from directkafka.options.source import SourceOptions
+from directkafka.pipeline.progress import BatchReport
+from directkafka.plain_text import message
+
+#: Upper bounds of the buckets in which durations are counted, in seconds.
+DURATION_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+#: How many of the newest batches are kept.
+RECENT_BATCHES: Final = 240
+
+
+class Step(StrEnum):
+    """What a pipeline does now; the steps of a batch are those of ``docs/DESIGN.md``."""
+
+    STARTING = "starting"
+    WAITING = "waiting"
+    PLAN = "plan"
+    WRITE = "write"
+    COMMIT = "commit"
+    RETRYING = "retrying"
+    PAUSED = "paused"
+    ENDED = "ended"
+
+
+@dataclass(frozen=True, slots=True)
+class Durations:
+    """Durations by how long they were.
+
+    Attributes:
+        counts: how many fell into each bucket of :data:`DURATION_BOUNDS_S`; the last one has no bound.
+        total_s: the sum of all, in seconds.
+    """
+
+    counts: tuple[int, ...] = (0,) * (len(DURATION_BOUNDS_S) + 1)
+    total_s: float = 0.0
+
+    def with_one(self, seconds: float) -> Durations:
+        """These and another one."""
+        bucket = bisect_left(DURATION_BOUNDS_S, seconds)
+        counts = (*self.counts[:bucket], self.counts[bucket] + 1, *self.counts[bucket + 1 :])
+        return Durations(counts, self.total_s + seconds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusView:
+    """What is known of a pipeline at one moment. Counts are since the process began.
+
+    Attributes:
+        pipeline: its name.
+        step: what it does.
+        since_s: when it began to, in seconds on the monotonic clock; a wait and a pause begin anew with each look.
+        generation: the one that it holds; None before the fence.
+        is_ready: whether the stores are fenced and the first plan is made.
+        is_paused: whether it waits for ``directkafka resume``.
+        batch_id: of the newest committed batch of this run.
+        batch_count: committed batches.
+        read: how much was read, by topic.
+        row_counts: rows by store and table.
+        dead_letter_count: rows of these that are dead letters.
+        retry_counts: steps that were tried again, by the error's type.
+        durations: of each step of a batch.
+        committed_at_ms: when the newest batch was committed, in milliseconds since 1970.
+        ends: the next offset to read, by partition.
+        failure: the error that ended the last run, as text that begins with its type.
+        recent: the newest batches, oldest first, without their ranges.
+    """
+
+    pipeline: str
+    step: Step = Step.ENDED
+    since_s: float = 0.0
+    generation: int | None = None
+    is_ready: bool = False
+    is_paused: bool = False
+    batch_id: int | None = None
+    batch_count: int = 0
+    read: Mapping[str, ReadCount] = field(default_factory=dict)
+    row_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    dead_letter_count: int = 0
+    retry_counts: Mapping[str, int] = field(default_factory=dict)
+    durations: Mapping[str, Durations] = field(default_factory=dict)
+    committed_at_ms: int | None = None
+    ends: Mapping[TopicPartition, int] | None = None
+    failure: str | None = None
+    recent: tuple[BatchReport, ...] = ()
+
+
+class PipelineStatus:
+    """What one pipeline's engine tells; any thread may look.
+
+    Args:
+        pipeline: its name.
+        source: what it reads; None where that is only Spark's to know.
+        clock: seconds on a monotonic clock.
+    """
+
+    def __init__(
+        self, pipeline: str, source: SourceOptions | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.source = source
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._view = StatusView(pipeline=pipeline, since_s=clock())
+
+    @property
+    def view(self) -> StatusView:
+        """What is known now."""
+        return self._view
+
+    def age_s(self) -> float:
+        """For how long the pipeline has been at its step, in seconds."""
+        return self._clock() - self._view.since_s
+
+    def started(self) -> None:
+        """A run begins."""
+        _publish(self)
+        self._tell(
+            step=Step.STARTING, generation=None, is_ready=False, is_paused=False, batch_id=None, ends=None, failure=None
+        )
+
+    @contextmanager
+    def of_run(self) -> Iterator[None]:
+        """A run, from its start to its end, and what ended it."""
+        self.started()
+        try:
+            yield
+        except BaseException as error:
+            self.ended(error)
+            raise
+        self.ended()
+
+    def at(self, step: Step) -> None:
+        """A step begins."""
+        self._tell(step=step, is_paused=step is Step.PAUSED)
+
+    def fenced(self, generation: int) -> None:
+        """All stores are held."""
+        self._tell(generation=generation)
+
+    def ready(self, ends: Mapping[TopicPartition, int] | None = None) -> None:
+        """The first plan is made, and the ledgers end here."""
+        self._tell(is_ready=True, ends=self._view.ends if ends is None else dict(ends))
+
+    def retried(self, error: BaseException) -> None:
+        """A step failed, and will be tried again."""
+        name = type(error).__name__
+        counts = self._view.retry_counts
+        self._tell(step=Step.RETRYING, retry_counts={**counts, name: counts.get(name, 0) + 1})
+
+    def committed(self, report: BatchReport, ends: Mapping[TopicPartition, int]) -> None:
+        """A batch is committed in all stores.
+
+        Args:
+            report: of the batch.
+            ends: the next offset to read, by partition.
+        """
+        view = self._view
+        rows = dict(view.row_counts)
+        for table in report.tables:
+            rows[table.store, table.table] = rows.get((table.store, table.table), 0) + table.row_count
+        read = dict(view.read)
+        for topic, count in report.read.items():
+            total = read.get(topic, ReadCount())
+            read[topic] = ReadCount(total.record_count + count.record_count, total.byte_count + count.byte_count)
+        letters = sum(table.row_count for table in report.tables if table.is_of_dead_letters)
+        durations = {
+            step: view.durations.get(step, Durations()).with_one(lap_ms / 1000)
+            for step, lap_ms in (("plan", report.plan_ms), ("write", report.write_ms), ("commit", report.commit_ms))
+        }
+        self._tell(
+            step=Step.WAITING,
+            is_ready=True,
+            generation=report.generation,
+            batch_id=report.batch_id,
+            batch_count=view.batch_count + 1,
+            read=read,
+            row_counts=rows,
+            dead_letter_count=view.dead_letter_count + letters,
+            durations=durations,
+            committed_at_ms=int(time.time() * 1000),
+            ends=dict(ends),
+            recent=(*view.recent, replace(report, ranges=()))[-RECENT_BATCHES:],
+        )
+
+    def ended(self, failure: BaseException | None = None) -> None:
+        """The run is over.
+
+        Args:
+            failure: what ended it, if that was an error.
+        """
+        text = None if failure is None else message(f"{type(failure).__name__}: {failure}")
+        self._tell(step=Step.ENDED, is_ready=False, is_paused=False, failure=text)
+
+    def _tell(self, **changes: Any) -> None:
+        with self._lock:
+            self._view = replace(self._view, since_s=self._clock(), **changes)
+
+
+_lock = threading.Lock()
+#: The status of each pipeline that was started in this process, by its name; of two of one name, the newest.
+_started: dict[str, PipelineStatus] = {}
+
+
+def _publish(status: PipelineStatus) -> None:
+    with _lock:
+        _started[status.view.pipeline] = status
+
+
+def started_pipelines() -> tuple[PipelineStatus, ...]:
+    """The status of each pipeline that was started in this process, whether it runs still or not, by name."""
+    with _lock:
+        return tuple(_started[name] for name in sorted(_started))

@@ -1,0 +1,84 @@
+"""``directkafka run`` as a supervisor runs it: health and metrics over HTTP, log lines of JSON, an end by a signal."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.error import URLError
+from urllib.request import urlopen
+
+import pytest
+from confluent_kafka import Producer
+from tests.hostile import HOSTILE
+from tests.real.kafka.logs import WAIT_S, until
+
+from directkafka.testing import KafkaBroker
+from directkafka.testing.java import use_java
+
+pytestmark = pytest.mark.real
+
+FILE = """
+[pipeline]
+name = "flights"
+trigger = "200ms"
+commit_to_group = "{topic}"
+[source]
+"kafka.bootstrap.servers" = "{kafka}"
+subscribe = "{topic}"
+startingOffsets = "earliest"
+[[sink]]
+type = "sqlite"
+path = "{database}"
+table = "flights"
+"""
+
+
+def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
+    kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path
+) -> None:
+    use_java()
+    topic = create_topic(1)
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for value in HOSTILE.values():
+        producer.produce(topic, value.encode("utf-8", "surrogatepass"))
+    assert producer.flush(WAIT_S) == 0
+    file = tmp_path / "flights.toml"
+    file.write_text(FILE.format(kafka=kafka_broker.bootstrap_servers, topic=topic, database=tmp_path / "flights.db"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    command = [str(Path(sys.executable).parent / "directkafka"), "run", str(file)]
+
+    def get(path: str) -> str | None:
+        try:
+            with urlopen(f"http://{address}{path}", timeout=30) as answer:
+                return str(answer.read().decode())
+        except (URLError, ConnectionError):
+            return None
+
+    log = tmp_path / "log"
+    with log.open("w") as stderr:
+        run = subprocess.Popen(
+            [*command, "--http", address, "--log-format", "json"], stderr=stderr, stdout=subprocess.PIPE, text=True
+        )
+    try:
+        until(lambda: get("/readyz"), "it is never ready")
+        until(lambda: 'directkafka_batches_total{pipeline="flights"} 1.0' in (get("/metrics") or ""), "its batch")
+        assert json.loads(get("/healthz") or "")["status"] == "ok"
+        assert "kafka_consumergroup_group_lag{" in (get("/metrics") or "")
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(WAIT_S) == 0, log.read_text()
+    finally:
+        run.kill()
+        run.communicate()
+    lines: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]
+    assert all({"time", "level", "logger", "message", "pipeline"} <= set(line) for line in lines)
+    (batch,) = [line for line in lines if "ranges" in line]
+    assert (batch["pipeline"], batch["generation"], batch["batch"], batch["level"]) == ("flights", 1, 1, "INFO")
+    assert batch["ranges"] == [{"topic": topic, "partition": 0, "from_offset": 0, "until_offset": len(HOSTILE)}]
+    assert any("SIGTERM: stopping after the batch in flight" in line["message"] for line in lines)

@@ -1,0 +1,192 @@
+"""Metrics of pipelines that run in this process, over HTTP, against what is in topic and tables."""
+
+from __future__ import annotations
+
+import math
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewPartitions
+from tests.chaos.pipelines import PARTITIONS
+from tests.real.kafka.logs import until
+from tests.real.monitoring.conftest import Web
+from tests.real.pipeline.conftest import COUNT, World
+
+import directkafka
+from directkafka import PostgresSink, SQLiteSink
+
+pytestmark = pytest.mark.real
+
+REJECTING = """
+SELECT topic, partition, offset, CAST(CAST(value AS STRING) AS BIGINT) AS number,
+    IF(CAST(CAST(value AS STRING) AS BIGINT) % 10 = 0, 'ten', NULL) AS dead_letter_reason FROM source
+"""
+
+
+def produce(world: World, partition: int, *ages_s: float, transactional: bool = False) -> None:
+    """Records of these ages."""
+    options = {"bootstrap.servers": world.kafka}
+    producer = Producer(options | ({"transactional.id": f"t-{world.topic}"} if transactional else {}))
+    if transactional:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+    for age_s in ages_s:
+        written_ms = int((time.time() - age_s) * 1000)
+        producer.produce(world.topic, b"7", partition=partition, timestamp=written_ms)
+    if transactional:
+        producer.commit_transaction(30)
+    assert producer.flush(30) == 0
+
+
+def test_counts_of_a_pipeline_are_those_of_topic_and_tables(world: World, web: Web, tmp_path: Path) -> None:
+    letters = SQLiteSink(tmp_path / "letters.db", "letters")
+    world.pipeline(REJECTING, dead_letters=letters).run()
+    found = web.samples("numbers")
+    store = PostgresSink(world.dsn, "records").store
+    assert found["directkafka_batches_total", ()] == COUNT / 30
+    assert found["directkafka_records_read_total", (world.topic,)] == COUNT
+    assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
+    assert found["directkafka_rows_written_total", (store.identity, "public.records")] == COUNT * 9 / 10
+    assert found["directkafka_rows_written_total", (letters.store.identity, "letters")] == COUNT / 10
+    assert found["directkafka_dead_letters_total", ()] == COUNT / 10
+    assert found["directkafka_generation", ()] == 1
+    assert found["directkafka_paused", ()] == 0
+    assert time.time() - 60 < found["directkafka_last_commit_timestamp_seconds", ()] <= time.time()
+    assert [found["directkafka_batch_duration_seconds_count", (step,)] for step in ("plan", "write", "commit")] == [
+        3
+    ] * 3
+    assert all(value >= 0 and not math.isnan(value) for value in found.values())
+    store.close()
+
+
+def test_an_arrow_transform_is_counted_as_a_query_is(world: World, web: Web, tmp_path: Path) -> None:
+    world.pipeline(None, sinks=SQLiteSink(tmp_path / "numbers.db", "numbers")).run()
+    found = web.samples("numbers")
+    assert found["directkafka_records_read_total", (world.topic,)] == COUNT
+    assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
+
+
+def test_the_structured_engine_has_the_same_counts(world: World, web: Web, tmp_path: Path) -> None:
+    world.pipeline(engine="structured", checkpoint=tmp_path / "checkpoint").run()
+    found = web.samples("numbers")
+    store = PostgresSink(world.dsn, "records").store
+    assert found["directkafka_rows_written_total", (store.identity, "public.records")] == COUNT
+    assert found["directkafka_generation", ()] == 1
+    assert web.lag(world, 0) == (0, 0)
+    store.close()
+
+
+def test_lag_is_zero_when_all_is_read_and_grows_with_the_first_unread_record(world: World, web: Web) -> None:
+    world.pipeline().run()
+    assert [web.lag(world, partition) for partition in range(PARTITIONS)] == [(0, 0)] * PARTITIONS
+    produce(world, 0, 100.0, 50.0, 1.0)
+    until(lambda: web.lag(world, 0)[0] == 3, "the records are not seen")
+    offsets, seconds = web.lag(world, 0)
+    assert offsets == 3
+    assert seconds is not None and 100 <= seconds < 130
+    assert web.lag(world, 1) == (0, 0)
+    found = web.samples("numbers")
+    assert found["kafka_consumergroup_group_max_lag", ()] == 3
+    assert found["kafka_consumergroup_group_max_lag_seconds", ()] >= 100
+    assert found["kafka_consumergroup_group_offset", (world.topic, "0")] == COUNT / PARTITIONS
+
+
+def test_a_record_from_the_future_is_not_older_than_nothing(world: World, web: Web) -> None:
+    world.pipeline().run()
+    produce(world, 0, -3600.0)
+    until(lambda: web.lag(world, 0)[0] == 1, "the record is not seen")
+    assert web.lag(world, 0) == (1, 0)
+
+
+def test_lag_behind_markers_of_transactions_alone_has_no_age(world: World, web: Web) -> None:
+    """The end of a partition lies behind the marker, and no record is there to be late."""
+    world.pipeline().run()
+    produce(world, 0, 100.0, transactional=True)
+    world.pipeline().run()
+    offsets, seconds = web.lag(world, 0)
+    assert seconds == 0
+    assert offsets in {0, 1}
+
+
+def test_a_partition_that_is_added_is_behind_from_its_first_record_on(world: World, web: Web) -> None:
+    world.pipeline().run()
+    admin = AdminClient({"bootstrap.servers": world.kafka})
+    for done in admin.create_partitions([NewPartitions(world.topic, PARTITIONS + 1)]).values():
+        done.result(30)
+    until(lambda: web.lag(world, PARTITIONS) == (0, 0), "the partition is not seen")
+    produce(world, PARTITIONS, 20.0)
+    until(lambda: web.lag(world, PARTITIONS)[0] == 1, "its record is not seen")
+    assert 20 <= (web.lag(world, PARTITIONS)[1] or 0) < 60
+
+
+def test_a_pipeline_that_is_set_back_is_behind_again(world: World, web: Web, tmp_path: Path) -> None:
+    database = tmp_path / "numbers.db"
+    pipeline = world.pipeline(sinks=SQLiteSink(database, "numbers"), trigger="100ms")
+    pipeline.start()
+    until(lambda: web.samples("numbers").get(("directkafka_batches_total", ())) == 3, "the batches")
+    pipeline.stop()
+    text = f"""
+[pipeline]
+name = "numbers"
+[source]
+"kafka.bootstrap.servers" = "{world.kafka}"
+subscribe = "{world.topic}"
+[[sink]]
+type = "sqlite"
+path = "{database}"
+table = "numbers"
+"""
+    (tmp_path / "numbers.toml").write_text(text)
+    command = ["directkafka", "reset", str(tmp_path / "numbers.toml"), "--to-offset", "10", "--rows", "delete", "--yes"]
+    subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    world.pipeline(
+        sinks=SQLiteSink(database, "numbers"), source={"maxOffsetsPerTrigger": "1"}, trigger="1 hour"
+    ).start()
+    until(lambda: (web.lag(world, 0)[0] or 0) > 0, "it is not behind")
+
+
+def test_several_pipelines_of_a_process_are_told_apart(world: World, web: Web) -> None:
+    world.pipeline(name="left", sinks=PostgresSink(world.dsn, "left_side")).run()
+    right = "SELECT * FROM source WHERE offset % 2 = 0"
+    world.pipeline(right, name="right", sinks=PostgresSink(world.dsn, "right_side")).run()
+    store = PostgresSink(world.dsn, "left_side").store
+    written = "directkafka_rows_written_total"
+    assert web.samples("left")[written, (store.identity, "public.left_side")] == COUNT
+    assert web.samples("right")[written, (store.identity, "public.right_side")] == COUNT / 2
+    assert web.get("/metrics")[1].count("# TYPE directkafka_batches_total counter") == 1
+    store.close()
+
+
+def test_nothing_is_said_of_lag_where_kafka_does_not_answer(world: World, web: Web, tmp_path: Path) -> None:
+    pipeline = world.pipeline(sinks=SQLiteSink(tmp_path / "numbers.db", "numbers"))
+    pipeline.run()
+    assert web.lag(world, 0) == (0, 0)
+    # Another collector has not looked before.
+    pipeline.status.source = directkafka.Pipeline(
+        "elsewhere",
+        source={"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": world.topic},
+        sinks=SQLiteSink(tmp_path / "other.db", "other"),
+    ).source_options
+    with directkafka.serve_http("127.0.0.1:0") as server:
+        found = Web(server).samples("numbers")
+    assert found["directkafka_batches_total", ()] == 3
+    assert not [name for name, _ in found if name.startswith("kafka_")]
+
+
+def test_only_names_of_this_machine_are_answered(world: World, web: Web) -> None:
+    """A page of another site can lead its own name here, and would read the answer as its own."""
+    assert web.get("/healthz")[0] == 200
+    assert web.get("/metrics", Host="evil.example")[0] == 400
+
+
+@pytest.mark.slow
+def test_prometheus_own_tool_has_nothing_to_complain_of(world: World, web: Web, promtool: Callable[..., Any]) -> None:
+    world.pipeline(REJECTING, dead_letters=PostgresSink(world.dsn, "letters")).run()
+    produce(world, 0, 5.0)
+    found = promtool("check", "metrics", given=web.get("/metrics")[1])
+    assert (found.returncode, found.stdout + found.stderr) == (0, "")

@@ -1,0 +1,60 @@
+"""Health: what turns and what is ready, by what a pipeline does and for how long."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from directkafka.monitoring.health import liveness, readiness
+from directkafka.pipeline.status import StatusView, Step
+
+
+def view(step: Step, **fields: Any) -> StatusView:
+    return StatusView(**({"pipeline": "flights", "step": step, "is_ready": True} | fields))
+
+
+@pytest.mark.parametrize("step", [step for step in Step if step is not Step.ENDED])
+def test_a_pipeline_turns_as_long_as_no_step_takes_too_long(step: Step) -> None:
+    assert liveness([(view(step), 599.0)], stalled_after_s=600).is_good
+    stalled = liveness([(view(step), 601.0)], stalled_after_s=600)
+    assert not stalled.is_good
+    assert stalled.pipelines[0]["fault"] == f"has been at the step {step} for more than 600 s"
+
+
+def test_a_pipeline_that_has_ended_is_well_and_one_that_failed_is_not() -> None:
+    assert liveness([(view(Step.ENDED), 9e9)], stalled_after_s=600).is_good
+    failed = liveness([(view(Step.ENDED, failure="FencedError: newer"), 1.0)], stalled_after_s=600)
+    assert (failed.is_good, failed.pipelines[0]["fault"]) == (False, "FencedError: newer")
+
+
+@pytest.mark.parametrize(
+    ("step", "fields", "fault"),
+    [
+        (Step.STARTING, {"is_ready": False}, "has not made its first plan"),
+        (Step.PLAN, {"is_ready": False}, "has not made its first plan"),
+        (Step.RETRYING, {}, "a step failed, and is tried again"),
+        (Step.ENDED, {"is_ready": False}, "has ended"),
+        (Step.ENDED, {"failure": "OptionError: x"}, "OptionError: x"),
+        (Step.WAITING, {}, None),
+        (Step.PAUSED, {}, None),
+        (Step.WRITE, {}, None),
+        (Step.COMMIT, {}, None),
+    ],
+)
+def test_a_pipeline_is_ready_once_its_first_plan_is_made_and_while_nothing_fails(
+    step: Step, fields: dict[str, Any], fault: str | None
+) -> None:
+    found = readiness([(view(step, **fields), 1.0)])
+    assert (found.is_good, found.pipelines[0]["fault"]) == (fault is None, fault)
+
+
+def test_one_pipeline_that_is_not_well_is_enough() -> None:
+    both = [(view(Step.WAITING), 1.0), (view(Step.WRITE, pipeline="late"), 700.0)]
+    assert not liveness(both, stalled_after_s=600).is_good
+    assert readiness(both).is_good
+
+
+def test_without_a_pipeline_a_process_lives_and_is_not_ready() -> None:
+    assert liveness([], stalled_after_s=600).is_good
+    assert not readiness([]).is_good
