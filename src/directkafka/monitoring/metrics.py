@@ -71,7 +71,8 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
         batches.add_metric(own, view.batch_count)
         for topic, read in view.read.items():
             records.add_metric([*own, topic], read.record_count)
-            byte_counts.add_metric([*own, topic], read.byte_count)
+            if read.byte_count:  # Spark does not say
+                byte_counts.add_metric([*own, topic], read.byte_count)
         for (store, table), row_count in view.row_counts.items():
             rows.add_metric([*own, store, table], row_count)
         letters.add_metric(own, view.dead_letter_count)

@@ -177,7 +177,7 @@ class PipelineStatus:
         for table in report.tables:
             rows[table.store, table.table] = rows.get((table.store, table.table), 0) + table.row_count
         read = dict(view.read)
-        for topic, count in report.read.items():
+        for topic, count in _read_by_topic(report):
             total = read.get(topic, ReadCount())
             read[topic] = ReadCount(total.record_count + count.record_count, total.byte_count + count.byte_count)
         letters = sum(table.row_count for table in report.tables if table.is_of_dead_letters)
@@ -228,3 +228,12 @@ def started_pipelines() -> tuple[PipelineStatus, ...]:
     """The status of each pipeline that was started in this process, whether it runs still or not, by name."""
     with _lock:
         return tuple(_started[name] for name in sorted(_started))
+
+
+def _read_by_topic(report: BatchReport) -> Iterator[tuple[str, ReadCount]]:
+    """What a batch has read; where Spark reads, it does not say how many records these offsets were."""
+    if report.records is not None:
+        yield from report.read.items()
+        return
+    for offset_range in report.ranges:
+        yield offset_range.topic, ReadCount(record_count=offset_range.count())

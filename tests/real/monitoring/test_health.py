@@ -137,6 +137,7 @@ def test_a_pipeline_that_was_fenced_says_so(world: World, web: Web) -> None:
 @pytest.mark.slow
 def test_kafka_that_is_away_makes_a_pipeline_unready_and_not_stalled(web: Web, tmp_path: Path, spark: Any) -> None:
     with KafkaBroker() as broker:
+        servers = broker.bootstrap_servers
         pipeline = Pipeline(
             "without kafka",
             source={
@@ -148,7 +149,7 @@ def test_kafka_that_is_away_makes_a_pipeline_unready_and_not_stalled(web: Web, t
             trigger="100ms",
             retry_ms_max=120_000,
         )
-        produce_numbers(broker.bootstrap_servers, "air", 30)
+        produce_numbers(servers, "air", 30)
         pipeline.start()
         try:
             until(lambda: fault(web, "/readyz", "without kafka")[1] is None, "it is never ready")

@@ -65,6 +65,12 @@ def test_what_batches_have_done_adds_up() -> None:
     assert sum(view.durations["commit"].counts) == 2
 
 
+def test_where_spark_reads_offsets_are_counted() -> None:
+    status = PipelineStatus("flights")
+    status.committed(replace(REPORT, records=None, read={}), {PLACE: 10})
+    assert status.view.read == {"air": ReadCount(10, 0)}
+
+
 def test_a_moment_that_was_looked_at_stays_as_it_was() -> None:
     status = PipelineStatus("flights")
     status.committed(REPORT, {PLACE: 10})
@@ -102,11 +108,10 @@ def test_retries_are_counted_by_the_type_of_their_error() -> None:
 def test_a_run_that_fails_says_what_ended_it_and_one_that_ends_says_nothing() -> None:
     status = PipelineStatus("flights")
     with pytest.raises(FencedError), status.of_run():
-        assert status.view.step is Step.STARTING
         raise fenced()
     assert (status.view.failure or "").startswith("FencedError: ")
     with status.of_run():
-        assert status.view.failure is None
+        assert (status.view.step, status.view.failure) == (Step.STARTING, None)
     assert (status.view.step, status.view.failure) == (Step.ENDED, None)
 
 
