@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Unpack
 
@@ -344,18 +345,10 @@ class Pipeline:
         return engine, "rows pass through Spark: the structured engine's batches are Spark's"
 
     def _structured(self, session: SparkSession, routes: tuple[Route, ...], checkpoint: str) -> StructuredEngine:
-        def make_function(transform: Transform) -> BatchFunction:
-            return BatchFunction(
-                self.name,
-                routes,
-                checkpoint=checkpoint,
-                transform=transform,
-                report=self.report,
-                retry_ms_max=self._retry_ms_max,
-                status=self.status,
-                stop=self._stop,
-            )
-
+        make_function = partial(
+            BatchFunction, self.name, routes, checkpoint=checkpoint, report=self.report,
+            retry_ms_max=self._retry_ms_max, status=self.status, stop=self._stop,
+        )  # fmt: skip
         return StructuredEngine(
             self.name,
             session=session,

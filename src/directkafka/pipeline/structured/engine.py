@@ -65,7 +65,7 @@ class StructuredEngine:
         checkpoint: the query's checkpoint.
         trigger: as :func:`~directkafka.pipeline.structured.api.start_query` takes it.
         output_mode: of the query.
-        make_function: makes the function that writes the batches, from the transform that is left to it.
+        make_function: makes the function that writes the batches, with the ``transform`` that is left to it.
         stop: ends the run between two batches.
         retry_policy: how failures that may pass are met before the query starts.
         status: told what the pipeline does between two batches.
@@ -82,7 +82,7 @@ class StructuredEngine:
         checkpoint: str,
         trigger: GivenTrigger,
         output_mode: str,
-        make_function: Callable[[Transform], BatchFunction],
+        make_function: Callable[..., BatchFunction],
         stop: threading.Event,
         retry_policy: RetryPolicy,
         status: PipelineStatus,
@@ -133,7 +133,7 @@ class StructuredEngine:
             log.info("%s stops before it began: %s", self._name, asked)
             return
         stream, left = self._stream(options)
-        function = self._make_function(left)
+        function = self._make_function(transform=left)
         self._run_query(start_query(stream, function, trigger=self._trigger, output_mode=self._output_mode), function)
 
     def _run_query(self, query: StreamingQuery, function: BatchFunction) -> None:
