@@ -20,8 +20,8 @@ Command = Callable[..., Outcome]
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """A command: exit code, stdout, stderr without log lines."""
-    for module in (all_commands.control_commands, all_commands.offset_commands, all_commands.reset_command):
-        monkeypatch.setattr(module, "set_up_logging", lambda **_: None)
+    for name in all_commands.__all__:
+        monkeypatch.setattr(getattr(all_commands, name), "set_up_logging", lambda **_: None)
 
     def run(*arguments: str) -> Outcome:
         code = _run(monkeypatch, arguments, before=capsys.readouterr)

@@ -145,12 +145,17 @@ path = "{database}"
 table = "numbers"
 """
     (tmp_path / "numbers.toml").write_text(text)
-    command = ["directkafka", "reset", str(tmp_path / "numbers.toml"), "--to-offset", "10", "--rows", "delete", "--yes"]
-    subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)
-    world.pipeline(
-        sinks=SQLiteSink(database, "numbers"), source={"maxOffsetsPerTrigger": "1"}, trigger="1 hour"
-    ).start()
-    until(lambda: (web.lag(world, 0)[0] or 0) > 0, "it is not behind")
+    command = [str(Path(sys.executable).parent / "directkafka"), "reset", str(tmp_path / "numbers.toml")]
+    options = ["--to-offset", "10", "--rows", "delete", "--yes"]
+    subprocess.run([*command, *options], check=True, timeout=60, stdout=subprocess.DEVNULL)
+    again = world.pipeline(
+        sinks=SQLiteSink(database, "numbers"), source={"maxOffsetsPerTrigger": "3"}, trigger="1 hour"
+    )
+    again.start()
+    try:
+        until(lambda: (web.lag(world, 0)[0] or 0) > 0, "it is not behind")
+    finally:
+        again.stop()
 
 
 def test_several_pipelines_of_a_process_are_told_apart(world: World, web: Web) -> None:

@@ -24,7 +24,7 @@ from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.status import PipelineStatus
-from directkafka.pipeline.structured.checkpoint import Checkpoint
+from directkafka.pipeline.structured.hadoop_files import checkpoint_at
 from directkafka.pipeline.structured.query_run import AS_IT_IS, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
 
@@ -150,7 +150,7 @@ class BatchFunction:
         run_id = context.getLocalProperty(_RUN_ID)
         if self._run is None or run_id != self._run_id:
             self._end_run()
-            checkpoint = Checkpoint(frame.sparkSession, self.checkpoint)
+            checkpoint = checkpoint_at(frame.sparkSession, self.checkpoint)
             self._check_query(checkpoint.lineage(), context.getLocalProperty(_QUERY_ID))
             run = QueryRun(
                 self.name,

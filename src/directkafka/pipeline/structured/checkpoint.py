@@ -6,28 +6,21 @@ with the query's ``id``. ``offsets/N`` is written before batch N runs: a line ``
 and a colon before it. ``commits/N`` is there once the sink is done with N. ``sources/I/0`` is where Spark's own
 Kafka source notes its initial offsets, I being the source's number or name. A partition that this source finds later
 is read from 0 in the very batch that names it first (``KafkaOffsetReader.getOffsetRangesFromResolvedOffsets``; from
-another offset is data loss to it). Files are read through Hadoop's file system, as Spark writes them, so every
-place that Spark can use can be read.
+another offset is data loss to it).
 """
 
 from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
-
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
+from typing import Any, Protocol
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import TopicPartition, from_nested
 from directkafka.options.texts import whole_number
 from directkafka.pipeline.structured.lineage import CheckpointBatch
-
-T = TypeVar("T")
 
 _VERSIONS = ("v1", "v2")
 
@@ -113,20 +106,38 @@ def _is_partition(name: str) -> bool:
     return number is not None and number >= 0
 
 
+class CheckpointFiles(Protocol):
+    """Where the files of a checkpoint are, and how they are read."""
+
+    @property
+    def location(self) -> str:
+        """The folder, for messages."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder of the checkpoint, sorted; none where there is no such folder.
+
+        Raises:
+            EnvironmentFaultError: it cannot be read.
+        """
+
+    def read(self, name: str) -> str | None:
+        """A file's text; None where there is none.
+
+        Raises:
+            EnvironmentFaultError: it cannot be read.
+        """
+
+
 class Checkpoint:
-    """A checkpoint folder, through Hadoop's file system.
+    """A checkpoint folder.
 
     Args:
-        session: whose Hadoop settings count.
-        location: the folder as given to Spark, in any form that Spark takes.
+        files: where it is.
     """
 
-    def __init__(self, session: SparkSession, location: str) -> None:
-        self.location = location
-        jvm: Any = session._jvm
-        self._jvm = jvm
-        self._root: Any = self._jvm.org.apache.hadoop.fs.Path(location)
-        self._files = self._root.getFileSystem(session._jsparkSession.sessionState().newHadoopConf())
+    def __init__(self, files: CheckpointFiles) -> None:
+        self.location = files.location
+        self._files = files
 
     def lineage(self) -> str | None:
         """The query's id; None when no query has ever begun here.
@@ -134,8 +145,12 @@ class Checkpoint:
         Raises:
             EnvironmentFaultError: the folder cannot be read.
         """
-        text = self._read("metadata")
-        return None if text is None else str(json.loads(text)["id"])
+        text = self._files.read("metadata")
+        try:
+            return None if text is None else str(json.loads(text)["id"])
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
+            what = f"{self.location}/metadata is not what Spark writes ({type(error).__name__}: {error})"
+            raise EnvironmentFaultError(what=what, remedy="Restore the checkpoint.") from error
 
     def planned(self, batch_id: int) -> CheckpointBatch:
         """A batch that Spark has planned.
@@ -166,8 +181,12 @@ class Checkpoint:
 
     def logged(self, batch_id: int) -> LoggedOffsets | None:
         """The offset log's entry of a batch; None when there is none (any more)."""
-        text = self._read(f"offsets/{batch_id}")
+        text = self._files.read(f"offsets/{batch_id}")
         return None if text is None else parse_offsets(text, place=f"{self.location}/offsets/{batch_id}")
+
+    def planned_batches(self) -> list[int]:
+        """Numbers of the batches that the offset log still has, ascending."""
+        return self._numbers("offsets")
 
     def last_planned(self) -> int | None:
         """Number of the last batch in the offset log."""
@@ -193,8 +212,8 @@ class Checkpoint:
         It never changes, and is read once: a question to an object store takes its time.
         """
         found = {}
-        for source in self._names("sources"):
-            _, _, noted = (self._read(f"sources/{source}/0") or "").partition("\n")
+        for source in self._files.names("sources"):
+            _, _, noted = (self._files.read(f"sources/{source}/0") or "").partition("\n")
             try:
                 offsets = _kafka_offsets(json.loads(noted))
             except ValueError:
@@ -204,30 +223,4 @@ class Checkpoint:
         return found
 
     def _numbers(self, folder: str) -> list[int]:
-        return sorted(int(name) for name in self._names(folder) if name.isdigit())
-
-    def _names(self, folder: str) -> list[str]:
-        path = self._jvm.org.apache.hadoop.fs.Path(self._root, folder)
-        return sorted(str(status.getPath().getName()) for status in self._ask(lambda: self._listed(path)))
-
-    def _listed(self, path: Any) -> list[Any]:
-        return list(self._files.listStatus(path)) if self._files.exists(path) else []
-
-    def _read(self, name: str) -> str | None:
-        path = self._jvm.org.apache.hadoop.fs.Path(self._root, name)
-        return self._ask(lambda: self._text(path))
-
-    def _text(self, path: Any) -> str | None:
-        if not self._files.exists(path):
-            return None
-        with closing(self._files.open(path)) as stream:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-
-    def _ask(self, work: Callable[[], T]) -> T:
-        try:
-            return work()
-        except Py4JJavaError as error:
-            raise EnvironmentFaultError(
-                what=f"the checkpoint {self.location} cannot be read: {error.java_exception.toString()}",
-                remedy="Check the path, and the rights and Hadoop settings of this Spark application.",
-            ) from error
+        return sorted(int(name) for name in self._files.names(folder) if name.isdigit())

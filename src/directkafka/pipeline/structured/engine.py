@@ -30,6 +30,7 @@ from directkafka.pipeline.retry import RetryPolicy, StopAsked
 from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.pipeline.structured.api import BatchFunction, cause_of, start_query
 from directkafka.pipeline.structured.checkpoint import Checkpoint
+from directkafka.pipeline.structured.hadoop_files import checkpoint_at
 from directkafka.pipeline.structured.lineage import CheckpointBatch, decide
 from directkafka.pipeline.structured.query_run import AS_IT_IS
 from directkafka.planning.trigger import GivenTrigger
@@ -115,7 +116,7 @@ class StructuredEngine:
         with closing(Ledgers(self._name, self._routes)) as ledgers:
             ledgers.connect()
             recovery = ledgers.peek()
-            expected = _expected_batch(Checkpoint(self._session, self._checkpoint), recovery.ahead)
+            expected = _expected_batch(checkpoint_at(self._session, self._checkpoint), recovery.ahead)
             decide(recovery, expected, pipeline=self._name, stores=ledgers.identities)
         return remarks
 
@@ -204,7 +205,7 @@ class StructuredEngine:
         with closing(Ledgers(self._name, self._routes, stop=self._stop)) as ledgers:
             ledgers.connect()
             entry = ledgers.peek().ahead
-        is_new = Checkpoint(self._session, self._checkpoint).last_planned() is None
+        is_new = checkpoint_at(self._session, self._checkpoint).last_planned() is None
         if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
             return {}
         offsets = _every_partition(entry.ends(), self._partitions())

@@ -32,6 +32,7 @@ from directkafka.pipeline.ledger.commit_session import CommitSession
 from directkafka.pipeline.ledger.reconcile import OPEN_LINEAGE, is_half_reset
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.structured.checkpoint import Checkpoint
+from directkafka.pipeline.structured.hadoop_files import checkpoint_at
 from directkafka.pipeline.structured.lineage import describe_position
 from directkafka.sinks.api import LedgerEntry
 
@@ -168,7 +169,7 @@ def adopt(
         LineageError: a store's ends and the checkpoint's position differ; both are named, and nothing is changed.
         OptionError: the checkpoint has not begun.
     """
-    position = position_of(Checkpoint(spark or _active(), path_text(checkpoint, option="checkpoint")))
+    position = position_of(checkpoint_at(spark or _active(), path_text(checkpoint, option="checkpoint")))
 
     def target(entry: LedgerEntry | None, store: str) -> _Target:
         return _adopted(name, entry, position, store)
@@ -208,7 +209,7 @@ def restart(
     """
     if origin not in ("ledger", "checkpoint"):
         raise OptionError(option="origin", reason=f"expected 'ledger' or 'checkpoint', found {origin!r}")
-    position = position_of(Checkpoint(spark or _active(), path_text(checkpoint, option="checkpoint")))
+    position = position_of(checkpoint_at(spark or _active(), path_text(checkpoint, option="checkpoint")))
     if origin == "ledger" and (position.planned is not None or position.done >= 0):
         raise OptionError(
             option="checkpoint",

@@ -8,6 +8,7 @@ import pytest
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.offsets import TopicPartition
+from directkafka.operations.checkpoint import ArrowFiles
 from directkafka.pipeline.structured.checkpoint import Checkpoint, parse_offsets
 
 METADATA = '{"batchWatermarkMs":0,"batchTimestampMs":1795262592297,"conf":{"spark.sql.shuffle.partitions":"2"}}'
@@ -71,28 +72,13 @@ def test_what_is_no_offset_log_is_an_error_that_names_the_file(text: str) -> Non
         parse_offsets(text, place="c/offsets/3")
 
 
-class LocalCheckpoint(Checkpoint):
-    """Reads a folder of this machine, without a JVM."""
-
-    def __init__(self, folder: Path) -> None:
-        self.location = str(folder)
-        self._folder = folder
-
-    def _read(self, name: str) -> str | None:
-        file = self._folder / name
-        return file.read_text() if file.exists() else None
-
-    def _names(self, folder: str) -> list[str]:
-        return sorted(one.name for one in (self._folder / folder).glob("*"))
-
-
-def written(folder: Path, **files: str) -> LocalCheckpoint:
+def written(folder: Path, **files: str) -> Checkpoint:
     """A checkpoint with these files; ``__`` stands for a slash."""
     for name, text in {"metadata": '{"id":"mine"}', **files}.items():
         file = folder / name.replace("__", "/")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return LocalCheckpoint(folder)
+    return Checkpoint(ArrowFiles(str(folder)))
 
 
 def logged(*sources: str, version: str = "v1") -> str:

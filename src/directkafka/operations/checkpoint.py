@@ -1,0 +1,137 @@
+"""What a checkpoint of Structured Streaming holds of Kafka, without Spark: its query, its batches, their offsets."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import fs
+
+from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.options.texts import fault_of_text
+from directkafka.pipeline.structured.checkpoint import Checkpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedOffset:
+    """How far a batch reads one partition.
+
+    Attributes:
+        batch: the batch's number.
+        is_committed: whether Spark has noted that its sink is done with it.
+        planned_at_ms: when Spark planned it, in milliseconds since 1970.
+        source: number or name of the query's source.
+        topic, partition: which partition.
+        from_offset: where it begins; None where the checkpoint does not say, as for the oldest batch that it keeps, and
+            for a partition that was new.
+        until_offset: where it ends, exclusive.
+    """
+
+    batch: int
+    is_committed: bool
+    planned_at_ms: int
+    source: str
+    topic: str
+    partition: int
+    from_offset: int | None
+    until_offset: int
+
+    def as_record(self) -> dict[str, Any]:
+        """For printing."""
+        record = asdict(self)
+        planned_at = datetime.fromtimestamp(record.pop("planned_at_ms") / 1000, UTC).isoformat(timespec="seconds")
+        return {
+            "batch": record.pop("batch"),
+            "committed": record.pop("is_committed"),
+            "planned_at": planned_at,
+            **record,
+        }
+
+
+def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> list[PlannedOffset]:
+    """The offsets of the newest batch, or of each that the checkpoint keeps; by batch, source and partition.
+
+    Args:
+        checkpoint: which.
+        every_batch: whether older batches are shown, too.
+
+    Raises:
+        EnvironmentFaultError: it is no checkpoint, or cannot be read.
+    """
+    if checkpoint.lineage() is None:
+        raise EnvironmentFaultError(
+            what=f"{checkpoint.location} is no checkpoint of Structured Streaming: it has no file 'metadata'",
+            remedy="Name the folder that the query has as checkpointLocation.",
+        )
+    batches = checkpoint.planned_batches()
+    done = checkpoint.last_done()
+    found = []
+    for batch in batches if every_batch else batches[-1:]:
+        logged, before = checkpoint.logged(batch), checkpoint.logged(batch - 1)
+        if logged is None:
+            continue
+        for source, offsets in sorted(logged.sources.items()):
+            starts = before.sources.get(source, {}) if before else {}
+            found += [
+                PlannedOffset(
+                    batch=batch,
+                    is_committed=done is not None and batch <= done,
+                    planned_at_ms=logged.planned_at_ms,
+                    source=source,
+                    topic=partition.topic,
+                    partition=partition.partition,
+                    from_offset=starts.get(partition),
+                    until_offset=until_offset,
+                )
+                for partition, until_offset in sorted(offsets.items())
+            ]
+    return found
+
+
+class ArrowFiles:
+    """A folder of this machine, or one that Arrow reaches by its URI (``s3://``, ``gs://``, ``hdfs://``).
+
+    Args:
+        location: path or URI.
+
+    Raises:
+        OptionError: it is neither.
+    """
+
+    def __init__(self, location: str) -> None:
+        if fault := fault_of_text(location):
+            raise OptionError(option="PATH", reason=fault)
+        self.location = location
+        try:
+            # Hadoop's own form of an S3 address has another scheme.
+            uri = location.replace("s3a://", "s3://", 1) if location.startswith("s3a://") else location
+            self._files, self._root = fs.FileSystem.from_uri(uri if "://" in uri else str(Path(uri).resolve()))
+        except (ValueError, OSError, pa.ArrowException) as error:
+            raise OptionError(option="PATH", reason=f"Arrow cannot reach {location}: {error}") from error
+
+    def names(self, folder: str) -> list[str]:
+        """Names of the files in a folder below this one, sorted."""
+        selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
+        try:
+            return sorted(info.base_name for info in self._files.get_file_info(selector))
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def read(self, name: str) -> str | None:
+        """A file's text; None where there is none."""
+        try:
+            with self._files.open_input_stream(f"{self._root}/{name}") as stream:
+                return str(stream.read().decode("utf-8"))
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: Exception) -> EnvironmentFaultError:
+        return EnvironmentFaultError(
+            what=f"the checkpoint {self.location} cannot be read: {error}",
+            remedy="Check the path, and your rights on it.",
+        )
