@@ -1,4 +1,4 @@
-"""What a checkpoint holds, out of files as Spark writes them; of a real query's: ``real/cli/test_checkpoint_command``."""
+"""What a checkpoint holds, out of files as Spark writes them; of a real query: ``real/cli/test_checkpoint_command``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a checkpoint through Hadoop's file system, as Spark writes them: every place that Spark can use can be read."""
+"""Files of a checkpoint through Hadoop's file system, as Spark writes them: in every place that Spark can use."""
 
 from __future__ import annotations
 
