@@ -94,9 +94,9 @@ class LagReader:
         Returns:
             None where nothing is known, or only what is too old.
         """
-        look = self._look
-        if look is not None:
-            look.join(max(0.0, timeout_s))
+        thread = self._look
+        if thread is not None:
+            thread.join(max(0.0, timeout_s))
         view = self._view
         return None if view is None or time.monotonic() - view.taken_s > _STALE_S else view
 

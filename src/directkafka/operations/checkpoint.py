@@ -1,4 +1,4 @@
-"""What a checkpoint of Structured Streaming holds of Kafka, without Spark: its query, its batches, their offsets."""
+"""Offsets of Kafka in a checkpoint of Structured Streaming, read without Spark: of its batches, by source."""
 
 from __future__ import annotations
 

@@ -160,17 +160,17 @@ def test_a_hostile_log_line_is_one_object_of_json_that_does_nothing(
         raise ValueError(value)
     except ValueError:
         log.exception("its trace")
-    shown = capsys.readouterr().err
-    assert_harmless(shown)
-    assert all(line.isascii() for line in shown.splitlines())
-    lines = [json.loads(line) for line in shown.splitlines()]
+    shown = capsys.readouterr().err.splitlines()
+    assert all(line.isascii() for line in shown)
+    lines = [json.loads(line) for line in shown]
     assert [(line["level"], line["logger"]) for line in lines] == [
         ("WARNING", "directkafka.pipeline"),
         ("ERROR", "directkafka.cli"),
         ("ERROR", "directkafka.pipeline"),
     ]
-    for line in lines:
-        assert_harmless("".join(map(str, line.values())))
+    for line, fields in zip(shown, lines, strict=True):
+        assert_harmless(line)
+        assert_harmless("".join(map(str, fields.values())))
 
 
 def test_a_line_of_json_has_its_moment_and_the_pipeline_it_is_of(

@@ -178,6 +178,8 @@ class FakeCluster:
         #: Of each view, whether topics had to be listed anew.
         self.looks: list[bool] = []
         self.told: list[int] = []
+        #: What the group was told beside that: at the start, in idle looks, at the end.
+        self.group: list[int] = []
 
     def snapshot(
         self,
@@ -209,6 +211,9 @@ class FakeCluster:
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         self.told.append(ends[PLACE])
+
+    def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
+        self.group.append(ends[PLACE])
 
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return {}

@@ -15,6 +15,7 @@ from directkafka.errors import FencedError, OptionError
 from directkafka.errors.transport import Notes
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
+from directkafka.pipeline.status import PipelineStatus
 from directkafka.pipeline.structured import engine
 from directkafka.pipeline.structured.api import trigger_arguments
 from directkafka.pipeline.structured.engine import StructuredEngine
@@ -113,7 +114,7 @@ def made_engine(monkeypatch: pytest.MonkeyPatch, query: IdleQuery, function: Loo
     return StructuredEngine(
         "p", session=nothing, source={}, transform=nothing, routes=(), checkpoint="/c", trigger="1s",
         output_mode="append", make_function=make_function, stop=threading.Event(),
-        retry_policy=RetryPolicy(threading.Event(), retry_ms_max=0),
+        retry_policy=RetryPolicy(threading.Event(), retry_ms_max=0), status=PipelineStatus("p"),
     )  # fmt: skip
 
 

@@ -53,7 +53,7 @@ class Bench:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, position: Position, **entries: LedgerEntry | None) -> None:
         self.world = World()
         self.stores = {name: StrictStore(self.world, name, found) for name, found in entries.items()}
-        monkeypatch.setattr(restart_module, "Checkpoint", lambda session, location: None)
+        monkeypatch.setattr(restart_module, "checkpoint_at", lambda session, location: None)
         monkeypatch.setattr(restart_module, "position_of", lambda checkpoint: position)
 
     def adopt(self, *, confirm: bool = True) -> tuple[LedgerChange, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.pipeline.execution.kept import Keeper
 from directkafka.pipeline.execution.native import writer as module
 from directkafka.pipeline.execution.native.writer import NativeWriter
@@ -42,7 +43,9 @@ class Writer(NativeWriter):
         #: The tries whose rows are kept.
         self.kept: list[str] = []
 
-    def _write(self, name: BatchAttempt, tasks: Any, wanted: Any, keeper: Keeper) -> tuple[list[Part], int]:
+    def _write(
+        self, name: BatchAttempt, tasks: Any, wanted: Any, keeper: Keeper
+    ) -> tuple[list[Part], dict[str, ReadCount]]:
         assert self.kept == [], "what an earlier try has kept is not freed"
         self.attempts.append(name.attempt)
         self.kept.append(name.attempt)
@@ -53,7 +56,7 @@ class Writer(NativeWriter):
             report = TaskReport(rows=1, attempt="task", staged=route.output in large)
             output: Any = None
             parts.append(Part(route.sink, output, (report,), is_of_chunks=id(route.sink) in self._large))
-        return parts, 10
+        return parts, {"t": ReadCount(10, 0)}
 
 
 @pytest.mark.parametrize(
