@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from directkafka.pipeline.status import StatusView, Step
+
+#: A plan takes less than this, in seconds, unless brokers are away: those are asked for a minute before a try fails.
+_PLAN_S_MAX: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +58,16 @@ def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
         pipelines: as for :func:`liveness`.
     """
 
-    def fault(view: StatusView) -> str | None:
+    def fault(view: StatusView, age_s: float) -> str | None:
         if view.step is Step.ENDED:
             return view.failure or "has ended"
+        if view.step is Step.PLAN and age_s > _PLAN_S_MAX:
+            return "waits for Kafka"
         if view.step is Step.RETRYING:
             return "a step failed, and is tried again"
         return None if view.is_ready else "has not made its first plan"
 
-    found = _health(pipelines, [fault(view) for view, _ in pipelines])
+    found = _health(pipelines, [fault(view, age_s) for view, age_s in pipelines])
     # Before the first pipeline has started, nothing is ready.
     return Health(is_good=found.is_good and bool(pipelines), pipelines=found.pipelines)
 

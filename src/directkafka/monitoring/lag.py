@@ -45,14 +45,14 @@ class LagView:
     positions: tuple[PartitionPosition, ...]
 
     def aged(self, now_s: float) -> tuple[PartitionPosition, ...]:
-        """The positions, with first unread records that have grown older since.
+        """The positions, with first unread records that have grown older since; but for those of the future.
 
         Args:
             now_s: seconds on the monotonic clock.
         """
         return tuple(
             replace(position, lag_seconds=position.lag_seconds + now_s - self.taken_s)
-            if position.lag and position.lag_seconds is not None
+            if position.lag_seconds
             else position
             for position in self.positions
         )

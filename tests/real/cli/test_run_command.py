@@ -45,7 +45,8 @@ def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
     use_java()
     topic = create_topic(1)
     producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
-    for value in HOSTILE.values():
+    values = [value for value in HOSTILE.values() if len(value) < 100_000]
+    for value in values:
         producer.produce(topic, value.encode("utf-8", "surrogatepass"))
     assert producer.flush(WAIT_S) == 0
     file = tmp_path / "flights.toml"
@@ -80,5 +81,5 @@ def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
     assert all({"time", "level", "logger", "message", "pipeline"} <= set(line) for line in lines)
     (batch,) = [line for line in lines if "ranges" in line]
     assert (batch["pipeline"], batch["generation"], batch["batch"], batch["level"]) == ("flights", 1, 1, "INFO")
-    assert batch["ranges"] == [{"topic": topic, "partition": 0, "from_offset": 0, "until_offset": len(HOSTILE)}]
+    assert batch["ranges"] == [{"topic": topic, "partition": 0, "from_offset": 0, "until_offset": len(values)}]
     assert any("SIGTERM: stopping after the batch in flight" in line["message"] for line in lines)

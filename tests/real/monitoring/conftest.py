@@ -21,6 +21,8 @@ from directkafka.testing.cache import cache_folder
 
 __all__ = ["Web", "promtool", "web", "world"]
 
+_LABELS = ("store", "table", "topic", "partition", "error", "step", "le")
+
 
 @dataclass
 class Web:
@@ -38,7 +40,7 @@ class Web:
             return error.code, error.read().decode()
 
     def samples(self, pipeline: str) -> dict[tuple[str, tuple[str, ...]], float]:
-        """The values of one pipeline by name and the labels that are not the pipeline's."""
+        """The values of one pipeline by name and labels, without the pipeline's and the cluster's."""
         status, text = self.get("/metrics")
         assert status == 200, text
         found = {}
@@ -46,8 +48,7 @@ class Web:
             for sample in metric.samples:
                 labels = dict(sample.labels)
                 if pipeline in {labels.pop("pipeline", None), labels.pop("group", None)}:
-                    labels.pop("cluster_name", None)
-                    found[sample.name, tuple(labels.values())] = sample.value
+                    found[sample.name, tuple(labels[name] for name in _LABELS if name in labels)] = sample.value
         return found
 
     def lag(self, world: World, partition: int, name: str = "numbers") -> tuple[float | None, float | None]:
@@ -62,7 +63,7 @@ class Web:
 
 @pytest.fixture
 def web() -> Iterator[Web]:
-    with directkafka.serve_http("127.0.0.1:0", stalled_after_s=5.0) as server:
+    with directkafka.serve_http("127.0.0.1:0", stalled_after_s=3.0) as server:
         yield Web(server)
 
 

@@ -52,7 +52,7 @@ def test_counts_of_a_pipeline_are_those_of_topic_and_tables(world: World, web: W
     assert found["directkafka_batches_total", ()] == COUNT / 30
     assert found["directkafka_records_read_total", (world.topic,)] == COUNT
     assert COUNT < found["directkafka_bytes_read_total", (world.topic,)] < 100 * COUNT
-    assert found["directkafka_rows_written_total", (store.identity, "public.records")] == COUNT * 9 / 10
+    assert found["directkafka_rows_written_total", (store.identity, "records")] == COUNT * 9 / 10
     assert found["directkafka_rows_written_total", (letters.store.identity, "letters")] == COUNT / 10
     assert found["directkafka_dead_letters_total", ()] == COUNT / 10
     assert found["directkafka_generation", ()] == 1
@@ -76,7 +76,7 @@ def test_the_structured_engine_has_the_same_counts(world: World, web: Web, tmp_p
     world.pipeline(engine="structured", checkpoint=tmp_path / "checkpoint").run()
     found = web.samples("numbers")
     store = PostgresSink(world.dsn, "records").store
-    assert found["directkafka_rows_written_total", (store.identity, "public.records")] == COUNT
+    assert found["directkafka_rows_written_total", (store.identity, "records")] == COUNT
     assert found["directkafka_records_read_total", (world.topic,)] == COUNT
     assert found["directkafka_generation", ()] == 1
     assert web.lag(world, 0) == (0, 0)
@@ -129,13 +129,13 @@ def test_a_partition_that_is_added_is_behind_from_its_first_record_on(world: Wor
 
 def test_a_pipeline_that_is_set_back_is_behind_again(world: World, web: Web, tmp_path: Path) -> None:
     database = tmp_path / "numbers.db"
-    pipeline = world.pipeline(sinks=SQLiteSink(database, "numbers"), trigger="100ms")
+    pipeline = world.pipeline(name="set-back", sinks=SQLiteSink(database, "numbers"), trigger="100ms")
     pipeline.start()
-    until(lambda: web.samples("numbers").get(("directkafka_batches_total", ())) == 3, "the batches")
+    until(lambda: web.samples("set-back").get(("directkafka_batches_total", ())) == 3, "the batches")
     pipeline.stop()
     text = f"""
 [pipeline]
-name = "numbers"
+name = "set-back"
 [source]
 "kafka.bootstrap.servers" = "{world.kafka}"
 subscribe = "{world.topic}"
@@ -149,11 +149,11 @@ table = "numbers"
     options = ["--to-offset", "10", "--rows", "delete", "--yes"]
     subprocess.run([*command, *options], check=True, timeout=60, stdout=subprocess.DEVNULL)
     again = world.pipeline(
-        sinks=SQLiteSink(database, "numbers"), source={"maxOffsetsPerTrigger": "3"}, trigger="1 hour"
+        name="set-back", sinks=SQLiteSink(database, "numbers"), source={"maxOffsetsPerTrigger": "3"}, trigger="1 hour"
     )
     again.start()
     try:
-        until(lambda: (web.lag(world, 0)[0] or 0) > 0, "it is not behind")
+        until(lambda: (web.lag(world, 0, "set-back")[0] or 0) > 0, "it is not behind")
     finally:
         again.stop()
 
@@ -164,8 +164,8 @@ def test_several_pipelines_of_a_process_are_told_apart(world: World, web: Web) -
     world.pipeline(right, name="right", sinks=PostgresSink(world.dsn, "right_side")).run()
     store = PostgresSink(world.dsn, "left_side").store
     written = "directkafka_rows_written_total"
-    assert web.samples("left")[written, (store.identity, "public.left_side")] == COUNT
-    assert web.samples("right")[written, (store.identity, "public.right_side")] == COUNT / 2
+    assert web.samples("left")[written, (store.identity, "left_side")] == COUNT
+    assert web.samples("right")[written, (store.identity, "right_side")] == COUNT / 2
     assert web.get("/metrics")[1].count("# TYPE directkafka_batches_total counter") == 1
     store.close()
 

@@ -49,6 +49,12 @@ def test_a_pipeline_is_ready_once_its_first_plan_is_made_and_while_nothing_fails
     assert (found.is_good, found.pipelines[0]["fault"]) == (fault is None, fault)
 
 
+def test_a_plan_that_takes_long_waits_for_kafka() -> None:
+    assert readiness([(view(Step.PLAN), 4.0)]).is_good
+    found = readiness([(view(Step.PLAN), 6.0)])
+    assert (found.is_good, found.pipelines[0]["fault"]) == (False, "waits for Kafka")
+
+
 def test_one_pipeline_that_is_not_well_is_enough() -> None:
     both = [(view(Step.WAITING), 1.0), (view(Step.WRITE, pipeline="late"), 700.0)]
     assert not liveness(both, stalled_after_s=600).is_good
