@@ -69,48 +69,51 @@ class LagReader:
         self._status = status
         self._lock = threading.Lock()
         self._look: threading.Thread | None = None
-        self._view: LagView | None = None
+        self._views: tuple[LagView, ...] = ()
 
     def begin(self) -> None:
         """Begin a look if the last one is old; returns at once."""
-        source, ends = self._status.source, self._status.view.ends
-        if source is None or ends is None:
+        sources, ends = self._status.sources, self._status.view.ends
+        if not sources or ends is None:
             return
         with self._lock:
-            is_fresh = self._view is not None and time.monotonic() - self._view.taken_s < _FRESH_S
+            is_fresh = bool(self._views) and time.monotonic() - self._views[0].taken_s < _FRESH_S
             if is_fresh or (self._look is not None and self._look.is_alive()):
                 return
             self._look = threading.Thread(
-                target=self._run, args=(source,), name=f"lag of {self._status.view.pipeline}", daemon=True
+                target=self._run, args=(sources,), name=f"lag of {self._status.view.pipeline}", daemon=True
             )
             self._look.start()
 
-    def finish(self, timeout_s: float) -> LagView | None:
-        """What the look has found; of one that is not over in time, what the one before it had found.
+    def finish(self, timeout_s: float) -> tuple[LagView, ...]:
+        """What the look has found in each source; of one that is not over in time, what the one before it had found.
 
         Args:
             timeout_s: how long to wait, in seconds.
 
         Returns:
-            None where nothing is known, or only what is too old.
+            None of them where nothing is known, or only what is too old.
         """
         thread = self._look
         if thread is not None:
             thread.join(max(0.0, timeout_s))
-        view = self._view
-        return None if view is None or time.monotonic() - view.taken_s > _STALE_S else view
+        now_s = time.monotonic()
+        return tuple(view for view in self._views if now_s - view.taken_s <= _STALE_S)
 
-    def _run(self, source: SourceOptions) -> None:
+    def _run(self, sources: Sequence[SourceOptions]) -> None:
         try:
-            # Connections are made for each look: a server that nobody asks holds none, and none is ever broken.
-            with closing(SourceCluster(source)) as cluster:
-                taken_s = time.monotonic()
-                cluster_id, positions = look_at_lag(cluster, self._status)
-                self._view = LagView(cluster_id=cluster_id, taken_s=taken_s, positions=positions)
+            self._views = tuple(map(self._look_at, sources))
         except DirectKafkaError as error:
             log.debug("the lag of %s is not known now: %s", self._status.view.pipeline, error)
         except Exception:
             log.warning("the lag of %s could not be looked up", self._status.view.pipeline, exc_info=True)
+
+    def _look_at(self, source: SourceOptions) -> LagView:
+        # Connections are made for each look: a server that nobody asks holds none, and none is ever broken.
+        with closing(SourceCluster(source)) as cluster:
+            taken_s = time.monotonic()
+            cluster_id, positions = look_at_lag(cluster, self._status)
+            return LagView(cluster_id=cluster_id, taken_s=taken_s, positions=positions)
 
 
 def look_at_lag(cluster: SourceCluster, status: PipelineStatus) -> tuple[str, tuple[PartitionPosition, ...]]:
@@ -131,7 +134,7 @@ def look_at_lag(cluster: SourceCluster, status: PipelineStatus) -> tuple[str, tu
     return snapshot.cluster_id, positions
 
 
-def lags(readers: Sequence[LagReader], *, timeout_s: float) -> list[LagView | None]:
+def lags(readers: Sequence[LagReader], *, timeout_s: float) -> list[tuple[LagView, ...]]:
     """The lag of several pipelines, looked up side by side.
 
     Args:

@@ -16,7 +16,9 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from directkafka.monitoring.lag import LagReader, LagView, lags
+from directkafka.monitoring.queries import query_statuses
 from directkafka.pipeline.status import DURATION_BOUNDS_S, Durations, PipelineStatus, StatusView, started_pipelines
+from directkafka.spark.datasource.query_groups import observe_queries
 
 #: How long a scrape waits for Kafka, in seconds. Prometheus gives up after ten by default.
 _LAG_TIMEOUT_S: Final = 3.0
@@ -32,6 +34,7 @@ class MetricsCollector(Collector):
     """
 
     def __init__(self) -> None:
+        observe_queries(query_statuses)
         self._readers: dict[PipelineStatus, LagReader] = {}
 
     def describe(self) -> Iterable[Metric]:
@@ -45,7 +48,7 @@ class MetricsCollector(Collector):
         self._readers = {status: self._readers.get(status) or LagReader(status) for status in statuses}
         views = lags(list(self._readers.values()), timeout_s=_LAG_TIMEOUT_S)
         yield from pipeline_metrics([status.view for status in statuses])
-        yield from lag_metrics([(status.view, view) for status, view in zip(statuses, views, strict=True)])
+        yield from lag_metrics([(status.view, found) for status, found in zip(statuses, views, strict=True)])
 
 
 def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
@@ -91,11 +94,11 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
     )
 
 
-def lag_metrics(found: Sequence[tuple[StatusView, LagView | None]]) -> Iterator[Metric]:
+def lag_metrics(pipelines: Sequence[tuple[StatusView, Sequence[LagView]]]) -> Iterator[Metric]:
     """How far the pipelines are behind.
 
     Args:
-        found: each pipeline, and its lag; None where Kafka does not answer: then nothing is said of it.
+        pipelines: each one, and its lag in each of its sources; none where Kafka does not answer: then nothing is said.
     """
     offset = GaugeMetricFamily(
         "kafka_consumergroup_group_offset", "The next offset that the pipeline reads.", labels=_PARTITION
@@ -113,24 +116,27 @@ def lag_metrics(found: Sequence[tuple[StatusView, LagView | None]]) -> Iterator[
         "kafka_consumergroup_group_max_lag_seconds", "Age of the oldest unread record.", labels=_GROUP
     )
     latest: dict[tuple[str, str, str], int] = {}
+    most: dict[tuple[str, str], int] = {}
+    oldest: dict[tuple[str, str], float] = {}
     now_s = time.monotonic()
-    for view, lag_view in found:
-        if lag_view is None:
-            continue
+    for view, lag_view in ((view, lag_view) for view, lag_views in pipelines for lag_view in lag_views):
         group = (lag_view.cluster_id, view.pipeline)
-        positions = lag_view.aged(now_s)
-        for position in positions:
+        for position in lag_view.aged(now_s):
             place = (position.topic, str(position.partition))
             if position.current is not None:
                 offset.add_metric([*group, *place], position.current)
             if position.lag is not None:
                 lag.add_metric([*group, *place], position.lag)
+                most[group] = max(most.get(group, 0), position.lag)
             if position.lag_seconds is not None:
                 seconds.add_metric([*group, *place], position.lag_seconds)
+                oldest[group] = max(oldest.get(group, 0.0), position.lag_seconds)
             if position.end is not None:
                 latest[lag_view.cluster_id, *place] = position.end
-        max_lag.add_metric(group, max((position.lag or 0 for position in positions), default=0))
-        max_seconds.add_metric(group, max((position.lag_seconds or 0.0 for position in positions), default=0.0))
+    for group, value in most.items():
+        max_lag.add_metric(group, value)
+    for group, age_s in oldest.items():
+        max_seconds.add_metric(group, age_s)
     ends = GaugeMetricFamily(
         "kafka_partition_latest_offset",
         "One past the last offset that can be read.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -108,14 +108,14 @@ class PipelineStatus:
 
     Args:
         pipeline: its name.
-        source: what it reads; None where that is only Spark's to know.
+        sources: what it reads; none where that is only Spark's to know.
         clock: seconds on a monotonic clock.
     """
 
     def __init__(
-        self, pipeline: str, source: SourceOptions | None = None, *, clock: Callable[[], float] = time.monotonic
+        self, pipeline: str, sources: Sequence[SourceOptions] = (), *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.source = source
+        self.sources = tuple(sources)
         self._clock = clock
         self._lock = threading.Lock()
         self._view = StatusView(pipeline=pipeline, since_s=clock())
@@ -188,7 +188,7 @@ class PipelineStatus:
         self._tell(
             step=Step.WAITING,
             is_ready=True,
-            generation=report.generation,
+            generation=report.generation or None,
             batch_id=report.batch_id,
             batch_count=view.batch_count + 1,
             read=read,

@@ -13,13 +13,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.real.pipeline.conftest import World, world
+from tests.real.pipeline.conftest import World, streams, world
 
 import directkafka
 from directkafka.monitoring.http_server import HttpServer
 from directkafka.testing.cache import cache_folder
 
-__all__ = ["Web", "promtool", "web", "world"]
+__all__ = ["Web", "promtool", "streams", "web", "world"]
 
 _LABELS = ("store", "table", "topic", "partition", "error", "step", "le")
 

@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
+from pyspark.sql import SparkSession
 from tests.chaos.pipelines import PARTITIONS
 from tests.real.kafka.logs import until
 from tests.real.monitoring.conftest import Web
 from tests.real.pipeline.conftest import COUNT, World
+from tests.real.pipeline.structured_world import Streams
 
 import directkafka
 from directkafka import PostgresSink, SQLiteSink
@@ -175,15 +177,47 @@ def test_nothing_is_said_of_lag_where_kafka_does_not_answer(world: World, web: W
     pipeline.run()
     assert web.lag(world, 0) == (0, 0)
     # Another collector has not looked before.
-    pipeline.status.source = directkafka.Pipeline(
+    elsewhere = directkafka.Pipeline(
         "elsewhere",
         source={"kafka.bootstrap.servers": "127.0.0.1:1", "subscribe": world.topic},
         sinks=SQLiteSink(tmp_path / "other.db", "other"),
-    ).source_options
+    )
+    pipeline.status.sources = (elsewhere.source_options,)
     with directkafka.serve_http("127.0.0.1:0") as server:
         found = Web(server).samples("numbers")
     assert found["directkafka_batches_total", ()] == 3
     assert not [name for name, _ in found if name.startswith("kafka_")]
+
+
+def test_a_query_of_the_format_alone_has_metrics_under_its_name(
+    world: World, web: Web, spark: SparkSession, tmp_path: Path
+) -> None:
+    session = spark.newSession()
+    directkafka.register(session)
+    options = {"kafka.bootstrap.servers": world.kafka, "subscribe": world.topic, "startingOffsets": "earliest"}
+    frame = session.readStream.format("directkafka").options(**options).load()
+    writer = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c")).queryName("plain")
+    query = writer.trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    records: Any = ("directkafka_records_read_total", (world.topic,))
+    until(lambda: web.samples("plain").get(records) == COUNT, "its batch is in no metric")
+    produce(world, 0, 30.0)
+    until(lambda: web.lag(world, 0, "plain")[0] == 1, "it is not behind")
+    assert 30 <= (web.lag(world, 0, "plain")[1] or 0) < 60
+    found = web.samples("plain")
+    assert found["directkafka_batch_duration_seconds_count", ("write",)] >= 1
+    assert ("directkafka_generation", ()) not in found
+
+
+def test_a_query_of_write_stream_has_counts_of_its_own_and_lag(world: World, web: Web, streams: Streams) -> None:
+    streams.run(name="stream")
+    records: Any = ("directkafka_records_read_total", (world.topic,))
+    assert web.samples("stream")[records] == COUNT
+    produce(world, 0, 30.0)
+    until(lambda: web.lag(world, 0, "stream")[0] == 1, "it is not behind")
+    found = web.samples("stream")
+    assert found[records] == COUNT
+    assert found["directkafka_generation", ()] == 1
 
 
 def test_only_names_of_this_machine_are_answered(world: World, web: Web) -> None:

@@ -81,7 +81,7 @@ def test_lag_is_told_by_partition_and_the_largest_by_pipeline() -> None:
         position(1, current=9, end=9, age_s=0.0),
         position(2, current=None, end=2, age_s=None),
     )
-    found = samples(lag_metrics([(VIEW, LagView(cluster_id="c", taken_s=time.monotonic(), positions=positions))]))
+    found = samples(lag_metrics([(VIEW, [LagView(cluster_id="c", taken_s=time.monotonic(), positions=positions)])]))
     group, places = ("c", "flights"), [("c", "flights", "air", str(number)) for number in range(3)]
     name = "kafka_consumergroup_group"
     assert [found.get((f"{name}_offset", place)) for place in places] == [4, 9, None]
@@ -103,10 +103,10 @@ def test_an_unread_record_grows_older_where_kafka_cannot_be_asked_again() -> Non
 
 def test_two_pipelines_of_one_topic_have_its_ends_once() -> None:
     lag = LagView(cluster_id="c", taken_s=time.monotonic(), positions=(position(0, current=1, end=9, age_s=1.0),))
-    metrics = list(lag_metrics([(VIEW, lag), (StatusView(pipeline="totals"), lag)]))
+    metrics = list(lag_metrics([(VIEW, [lag]), (StatusView(pipeline="totals"), [lag])]))
     ends = [metric for metric in metrics if metric.name == "kafka_partition_latest_offset"]
     assert [len(metric.samples) for metric in ends] == [1]
 
 
 def test_of_a_lag_that_is_not_known_nothing_is_said() -> None:
-    assert samples(lag_metrics([(VIEW, None)])) == {}
+    assert samples(lag_metrics([(VIEW, [])])) == {}

@@ -32,9 +32,9 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from py4j.protocol import Py4JError
 from pyspark.java_gateway import ensure_callback_server_started
@@ -60,6 +60,31 @@ _listeners: weakref.WeakSet[QueryGroups] = weakref.WeakSet()
 _lock = threading.Lock()
 #: The last run of each query by the query's id, whatever session it was started in, as long as its thread runs.
 _last_runs: weakref.WeakValueDictionary[str, _FollowedQuery] = weakref.WeakValueDictionary()
+
+
+class QueryObserver(Protocol):
+    """Hears of the batches of queries that read with the format ``directkafka``, on a thread of Spark's."""
+
+    def on_batch(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> None:
+        """A batch is done.
+
+        Args:
+            progress: Spark's ``StreamingQueryProgress`` as it is in JSON; of its sources those of this format alone.
+            sources: the options of these sources, in the same order.
+        """
+
+    def on_end(self, query_id: str) -> None:
+        """A run of a query has ended."""
+
+
+#: Those who want to hear of queries, whatever session they were started in.
+_observers: list[QueryObserver] = []
+
+
+def observe_queries(observer: QueryObserver) -> None:
+    """Tell an observer of all queries of this process from now on; a second call for the same one does nothing."""
+    if observer not in _observers:
+        _observers.append(observer)
 
 
 def follow_queries(spark: SparkSession) -> bool:
@@ -116,6 +141,9 @@ class QueryGroups:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
         self._queries: dict[str, _FollowedQuery] = {}
+        #: Of the runs that are observed, the JVM's execution, and the options of the format's sources by what reports
+        #: call them, once they are known.
+        self._observed: dict[str, tuple[Any, dict[str, SourceOptions] | None]] = {}
         self._changed = threading.Lock()
 
     def onQueryStarted(self, event: Any) -> None:  # noqa: N802 - Spark's name
@@ -123,6 +151,8 @@ class QueryGroups:
         try:
             java_session: Any = self._spark._jsparkSession
             query = java_session.streams().get(event.id()).streamingQuery()
+            if _observers:
+                self._observed[str(event.runId())] = (query, None)
             if any(_has_group(leaf.extraOptions()) for leaf in _leaves(query.analyzedPlan(), "StreamingRelationV2")):
                 followed = _follow(str(event.id()), query)
                 with self._changed:
@@ -140,6 +170,26 @@ class QueryGroups:
                 query.report_progress(json.loads(progress.json()))
             except Exception as error:  # noqa: BLE001
                 log.warning("the query %s goes on; a batch's offsets go to no group: %s", progress.id(), error)
+        if _observers:
+            try:
+                self._tell_observers(str(progress.runId()), json.loads(progress.json()))
+            except Exception as error:  # noqa: BLE001
+                log.warning("the query %s goes on; a batch is in no metric: %s", progress.id(), error)
+
+    def _tell_observers(self, run_id: str, progress: dict[str, Any]) -> None:
+        if run_id not in self._observed:  # it was started before anybody observed
+            java_session: Any = self._spark._jsparkSession
+            found = java_session.streams().get(progress["id"])
+            self._observed[run_id] = (None if found is None else found.streamingQuery(), None)
+        query, sources = self._observed[run_id]
+        if sources is None:
+            # The streams are made after the query's start has been told.
+            sources = {} if query is None else _sources_of(query)
+            self._observed[run_id] = (query, sources)
+        ours = [source for source in progress["sources"] if source["description"] in sources]
+        if ours:
+            for observer in tuple(_observers):
+                observer.on_batch(progress | {"sources": ours}, [sources[source["description"]] for source in ours])
 
     def onQueryIdle(self, event: Any) -> None:  # noqa: N802
         """Nothing: no batch was done."""
@@ -150,6 +200,10 @@ class QueryGroups:
             query = self._queries.pop(str(event.runId()), None)
         if query is not None:
             query.end()
+        _, sources = self._observed.pop(str(event.runId()), (None, None))
+        if sources:
+            for observer in tuple(_observers):
+                observer.on_end(str(event.id()))
 
     def is_over(self) -> bool:
         """Whether the session's Spark application has been stopped: its queries have ended, told or not."""
@@ -268,14 +322,22 @@ class _FollowedQuery:
 
 def _groups_of(query: Any) -> dict[str, SourceCluster]:
     """The sources of a running query that have a group, by what its reports call them."""
+    found = _sources_of(query).items()
+    return {name: SourceCluster(options) for name, options in found if options.commit_to_group is not None}
+
+
+def _sources_of(query: Any) -> dict[str, SourceOptions]:
+    """The sources of this format in a running query, by what its reports call them."""
     leaves = _leaves(query.logicalPlan(), "StreamingDataSourceV2ScanRelation")
     # One source may stand in a plan more than once.
-    options = {leaf.stream().toString(): leaf.relation().options() for leaf in leaves}
+    given = {leaf.stream().toString(): leaf.relation().options() for leaf in leaves if _is_ours(leaf)}
     return {
-        name: SourceCluster(SourceOptions.parse(dict(given.asCaseSensitiveMap()), streaming=True))
-        for name, given in options.items()
-        if _has_group(given)
+        name: SourceOptions.parse(dict(options.asCaseSensitiveMap()), streaming=True) for name, options in given.items()
     }
+
+
+def _is_ours(leaf: Any) -> bool:
+    return bool(leaf.relation().table().name() == "directkafka")
 
 
 def _leaves(plan: Any, kind: str) -> list[Any]:

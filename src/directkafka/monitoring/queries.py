@@ -1,0 +1,104 @@
+"""Status of streaming queries that read with the format ``directkafka``, from what Spark's listeners hear of them.
+
+A query that this package writes (``write_stream``, ``foreach_batch``) has a status already: here it only learns what
+the query reads. Any other one gets a status under its name, or its id if it has none. Such a query has no generation
+and no ledger: what Spark has committed counts, and rows are those that its sink says it was given.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from directkafka.offsets import OffsetRange, TopicPartition, from_nested
+from directkafka.options.source import SourceOptions
+from directkafka.pipeline.progress import BatchReport, TableRows
+from directkafka.pipeline.status import PipelineStatus, started_pipelines
+
+#: What Spark's durations are in a batch of ours: those of the same step are added up.
+_STEPS: Final = {
+    "plan": ("latestOffset", "getBatch", "queryPlanning", "walCommit"),
+    "write": ("addBatch",),
+    "commit": ("commitOffsets", "commitBatch"),
+}
+
+
+class QueryStatuses:
+    """Keeps the status of each query; an observer of :mod:`directkafka.spark.datasource.query_groups`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        #: Of the queries that have none of their own, by id.
+        self._statuses: dict[str, PipelineStatus] = {}
+
+    def on_batch(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> None:
+        """A batch of a query is done."""
+        status = self._status_of(progress, sources)
+        if status is not None:
+            ends: dict[TopicPartition, int] = {}
+            for source in progress["sources"]:
+                ends |= from_nested(source["endOffset"] or {})
+            status.committed(report_of(progress), ends)
+
+    def on_end(self, query_id: str) -> None:
+        """A query has ended."""
+        with self._lock:
+            status = self._statuses.pop(query_id, None)
+        if status is not None:
+            status.ended()
+
+    def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
+        """The status that is to be told of the batch; None where the query's own function tells one."""
+        name = progress["name"] or progress["id"]
+        with self._lock:
+            found = self._statuses.get(progress["id"])
+            if found is not None:
+                return found
+            for status in started_pipelines():
+                if status.view.pipeline == name and status.view.generation is not None:
+                    status.sources = status.sources or tuple(sources)
+                    return None
+            status = self._statuses[progress["id"]] = PipelineStatus(name, sources)
+        status.started()
+        return status
+
+
+#: Those of this process.
+query_statuses: Final = QueryStatuses()
+
+
+def report_of(progress: Mapping[str, Any]) -> BatchReport:
+    """A batch as Spark tells of it.
+
+    Args:
+        progress: ``StreamingQueryProgress`` in JSON.
+    """
+    durations: Mapping[str, int] = progress["durationMs"]
+    laps_ms = {step: sum(durations.get(name, 0) for name in names) for step, names in _STEPS.items()}
+    sink, name = progress["sink"], progress["name"] or progress["id"]
+    rows = max(0, sink.get("numOutputRows") or 0)
+    ranges = [found for source in progress["sources"] for found in _ranges(source)]
+    return BatchReport(
+        pipeline=name,
+        generation=0,
+        batch_id=progress["batchId"],
+        offsets=sum(found.count() for found in ranges),
+        records=None,
+        rows={sink["description"]: rows},
+        backlog=None,
+        plan_ms=laps_ms["plan"],
+        write_ms=laps_ms["write"],
+        commit_ms=laps_ms["commit"],
+        ranges=tuple(ranges),
+        tables=(TableRows(store="spark", table=sink["description"], row_count=rows),),
+    )
+
+
+def _ranges(source: Mapping[str, Any]) -> list[OffsetRange]:
+    starts, ends = from_nested(source["startOffset"] or {}), from_nested(source["endOffset"] or {})
+    return [
+        OffsetRange(partition.topic, partition.partition, starts[partition], end)
+        for partition, end in sorted(ends.items())
+        if partition in starts and end > starts[partition]
+    ]
