@@ -112,6 +112,9 @@ class MadeUpTopic:
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Nobody listens."""
 
+    def commit_to_group(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Nobody listens."""
+
     def lookups(self, positions: Positions, snapshot: ClusterSnapshot) -> dict[TopicPartition, int | None]:
         return {}
 

@@ -77,9 +77,12 @@ def run(  # noqa: PLR0917 - typer gives them by name
     """Run a pipeline until its trigger ends it or SIGTERM or SIGINT asks it to stop after the batch in flight."""
     pipeline = _pipeline_of(file, verbose=verbose, log_format=log_format)
     if form is not Format.TEXT:
+        from directkafka.pipeline.progress import log_report
 
         def print_report(report: BatchReport) -> None:
             try:
+                if log_format is LogFormat.JSON:
+                    log_report(report)
                 print_record(report.as_record(), form, text="")
             except BrokenPipeError:
                 pipeline.request_stop()

@@ -178,12 +178,13 @@ class JsonFormatter(logging.Formatter):
         if self.status is not None:
             view = self.status.view
             fields |= {"pipeline": view.pipeline, "generation": view.generation, "batch": view.batch_id}
-        fields |= {name: getattr(record, name) for name in ("generation", "batch") if hasattr(record, name)}
-        if hasattr(record, "ranges"):
-            fields["ranges"] = [asdict(read) for read in record.ranges]
+        if record.name.startswith("directkafka."):  # others may have fields of these names
+            fields |= {name: getattr(record, name) for name in ("generation", "batch") if hasattr(record, name)}
+            if hasattr(record, "ranges"):
+                fields["ranges"] = [asdict(read) for read in record.ranges]
         if record.exc_info:
             fields["traceback"] = message(self.formatException(record.exc_info))
-        return json.dumps(fields)
+        return json.dumps(fields, default=str)
 
 
 def _log_handler(formatter: logging.Formatter) -> logging.Handler:

@@ -43,8 +43,8 @@ def liveness(pipelines: Sequence[tuple[StatusView, float]], *, stalled_after_s: 
 
     def fault(view: StatusView, age_s: float) -> str | None:
         if view.step is Step.ENDED:
-            return view.failure
-        is_stalled = age_s > stalled_after_s
+            return _failure(view)
+        is_stalled = age_s > stalled_after_s and view.step not in {Step.WAITING, Step.PAUSED}
         return f"has been at the step {view.step} for more than {stalled_after_s:g} s" if is_stalled else None
 
     faults = [fault(view, age_s) for view, age_s in pipelines]
@@ -60,16 +60,22 @@ def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
 
     def fault(view: StatusView, age_s: float) -> str | None:
         if view.step is Step.ENDED:
-            return view.failure or "has ended"
-        if view.step is Step.PLAN and age_s > _PLAN_S_MAX:
-            return "waits for Kafka"
-        if view.step is Step.RETRYING:
+            return _failure(view) or "has ended"
+        if view.is_retrying:
             return "a step failed, and is tried again"
-        return None if view.is_ready else "has not made its first plan"
+        if view.step is Step.PLAN and age_s > _PLAN_S_MAX:
+            return f"has been planning for more than {_PLAN_S_MAX:g} s: Kafka or the ledger does not answer"
+        is_held = view.is_paused and view.generation is not None
+        return None if view.is_ready or is_held else "has not made its first plan"
 
     found = _health(pipelines, [fault(view, age_s) for view, age_s in pipelines])
     # Before the first pipeline has started, nothing is ready.
     return Health(is_good=found.is_good and bool(pipelines), pipelines=found.pipelines)
+
+
+def _failure(view: StatusView) -> str | None:
+    """The type of what ended the pipeline. Its text is in the log: it may hold values of records."""
+    return None if view.failure is None else f"{view.failure.partition(':')[0]}; the log says more"
 
 
 def _health(pipelines: Sequence[tuple[StatusView, float]], faults: Sequence[str | None]) -> Health:

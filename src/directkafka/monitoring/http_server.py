@@ -85,7 +85,9 @@ class HttpServer:
         guards = []
         if ipaddress.ip_address(self.address.host).is_loopback:
             # A page of another site, in a browser of this machine, must not read this by a name that leads here.
-            guards.append(Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]"]))
+            guards.append(
+                Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]", self.address.host])
+            )
         return Starlette(routes=routes, middleware=guards)
 
     # Starlette runs these in threads: they may wait for Kafka.

@@ -7,6 +7,7 @@ as the group.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
@@ -30,11 +31,13 @@ _GROUP: Final = ("cluster_name", "group")
 class MetricsCollector(Collector):
     """All metrics of the pipelines that were started in this process, as a collector of prometheus-client.
 
-    For a program with a registry of its own: ``prometheus_client.REGISTRY.register(dk.MetricsCollector())``.
+    For a program with a registry of its own: ``prometheus_client.REGISTRY.register(dk.metrics_collector())``.
     """
 
     def __init__(self) -> None:
         observe_queries(query_statuses)
+        #: Several may scrape at a time.
+        self._lock = threading.Lock()
         self._readers: dict[PipelineStatus, LagReader] = {}
 
     def describe(self) -> Iterable[Metric]:
@@ -44,11 +47,15 @@ class MetricsCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """The metrics as of now; Kafka is asked for lags."""
         statuses = started_pipelines()
-        # A pipeline that was made anew under its name has another status.
-        self._readers = {status: self._readers.get(status) or LagReader(status) for status in statuses}
-        views = lags(list(self._readers.values()), timeout_s=_LAG_TIMEOUT_S)
+        with self._lock:
+            # A pipeline that was made anew under its name has another status.
+            self._readers = {status: self._readers.get(status) or LagReader(status) for status in statuses}
+            readers = [self._readers[status] for status in statuses]
+        views = lags(readers, timeout_s=_LAG_TIMEOUT_S)
         yield from pipeline_metrics([status.view for status in statuses])
-        yield from lag_metrics([(status.view, found) for status, found in zip(statuses, views, strict=True)])
+        found = [(status.view, views_of) for status, views_of in zip(statuses, views, strict=True)]
+        # Of a pipeline that a newer driver has taken over, that one tells.
+        yield from lag_metrics([each for each in found if not (each[0].failure or "").startswith("FencedError")])
 
 
 def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:

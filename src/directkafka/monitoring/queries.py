@@ -41,12 +41,12 @@ class QueryStatuses:
                 ends |= from_nested(source["endOffset"] or {})
             status.committed(report_of(progress), ends)
 
-    def on_end(self, query_id: str) -> None:
+    def on_end(self, query_id: str, failure: str | None) -> None:
         """A query has ended."""
         with self._lock:
             status = self._statuses.pop(query_id, None)
         if status is not None:
-            status.ended()
+            status.ended(None if failure is None else RuntimeError(failure))
 
     def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
         """The status that is to be told of the batch; None where the query's own function tells one."""

@@ -384,7 +384,8 @@ class Pipeline:
         )
 
     def _retry_policy(self) -> RetryPolicy:
-        return RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max, on_retry=self.status.retried)
+        return RetryPolicy(self._stop, retry_ms_max=self._retry_ms_max, on_retry=self.status.retried,
+                           on_recovery=self.status.recovered)  # fmt: skip
 
     def _writer(self, session: SparkSession, routes: tuple[Route, ...]) -> tuple[BatchWriter | NativeWriter, str]:
         source, transform = self.source_in(session), self.transform(session)

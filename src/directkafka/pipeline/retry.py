@@ -47,6 +47,7 @@ class RetryPolicy:
         retry_ms_max: how long after a step's first failure another try may begin, in milliseconds. A step that
             took longer than this before it failed is tried again all the same.
         on_retry: told of each failure that is met with another try.
+        on_recovery: told when a step comes through that has failed before.
         clock: seconds on a monotonic clock.
     """
 
@@ -56,10 +57,12 @@ class RetryPolicy:
         *,
         retry_ms_max: int,
         on_retry: Callable[[DirectKafkaError], None] = lambda _: None,
+        on_recovery: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stop = stop
         self._on_retry = on_retry
+        self._on_recovery = on_recovery
         self._retry_s_max = retry_ms_max / 1000
         self._clock = clock
 
@@ -75,7 +78,10 @@ class RetryPolicy:
         while True:
             tries += 1
             try:
-                return step()
+                done = step()
+                if tries > 1:
+                    self._on_recovery()
+                return done
             except DirectKafkaError as error:
                 if self._stop.is_set() and (may_pass(error) or isinstance(error, EnvironmentFaultError)):
                     raise StopAsked(str(error)) from error

@@ -71,6 +71,7 @@ class StatusView:
         generation: the one that it holds; None before the fence.
         is_ready: whether the stores are fenced and the first plan is made.
         is_paused: whether it waits for ``directkafka resume``.
+        is_retrying: whether a step has failed and has not come through since.
         batch_id: of the newest committed batch of this run.
         batch_count: committed batches.
         read: how much was read, by topic.
@@ -90,6 +91,7 @@ class StatusView:
     generation: int | None = None
     is_ready: bool = False
     is_paused: bool = False
+    is_retrying: bool = False
     batch_id: int | None = None
     batch_count: int = 0
     read: Mapping[str, ReadCount] = field(default_factory=dict)
@@ -119,6 +121,8 @@ class PipelineStatus:
         self._clock = clock
         self._lock = threading.Lock()
         self._view = StatusView(pipeline=pipeline, since_s=clock())
+        #: Where it was when a step failed that is tried again.
+        self._step_before: Step | None = None
 
     @property
     def view(self) -> StatusView:
@@ -133,8 +137,9 @@ class PipelineStatus:
         """A run begins."""
         _publish(self)
         self._tell(
-            step=Step.STARTING, generation=None, is_ready=False, is_paused=False, batch_id=None, ends=None, failure=None
-        )
+            step=Step.STARTING, generation=None, is_ready=False, is_paused=False, is_retrying=False, batch_id=None,
+            ends=None, failure=None,
+        )  # fmt: skip
 
     @contextmanager
     def of_run(self) -> Iterator[None]:
@@ -151,6 +156,17 @@ class PipelineStatus:
         """A step begins."""
         self._tell(step=step, is_paused=step is Step.PAUSED)
 
+    def moved(self, before: Step, step: Step) -> None:
+        """A step begins, if the pipeline is still at the one before: somebody else may have told more since."""
+        with self._lock:
+            if self._view.step is before:
+                self._view = replace(self._view, since_s=self._clock(), step=step)
+
+    def stands_at(self, ends: Mapping[TopicPartition, int]) -> None:
+        """The ledgers end here."""
+        with self._lock:
+            self._view = replace(self._view, ends=dict(ends))
+
     def fenced(self, generation: int) -> None:
         """All stores are held."""
         self._tell(generation=generation)
@@ -163,7 +179,14 @@ class PipelineStatus:
         """A step failed, and will be tried again."""
         name = type(error).__name__
         counts = self._view.retry_counts
-        self._tell(step=Step.RETRYING, retry_counts={**counts, name: counts.get(name, 0) + 1})
+        self._step_before = self._step_before or self._view.step
+        self._tell(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
+
+    def recovered(self) -> None:
+        """A step that had failed came through."""
+        before, self._step_before = self._step_before, None
+        step = before if before is not None and self._view.step is Step.RETRYING else self._view.step
+        self._tell(step=step, is_retrying=False)
 
     def committed(self, report: BatchReport, ends: Mapping[TopicPartition, int]) -> None:
         """A batch is committed in all stores.
@@ -188,6 +211,7 @@ class PipelineStatus:
         self._tell(
             step=Step.WAITING,
             is_ready=True,
+            is_retrying=False,
             generation=report.generation or None,
             batch_id=report.batch_id,
             batch_count=view.batch_count + 1,

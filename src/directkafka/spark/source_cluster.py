@@ -54,6 +54,8 @@ class SourceCluster:
         self._topics: dict[str, TopicDescription] = {}
         self._topics_taken_at_s = float("-inf")
         self._committed: Mapping[TopicPartition, int] = {}
+        #: Why the group took no offsets at the last try.
+        self._refusal = ""
         #: Topic ids that no broker knows any more.
         self._deleted_ids: set[str] = set()
         #: The ids that were asked about last, and when.
@@ -160,8 +162,11 @@ class SourceCluster:
             try:
                 self._admin.commit(group, ends)
                 self._committed = dict(ends)
+                self._refusal = ""
             except DirectKafkaError as error:
-                log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
+                if str(error) != self._refusal:  # it is tried again and again
+                    log.warning("offsets were not committed to the group %s; the query goes on: %s", group, error)
+                self._refusal = str(error)
 
     def warn_of_retention(self, ends: Mapping[TopicPartition, int]) -> None:
         """Warn where retention is about to overtake the query."""

@@ -132,7 +132,7 @@ def test_a_pipeline_that_was_fenced_says_so(world: World, web: Web) -> None:
     with closing(PostgresSink(world.dsn, "records").store) as newer:
         newer.fence("numbers")
     produce_numbers(world.kafka, world.topic, 30, first=COUNT)
-    until(lambda: (of_this(web, "/healthz") or "").startswith("FencedError: "), "it goes on")
+    until(lambda: (of_this(web, "/healthz") or "").startswith("FencedError;"), "it goes on")
     assert web.get("/healthz")[0] == 503
     with pytest.raises(Exception, match="newer driver"):
         pipeline.wait()
@@ -156,7 +156,7 @@ def test_kafka_that_is_away_makes_a_pipeline_unready_and_not_stalled(tmp_path: P
             batches: Any = ("directkafka_batches_total", ())
             until(lambda: web.samples("without-kafka").get(batches) == 1, "its batch")
             broker.kill()
-            until(lambda: fault(web, "/readyz", "without-kafka")[1] == "waits for Kafka", "it does not notice")
+            until(lambda: fault(web, "/readyz", "without-kafka")[1] is not None, "it does not notice")
             assert fault(web, "/healthz", "without-kafka")[1] is None
             broker.restart()
             until(lambda: fault(web, "/readyz", "without-kafka")[1] is None, "it is never ready again")

@@ -217,7 +217,7 @@ table = "records"
 @pytest.fixture
 def file(streams: Streams, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(commands, "claim_stdout", lambda: None)
-    monkeypatch.setattr(commands, "set_up_logging", lambda *, verbose: None)
+    monkeypatch.setattr(commands, "set_up_logging", lambda **_: None)
     path = tmp_path / "numbers.toml"
     world = streams.world
     path.write_text(FILE.format(checkpoint=streams.checkpoint, kafka=world.kafka, topic=world.topic, dsn=world.dsn))

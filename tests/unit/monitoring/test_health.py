@@ -14,7 +14,7 @@ def view(step: Step, **fields: Any) -> StatusView:
     return StatusView(**({"pipeline": "flights", "step": step, "is_ready": True} | fields))
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step is not Step.ENDED])
+@pytest.mark.parametrize("step", [step for step in Step if step not in {Step.ENDED, Step.WAITING, Step.PAUSED}])
 def test_a_pipeline_turns_as_long_as_no_step_takes_too_long(step: Step) -> None:
     assert liveness([(view(step), 599.0)], stalled_after_s=600).is_good
     stalled = liveness([(view(step), 601.0)], stalled_after_s=600)
@@ -22,10 +22,15 @@ def test_a_pipeline_turns_as_long_as_no_step_takes_too_long(step: Step) -> None:
     assert stalled.pipelines[0]["fault"] == f"has been at the step {step} for more than 600 s"
 
 
+@pytest.mark.parametrize("step", [Step.WAITING, Step.PAUSED])
+def test_a_pipeline_that_waits_turns_however_long_it_waits(step: Step) -> None:
+    assert liveness([(view(step), 9e9)], stalled_after_s=600).is_good
+
+
 def test_a_pipeline_that_has_ended_is_well_and_one_that_failed_is_not() -> None:
     assert liveness([(view(Step.ENDED), 9e9)], stalled_after_s=600).is_good
     failed = liveness([(view(Step.ENDED, failure="FencedError: newer"), 1.0)], stalled_after_s=600)
-    assert (failed.is_good, failed.pipelines[0]["fault"]) == (False, "FencedError: newer")
+    assert (failed.is_good, failed.pipelines[0]["fault"]) == (False, "FencedError; the log says more")
 
 
 @pytest.mark.parametrize(
@@ -33,9 +38,12 @@ def test_a_pipeline_that_has_ended_is_well_and_one_that_failed_is_not() -> None:
     [
         (Step.STARTING, {"is_ready": False}, "has not made its first plan"),
         (Step.PLAN, {"is_ready": False}, "has not made its first plan"),
-        (Step.RETRYING, {}, "a step failed, and is tried again"),
+        (Step.RETRYING, {"is_retrying": True}, "a step failed, and is tried again"),
         (Step.ENDED, {"is_ready": False}, "has ended"),
-        (Step.ENDED, {"failure": "OptionError: x"}, "OptionError: x"),
+        (Step.ENDED, {"failure": "OptionError: x"}, "OptionError; the log says more"),
+        (Step.PLAN, {"is_retrying": True}, "a step failed, and is tried again"),
+        (Step.PAUSED, {"is_ready": False, "is_paused": True, "generation": 3}, None),
+        (Step.PAUSED, {"is_ready": False, "is_paused": True}, "has not made its first plan"),
         (Step.WAITING, {}, None),
         (Step.PAUSED, {}, None),
         (Step.WRITE, {}, None),
@@ -52,7 +60,10 @@ def test_a_pipeline_is_ready_once_its_first_plan_is_made_and_while_nothing_fails
 def test_a_plan_that_takes_long_waits_for_kafka() -> None:
     assert readiness([(view(Step.PLAN), 4.0)]).is_good
     found = readiness([(view(Step.PLAN), 6.0)])
-    assert (found.is_good, found.pipelines[0]["fault"]) == (False, "waits for Kafka")
+    assert (found.is_good, found.pipelines[0]["fault"]) == (
+        False,
+        "has been planning for more than 5 s: Kafka or the ledger does not answer",
+    )
 
 
 def test_one_pipeline_that_is_not_well_is_enough() -> None:

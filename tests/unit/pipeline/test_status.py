@@ -105,6 +105,35 @@ def test_retries_are_counted_by_the_type_of_their_error() -> None:
     assert status.view.step is Step.RETRYING
 
 
+def test_a_step_that_comes_through_again_is_where_it_was_and_no_longer_retried() -> None:
+    status = PipelineStatus("flights")
+    status.at(Step.WAITING)
+    status.retried(OSError())
+    status.retried(OSError())
+    assert (status.view.step, status.view.is_retrying) == (Step.RETRYING, True)
+    status.recovered()
+    assert (status.view.step, status.view.is_retrying) == (Step.WAITING, False)
+
+
+def test_a_try_that_goes_on_to_another_step_is_still_a_try() -> None:
+    status = PipelineStatus("flights")
+    status.at(Step.COMMIT)
+    status.retried(OSError())
+    status.at(Step.PLAN)
+    assert status.view.is_retrying
+    status.recovered()
+    assert (status.view.step, status.view.is_retrying) == (Step.PLAN, False)
+
+
+def test_who_looked_before_somebody_told_more_tells_nothing() -> None:
+    status = PipelineStatus("flights")
+    status.at(Step.WRITE)
+    status.moved(Step.WAITING, Step.PLAN)
+    seen = [str(status.view.step)]
+    status.moved(Step.WRITE, Step.COMMIT)
+    assert [*seen, str(status.view.step)] == ["write", "commit"]
+
+
 def test_a_run_that_fails_says_what_ended_it_and_one_that_ends_says_nothing() -> None:
     status = PipelineStatus("flights")
     with pytest.raises(FencedError), status.of_run():

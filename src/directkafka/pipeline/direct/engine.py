@@ -30,10 +30,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from threading import Event
+from typing import NamedTuple
 
 from directkafka.errors import WorkerLostError
 from directkafka.errors.kafka import TransactionTooSlowError
 from directkafka.fault_points import fault_point
+from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import Positions, TopicPartition, to_nested
 from directkafka.options.limits import NO_WAIT, MinOffsets
 from directkafka.pipeline.direct.batch_planner import RAISE_TIMEOUT, Planned, Planner, log_losses
@@ -59,6 +61,14 @@ _FENCE_LOOK_MS = 5_000
 
 #: Longest single wait for the next batch, in milliseconds; a longer one is several.
 _WAIT_MS_MAX = 60_000
+
+
+class _Committed(NamedTuple):
+    """What is to be told of a batch, once all stores have it."""
+
+    begun: PlannedBatch
+    read: Mapping[str, ReadCount]
+    watch: Stopwatch
 
 
 class DirectEngine:
@@ -119,6 +129,8 @@ class DirectEngine:
         self._ahead: PrefetchedBatch | None = None
         #: Up to where all stores have everything.
         self._ends: Mapping[TopicPartition, int] | None = None
+        #: The batch that is being committed, or that failed while it was.
+        self._unreported: _Committed | None = None
         #: When the newest batch began.
         self._started_ms: int | None = None
 
@@ -168,6 +180,7 @@ class DirectEngine:
                 return
             if is_idle and ended_ms - looked_ms >= _FENCE_LOOK_MS:
                 self._retry_policy.until_done(self._ledgers.read)
+                self._status.at(Step.WAITING)
                 self._commit_to_group()
                 looked_ms = ended_ms
 
@@ -191,12 +204,21 @@ class DirectEngine:
         """Steps 0 to 2; remarks on the transform for the user."""
         remarks = self._ledgers.take_over(self._writer)
         self._recover()
-        self._ends = self._ledgers.entry.ends()
         self._status.fenced(self._ledgers.generation)
         return remarks
 
     def _recover(self) -> None:
         """Step 2, and again after a failure: the ledgers, not memory, say where to go on."""
+        self._bring_together()
+        entry = self._ledgers.entry
+        self._ends = entry.ends()
+        self._status.stands_at(self._ends)
+        unreported, self._unreported = self._unreported, None
+        if unreported is not None and unreported.begun.name.batch_id == entry.batch_id:
+            # It was committed, and the answer did not come, or another store had it only now.
+            self._report_committed(unreported)
+
+    def _bring_together(self) -> None:
         recovery = self._ledgers.read()
         if recovery.ahead is None:
             self._commit_origin()
@@ -271,16 +293,22 @@ class DirectEngine:
             self._status.at(Step.COMMIT)
             entry = self._session.entry(begun.name.batch_id, self._ledgers.entry.lineage, begun.batch.progress)
             self._begin_ahead(begun, entry)
+            self._unreported = _Committed(begun, written.read, watch)
             self._session.commit(entry, written)
+        self._report_committed(self._unreported)
+        self._unreported = None
+        return True
+
+    def _report_committed(self, committed: _Committed) -> None:
+        """Step 5 of a batch that all stores have."""
+        begun, read, watch = committed
         watch.lap("commit")
         self._planner.learn(begun.batch, took_ms=watch.laps_ms["write"] + watch.laps_ms["commit"])
         self._ends = begun.batch.ends()
         self._cluster.report_progress(self._ends)
         self._session.report_batch(
-            self._report, watch,
-            ranges=begun.batch.ranges, read=written.read, backlog=begun.batch.backlog,
-        )  # fmt: skip
-        return True
+            self._report, watch, ranges=begun.batch.ranges, read=read, backlog=begun.batch.backlog
+        )
 
     def _begin(self) -> PlannedBatch | None:
         previous = self._ledgers.entry

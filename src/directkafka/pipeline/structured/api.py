@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,7 @@ from directkafka.pipeline.file import check_name, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.retry import RetryPolicy, StopAsked
-from directkafka.pipeline.status import PipelineStatus
+from directkafka.pipeline.status import PipelineStatus, Step
 from directkafka.pipeline.structured.hadoop_files import checkpoint_at
 from directkafka.pipeline.structured.query_run import AS_IT_IS, QueryRun
 from directkafka.planning.trigger import AvailableNow, GivenTrigger, Interval
@@ -72,7 +71,12 @@ class BatchFunction:
         self._stop = stop or threading.Event()
         self._is_own = status is None
         self._status = status or PipelineStatus(name)
-        self._retry_policy = RetryPolicy(self._stop, retry_ms_max=retry_ms_max, on_retry=self._status.retried)
+        self._retry_policy = RetryPolicy(
+            self._stop,
+            retry_ms_max=retry_ms_max,
+            on_retry=self._status.retried,
+            on_recovery=self._status.recovered,
+        )
         self._batch_lock = threading.Lock()
         self._run_id: str | None = None
         self._run: QueryRun | None = None
@@ -92,6 +96,7 @@ class BatchFunction:
             try:
                 if self._is_over or self._stop.is_set():
                     raise StopAsked("no further batch")
+                self._status.at(Step.PLAN)
                 self._run_of(frame).run_batch(frame, batch_id)
             except BaseException as error:
                 self.failure = error
@@ -132,10 +137,14 @@ class BatchFunction:
         self._is_over = True
         self.close()
 
-    def close(self) -> None:
-        """Wait for the batch in flight, and give the stores' connections back. The next batch begins a new run."""
+    def close(self, failure: BaseException | None = None) -> None:
+        """Wait for the batch in flight, and give the stores' connections back. The next batch begins a new run.
+
+        Args:
+            failure: what ended the query, where that was not this function.
+        """
         with self._batch_lock:
-            self._end_run()
+            self._end_run(failure)
 
     def _end_run(self, failure: BaseException | None = None) -> None:
         if self._run is not None:
@@ -286,9 +295,12 @@ def start_query(
 
 
 def _close_at_end(query: StreamingQuery, function: BatchFunction) -> None:
-    with contextlib.suppress(Exception):  # what ended it is told to whoever waits for it
+    try:
         query.awaitTermination()
-    function.close()
+    except Exception as error:  # noqa: BLE001 - what ended it is told to whoever waits for it
+        function.close(error)
+    else:
+        function.close()
 
 
 def check_engine(engine: str, checkpoint: str | os.PathLike[str] | None, trigger: GivenTrigger) -> None:

@@ -173,12 +173,18 @@ class StructuredEngine:
                 looked_s = time.monotonic()
 
     def _look_between_batches(self, query: StreamingQuery) -> None:
-        """Say that the query turns, and that it is ready where it waits: with nothing to read no batch comes."""
-        view = self._status.view
-        if view.step is Step.STARTING and not query.status["isTriggerActive"]:
-            self._status.ready()
-        if view.step is Step.WAITING or (view.step is Step.STARTING and view.is_ready):
-            self._status.at(Step.WAITING)
+        """Say what the query does while none of its batches is ours; with nothing to read, none ever is."""
+        step = self._status.view.step
+        if step not in {Step.STARTING, Step.WAITING, Step.PLAN}:
+            return
+        status = query.status
+        if status["isTriggerActive"]:
+            # Spark asks for offsets. If it has handed the batch over meanwhile, that is told by the function.
+            self._status.moved(Step.WAITING, Step.PLAN)
+        elif str(status["message"]).startswith("Waiting"):
+            if not self._status.view.is_ready:
+                self._status.ready()
+            self._status.moved(step, Step.WAITING)
 
     def _stream(self, options: Mapping[str, str]) -> tuple[DataFrame, Transform]:
         """The streaming DataFrame to be written, and the part of the transform that is left for each batch."""
@@ -205,6 +211,8 @@ class StructuredEngine:
         with closing(Ledgers(self._name, self._routes, stop=self._stop)) as ledgers:
             ledgers.connect()
             entry = ledgers.peek().ahead
+        if entry is not None:
+            self._status.stands_at(entry.ends())
         is_new = checkpoint_at(self._session, self._checkpoint).last_planned() is None
         if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
             return {}

@@ -147,6 +147,8 @@ class QueryRun:
             recovery = self._ledgers.read()
         self._recovery = recovery
         self._status.fenced(self._ledgers.generation)
+        if recovery.ahead is not None:
+            self._status.stands_at(recovery.ahead.ends())
         return remarks
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:

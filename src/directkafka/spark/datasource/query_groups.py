@@ -73,8 +73,8 @@ class QueryObserver(Protocol):
             sources: the options of these sources, in the same order.
         """
 
-    def on_end(self, query_id: str) -> None:
-        """A run of a query has ended."""
+    def on_end(self, query_id: str, failure: str | None) -> None:
+        """A run of a query has ended; by an error, if there is a text."""
 
 
 #: Those who want to hear of queries, whatever session they were started in.
@@ -203,7 +203,8 @@ class QueryGroups:
         _, sources = self._observed.pop(str(event.runId()), (None, None))
         if sources:
             for observer in tuple(_observers):
-                observer.on_end(str(event.id()))
+                exception = event.exception()
+                observer.on_end(str(event.id()), str(exception.get()) if exception.isDefined() else None)
 
     def is_over(self) -> bool:
         """Whether the session's Spark application has been stopped: its queries have ended, told or not."""
