@@ -103,7 +103,7 @@ def check(place: Place, *, done: int, offsets: Sequence[int]) -> None:
 
 
 @pytest.fixture
-def unique_stores(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
+def places(request: pytest.FixtureRequest, tmp_path: Path) -> list[Place]:
     """The stores of the kinds that a test names, in order."""
     kinds: Sequence[Any] = request.param
     return [
