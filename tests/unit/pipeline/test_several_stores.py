@@ -157,6 +157,16 @@ def test_a_commit_that_fails_in_the_second_store_is_made_good_with_the_same_rows
     assert one.stores[0].rows == one.stores[1].rows
 
 
+def test_a_batch_that_the_second_store_got_at_a_later_try_is_told_once() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    world.fail("commit b", None, AWAY)
+    one.engine.run()
+    assert [(report.batch_id, report.records) for report in one.reports] == [(1, 10)]
+    assert one.cluster.told == [10]
+    assert one.engine._status.view.batch_count == 1
+
+
 def test_rows_whose_staging_is_gone_are_written_again_for_the_store_that_lacks_them() -> None:
     world = World()
     one = bench(world=world, stores=two_stores(world), latest=10)

@@ -82,6 +82,11 @@ def test_a_commit_whose_success_was_not_heard_of_is_not_done_twice() -> None:
     one.engine.run()
     assert [batch for batch, _ in store.rows] == [1]
     assert one.writer.written == [(1, "t-0[0, 10)")]
+    # It is told like any other.
+    assert [(report.batch_id, report.records) for report in one.reports] == [(1, 10)]
+    assert one.cluster.told == [10]
+    assert one.engine._status.view.batch_count == 1
+    assert list((one.engine._status.view.ends or {}).values()) == [10]
 
 
 def test_a_retry_of_the_take_over_does_not_fence_again_what_is_fenced() -> None:
