@@ -215,11 +215,11 @@ class Pipeline:
             cluster.snapshot(must_exist=True)
             ledgers.connect()
             remarks = writer.check()
-            ledgers.peek()
+            waiting = ledgers.waiting()
         finally:
             cluster.close()
             ledgers.close()
-        return (*remarks, carried)
+        return (*remarks, *waiting, carried)
 
     def run(self) -> None:
         """Run in this thread until :meth:`stop` is called from elsewhere or the trigger ends it.

@@ -56,3 +56,12 @@ def test_a_paused_query_can_be_stopped(world: World, tmp_path: Path, caplog: pyt
     pipeline.request_stop()
     pipeline.wait()
     assert world.query("SELECT to_regclass('records') IS NULL OR NOT EXISTS (SELECT FROM records)") == [(True,)]
+
+
+def test_a_check_says_that_the_pipeline_is_paused(world: World) -> None:
+    pipeline = world.pipeline()
+    pipeline.run()
+    assert not [remark for remark in pipeline.check() if "paused" in remark]
+    with closing(PostgresSink(world.dsn, "records").store) as store:
+        set_paused([store], "numbers", is_paused=True)
+    assert "the pipeline is paused: it begins no batch before directkafka resume" in pipeline.check()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,7 +19,9 @@ from directkafka.errors import (
     TransformError,
 )
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.ledger.reset_entry import reset_entry
 from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.planning.reset_target import RowsPolicy
 from directkafka.sinks.api import LedgerEntry
 
 AWAY = StoreUnavailableError(store="b", cause="gone fishing")
@@ -276,3 +279,20 @@ def test_stores_of_one_identity_are_one() -> None:
     ledgers.fence()
     assert world.events == ["fence a"]
     assert twin.held is None
+
+
+def test_a_reset_that_one_store_lacks_is_said_before_the_next_start() -> None:
+    world = World()
+    one = bench(world=world, stores=two_stores(world), latest=10)
+    one.engine.run()
+    before = one.stores[0].entry
+    assert before is not None
+    start = replace(before.progress[0], start=4, end=4, origin=4)
+    done = reset_entry(before, {start.topic_partition: start}, RowsPolicy.KEEP)
+    stores = two_stores(world, (done, before), generation=1)
+    routes: list[Any] = [Route(output="default", sink=FakeSink(store)) for store in stores]  # type: ignore[arg-type]
+    ledgers = Ledgers("flights", routes)
+    ledgers.connect()
+    assert ledgers.waiting() == (
+        "a reset was ended between two stores: the next start, or directkafka reset, finishes it",
+    )

@@ -12,14 +12,16 @@ import logging
 import threading
 import weakref
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import Event
 from typing import TYPE_CHECKING, Final
 
-from directkafka.errors import FencedError, OptionError
+from directkafka.errors import FencedError, OptionError, StoreAccessError
 from directkafka.fault_points import fault_point
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
 from directkafka.pipeline.execution.routes import Route
+from directkafka.pipeline.ledger.pause import paused_at_ms
 from directkafka.pipeline.ledger.reconcile import Recovery, reconcile
 from directkafka.pipeline.progress import TableRows
 from directkafka.sinks.api import LedgerEntry, Sink, Store
@@ -295,6 +297,21 @@ class Ledgers:
             LineageError, OffsetMismatchError: as for :meth:`read`.
         """
         return reconcile([(ledger.store.identity, ledger.store.read(self._pipeline)) for ledger in self._ledgers])
+
+    def waiting(self) -> tuple[str, ...]:
+        """Remarks for the user on what the next start will meet; looked at without a fence, as by :meth:`peek`.
+
+        Raises:
+            LineageError, OffsetMismatchError: as for :meth:`read`.
+        """
+        remarks = []
+        if self.peek().lacking_reset:
+            remarks.append("a reset was ended between two stores: the next start, or directkafka reset, finishes it")
+        # In Kafka a pause is a topic, which a user may have no right to look at.
+        with suppress(StoreAccessError):
+            if paused_at_ms(self.first, self._pipeline) is not None:
+                remarks.append("the pipeline is paused: it begins no batch before directkafka resume")
+        return tuple(remarks)
 
     def read(self) -> Recovery:
         """Step 2. Read every store, and compare them.
