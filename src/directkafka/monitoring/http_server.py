@@ -6,7 +6,6 @@ import ipaddress
 import logging
 import socket
 import threading
-import time
 from typing import Final, Self
 
 import uvicorn
@@ -107,9 +106,7 @@ class HttpServer:
 
 
 def _views() -> list[tuple[StatusView, float]]:
-    now_s = time.monotonic()
-    views = [status.view for status in started_pipelines()]
-    return [(view, now_s - view.since_s) for view in views]
+    return [(status.view, status.age_s()) for status in started_pipelines()]
 
 
 def _answer(health: Health) -> Response:

@@ -14,13 +14,13 @@ from typing import Any, Final
 from directkafka.offsets import OffsetRange, TopicPartition, from_nested
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.progress import BatchReport, TableRows
-from directkafka.pipeline.status import PipelineStatus, started_pipelines
+from directkafka.pipeline.status import PipelineStatus, Step, started_pipelines
 
-#: What Spark's durations are in a batch of ours: those of the same step are added up.
+#: Which of Spark's durations (``MicroBatchExecution``) are of which step of a batch of ours; they are added up.
 _STEPS: Final = {
     "plan": ("latestOffset", "getBatch", "queryPlanning", "walCommit"),
     "write": ("addBatch",),
-    "commit": ("commitOffsets", "commitBatch"),
+    "commit": ("commitOffsets",),
 }
 
 
@@ -29,39 +29,43 @@ class QueryStatuses:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        #: Of the queries that have none of their own, by id.
+        #: Of the queries that have none of their own, by the name that their metrics have. A run goes on counting where
+        #: the one before it ended.
         self._statuses: dict[str, PipelineStatus] = {}
+        #: That name, by the query's id.
+        self._names: dict[str, str] = {}
 
     def on_batch(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> None:
         """A batch of a query is done."""
         status = self._status_of(progress, sources)
         if status is not None:
+            if status.view.step is Step.ENDED:
+                status.started()
             ends: dict[TopicPartition, int] = {}
             for source in progress["sources"]:
                 ends |= from_nested(source["endOffset"] or {})
             status.committed(report_of(progress), ends)
 
     def on_end(self, query_id: str, failure: str | None) -> None:
-        """A query has ended."""
+        """A run of a query has ended."""
         with self._lock:
-            status = self._statuses.pop(query_id, None)
+            status = self._statuses.get(self._names.get(query_id, ""))
         if status is not None:
             status.ended(None if failure is None else RuntimeError(failure))
 
     def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
-        """The status that is to be told of the batch; None where the query's own function tells one."""
+        """The status to tell of the batch; None where the query is a pipeline, whose own function tells."""
         name = progress["name"] or progress["id"]
         with self._lock:
-            found = self._statuses.get(progress["id"])
-            if found is not None:
-                return found
-            for status in started_pipelines():
-                if status.view.pipeline == name and status.view.generation is not None:
-                    status.sources = status.sources or tuple(sources)
-                    return None
-            status = self._statuses[progress["id"]] = PipelineStatus(name, sources)
-        status.started()
-        return status
+            found = self._statuses.get(name)
+            if found is None:
+                for status in started_pipelines():
+                    if status.view.pipeline == name:
+                        status.sources = status.sources or tuple(sources)
+                        return None
+                found = self._statuses[name] = PipelineStatus(name, sources)
+            self._names[progress["id"]] = name
+        return found
 
 
 #: Those of this process.

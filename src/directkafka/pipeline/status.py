@@ -24,9 +24,6 @@ from directkafka.plain_text import message
 #: Upper bounds of the buckets in which durations are counted, in seconds.
 DURATION_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
-#: How many of the newest batches are kept.
-RECENT_BATCHES: Final = 240
-
 
 class Step(StrEnum):
     """What a pipeline does now; the steps of a batch are those of ``docs/DESIGN.md``."""
@@ -82,7 +79,6 @@ class StatusView:
         committed_at_ms: when the newest batch was committed, in milliseconds since 1970.
         ends: the next offset to read, by partition.
         failure: the error that ended the last run, as text that begins with its type.
-        recent: the newest batches, oldest first, without their ranges.
     """
 
     pipeline: str
@@ -102,7 +98,6 @@ class StatusView:
     committed_at_ms: int | None = None
     ends: Mapping[TopicPartition, int] | None = None
     failure: str | None = None
-    recent: tuple[BatchReport, ...] = ()
 
 
 class PipelineStatus:
@@ -221,7 +216,6 @@ class PipelineStatus:
             durations=durations,
             committed_at_ms=int(time.time() * 1000),
             ends=dict(ends),
-            recent=(*view.recent, replace(report, ranges=()))[-RECENT_BATCHES:],
         )
 
     def ended(self, failure: BaseException | None = None) -> None:

@@ -132,16 +132,21 @@ def new_log(monkeypatch: pytest.MonkeyPatch) -> Callable[[LogFormat], logging.Lo
     return set_up
 
 
-@each_hostile_value
-def test_a_hostile_log_line_stays_one_entry_of_the_log(
-    value: str, new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
-) -> None:
-    log = new_log(LogFormat.TEXT)
+def log_words(log: logging.Logger, value: str) -> None:
+    """A line with somebody else's words in it, and one whose trace has them."""
     log.warning("a row is refused: %s", value)
     try:
         raise ValueError(value)
     except ValueError:
         log.exception("its trace")
+
+
+@each_hostile_value
+def test_a_hostile_log_line_stays_one_entry_of_the_log(
+    value: str, new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = new_log(LogFormat.TEXT)
+    log_words(log, value)
     shown = capsys.readouterr().err
     assert_harmless(shown)
     entries = [line for line in shown.splitlines() if not line.startswith("    ")]
@@ -154,19 +159,15 @@ def test_a_hostile_log_line_is_one_object_of_json_that_does_nothing(
     value: str, new_log: Callable[[LogFormat], logging.Logger], capsys: pytest.CaptureFixture[str]
 ) -> None:
     log = new_log(LogFormat.JSON)
-    log.warning("a row is refused: %s", value)
+    log_words(log, value)
     say(value, label="error", style="bold red")
-    try:
-        raise ValueError(value)
-    except ValueError:
-        log.exception("its trace")
     shown = capsys.readouterr().err.splitlines()
     assert all(line.isascii() for line in shown)
     lines = [json.loads(line) for line in shown]
     assert [(line["level"], line["logger"]) for line in lines] == [
         ("WARNING", "directkafka.pipeline"),
-        ("ERROR", "directkafka.cli"),
         ("ERROR", "directkafka.pipeline"),
+        ("ERROR", "directkafka.cli"),
     ]
     for line, fields in zip(shown, lines, strict=True):
         assert_harmless(line)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.unit.pipeline.test_progress import REPORT as PLAIN
 
 from directkafka.errors import FencedError
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, TopicPartition
-from directkafka.pipeline.progress import BatchReport, TableRows
+from directkafka.pipeline.progress import TableRows
 from directkafka.pipeline.status import (
     DURATION_BOUNDS_S,
-    RECENT_BATCHES,
     Durations,
     PipelineStatus,
     Step,
@@ -20,17 +20,8 @@ from directkafka.pipeline.status import (
 )
 
 PLACE = TopicPartition("air", 0)
-REPORT = BatchReport(
-    pipeline="flights",
-    generation=2,
-    batch_id=7,
-    offsets=10,
-    records=9,
-    rows={"flights": 8, "letters": 1},
-    backlog=0,
-    plan_ms=3,
-    write_ms=80,
-    commit_ms=17,
+REPORT = replace(
+    PLAIN,
     ranges=(OffsetRange("air", 0, 0, 10),),
     read={"air": ReadCount(9, 100)},
     tables=(
@@ -149,14 +140,6 @@ def test_pipelines_that_were_started_are_found_by_name_and_the_newest_of_a_name_
     for status in (older, newer, other):
         status.started()
     assert [found for found in started_pipelines() if found in {older, newer, other}] == [other, newer]
-
-
-def test_only_the_newest_batches_are_kept_and_without_their_ranges() -> None:
-    status = PipelineStatus("flights")
-    for number in range(RECENT_BATCHES + 3):
-        status.committed(replace(REPORT, batch_id=number), {})
-    assert [report.batch_id for report in status.view.recent] == list(range(3, RECENT_BATCHES + 3))
-    assert not any(report.ranges for report in status.view.recent)
 
 
 @pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.01, 0), (0.011, 1), (600.0, 14), (600.1, 15)])

@@ -60,11 +60,6 @@ class WrittenBatch:
     read: Mapping[str, ReadCount]
     early: tuple[TransactionalStore, ...] = ()
 
-    @property
-    def record_count(self) -> int:
-        """Records read from Kafka."""
-        return sum(count.record_count for count in self.read.values())
-
     def __enter__(self) -> Self:
         return self
 

@@ -165,16 +165,16 @@ class QueryGroups:
         progress = event.progress()
         with self._changed:
             query = self._queries.get(str(progress.runId()))
-        if query is not None:
-            try:
-                query.report_progress(json.loads(progress.json()))
-            except Exception as error:  # noqa: BLE001
-                log.warning("the query %s goes on; a batch's offsets go to no group: %s", progress.id(), error)
-        if _observers:
-            try:
-                self._tell_observers(str(progress.runId()), json.loads(progress.json()))
-            except Exception as error:  # noqa: BLE001
-                log.warning("the query %s goes on; a batch is in no metric: %s", progress.id(), error)
+        if query is None and not _observers:
+            return
+        try:
+            told = json.loads(progress.json())
+            if query is not None:
+                query.report_progress(told)
+            if _observers:
+                self._tell_observers(str(progress.runId()), told)
+        except Exception as error:  # noqa: BLE001
+            log.warning("the query %s goes on; a batch is in no group and in no metric: %s", progress.id(), error)
 
     def _tell_observers(self, run_id: str, progress: dict[str, Any]) -> None:
         if run_id not in self._observed:  # it was started before anybody observed
