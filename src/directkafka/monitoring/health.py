@@ -1,7 +1,8 @@
-"""Health of the pipelines of this process, decided from what they have told: whether they turn, whether they are ready.
+"""Health of the pipelines of this process, decided from what they have told: whether they are alive, and whether ready.
 
-A pipeline that waits for Kafka or for its store turns, and is not ready. One that has been in a single step for too
-long does not turn: a worker hangs, or somebody else holds a lock. It needs a restart, which loses nothing.
+A pipeline that cannot reach Kafka or its store is alive but not ready. One that waits for new records is both. A step
+that takes too long has stalled: a worker hangs, or somebody else holds a lock. Waiting and a pause may take any time. A
+restart loses nothing.
 """
 
 from __future__ import annotations
@@ -12,32 +13,32 @@ from typing import Any, Final
 
 from directkafka.pipeline.status import StatusView, Step
 
-#: A plan takes less than this, in seconds, unless brokers are away: those are asked for a minute before a try fails.
+#: If planning takes longer than this, in seconds, Kafka or the ledger does not answer. The try fails much later.
 _PLAN_S_MAX: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health:
-    """What an answer says.
+    """Result of a health check.
 
     Attributes:
-        is_good: whether all pipelines are well.
+        is_healthy: whether no pipeline has a fault.
         pipelines: of each, what it does, and what is wrong with it.
     """
 
-    is_good: bool
+    is_healthy: bool
     pipelines: tuple[dict[str, Any], ...]
 
     def as_record(self) -> dict[str, Any]:
         """For printing."""
-        return {"status": "ok" if self.is_good else "unavailable", "pipelines": list(self.pipelines)}
+        return {"status": "ok" if self.is_healthy else "unavailable", "pipelines": list(self.pipelines)}
 
 
 def liveness(pipelines: Sequence[tuple[StatusView, float]], *, stalled_after_s: float) -> Health:
-    """Whether the loops turn.
+    """Whether every pipeline is alive: none has failed, and none has stalled.
 
     Args:
-        pipelines: each one, and for how many seconds it has been at its step.
+        pipelines: each one, and seconds since it last showed activity.
         stalled_after_s: how long a step may take, in seconds.
     """
 
@@ -52,7 +53,7 @@ def liveness(pipelines: Sequence[tuple[StatusView, float]], *, stalled_after_s: 
 
 
 def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
-    """Whether each pipeline holds its stores, has made its first plan, and is not held up by a failure.
+    """Whether every pipeline can process data now, or is paused while it holds its stores.
 
     Args:
         pipelines: as for :func:`liveness`.
@@ -70,7 +71,7 @@ def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
 
     found = _health(pipelines, [fault(view, age_s) for view, age_s in pipelines])
     # Before the first pipeline has started, nothing is ready.
-    return Health(is_good=found.is_good and bool(pipelines), pipelines=found.pipelines)
+    return Health(is_healthy=found.is_healthy and bool(pipelines), pipelines=found.pipelines)
 
 
 def _failure(view: StatusView) -> str | None:
@@ -80,7 +81,7 @@ def _failure(view: StatusView) -> str | None:
 
 def _health(pipelines: Sequence[tuple[StatusView, float]], faults: Sequence[str | None]) -> Health:
     return Health(
-        is_good=not any(faults),
+        is_healthy=not any(faults),
         pipelines=tuple(
             {
                 "pipeline": view.pipeline,

@@ -110,7 +110,7 @@ def _views() -> list[tuple[StatusView, float]]:
 
 
 def _answer(health: Health) -> Response:
-    return JSONResponse(health.as_record(), status_code=200 if health.is_good else 503)
+    return JSONResponse(health.as_record(), status_code=200 if health.is_healthy else 503)
 
 
 def _listen(address: Address) -> socket.socket:

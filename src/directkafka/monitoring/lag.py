@@ -1,8 +1,8 @@
 """Lag of a pipeline of this process, looked up in Kafka when somebody asks for it and never in the pipeline's way.
 
 The pipeline says where it is; a look asks Kafka where the partitions end, and when the first unread records were
-written. A look runs in a thread of its own, with connections of its own. Who asks waits a moment for it, and gets the
-last one that came through when Kafka takes longer.
+written. A look runs in a thread of its own, with connections of its own. The caller waits up to a timeout for it. If
+Kafka takes longer, the caller gets the result of the look before, if that is not too old.
 """
 
 from __future__ import annotations
@@ -45,7 +45,9 @@ class LagView:
     positions: tuple[PartitionPosition, ...]
 
     def aged(self, now_s: float) -> tuple[PartitionPosition, ...]:
-        """The positions, with first unread records that have grown older since; but for those of the future.
+        """The positions, with the time since the look added to ``lag_seconds``.
+
+        A lag of 0 s stays: nothing is unread, or the first unread record has a timestamp of the future.
 
         Args:
             now_s: seconds on the monotonic clock.
@@ -86,13 +88,13 @@ class LagReader:
             self._look.start()
 
     def finish(self, timeout_s: float) -> tuple[LagView, ...]:
-        """What the look has found in each source; of one that is not over in time, what the one before it had found.
+        """Wait for the look, and return the newest complete one.
 
         Args:
             timeout_s: how long to wait, in seconds.
 
         Returns:
-            None of them where nothing is known, or only what is too old.
+            One view for each source; an empty tuple if there is no complete look, or only one that is too old.
         """
         thread = self._look
         if thread is not None:
@@ -109,7 +111,7 @@ class LagReader:
             log.warning("the lag of %s could not be looked up", self._status.view.pipeline, exc_info=True)
 
     def _look_at(self, source: SourceOptions) -> LagView:
-        # Connections are made for each look: a server that nobody asks holds none, and none is ever broken.
+        # Connections are made for each look, so an idle server holds none, and none can go stale.
         with closing(SourceCluster(source)) as cluster:
             taken_s = time.monotonic()
             cluster_id, positions = look_at_lag(cluster, self._status)
@@ -121,7 +123,8 @@ def look_at_lag(cluster: SourceCluster, status: PipelineStatus) -> tuple[str, tu
 
     Args:
         cluster: is asked.
-        status: the pipeline's; where it is, is taken behind the ends of the partitions, so that no lag is missed.
+        status: the pipeline's. Its position is read after the ends of the partitions: read before them, it would show a
+            lag for records that are done by now.
 
     Raises:
         BrokerUnreachableError, BrokerResponseError: after the options' retries.

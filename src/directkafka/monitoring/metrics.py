@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from directkafka.monitoring.lag import LagReader, LagView, lags
 from directkafka.monitoring.queries import query_statuses
-from directkafka.pipeline.status import DURATION_BOUNDS_S, Durations, PipelineStatus, StatusView, started_pipelines
+from directkafka.pipeline.status import DURATION_BUCKETS_S, Histogram, PipelineStatus, StatusView, started_pipelines
 from directkafka.spark.datasource.query_groups import observe_queries
 
 #: How long a scrape waits for Kafka, in seconds. Prometheus gives up after ten by default.
@@ -71,7 +71,7 @@ def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:
     letters = _counter("dead_letters", "Records that became dead letters.")
     retries = _counter("retries", "Steps that failed and were tried again, by the type of the error.", "error")
     durations = HistogramMetricFamily(
-        "directkafka_batch_duration_seconds", "Durations of the steps of a batch.", labels=["pipeline", "step"]
+        "directkafka_batch_duration_seconds", "Histogram of the steps of a batch.", labels=["pipeline", "step"]
     )
     committed_at = _gauge("last_commit_timestamp_seconds", "When the newest batch was committed, since 1970.")
     generation = _gauge("generation", "The generation that the driver holds.")
@@ -162,6 +162,6 @@ def _gauge(name: str, text: str) -> GaugeMetricFamily:
     return GaugeMetricFamily(f"directkafka_{name}", text, labels=["pipeline"])
 
 
-def _buckets(durations: Durations) -> list[tuple[str, float]]:
-    bounds = [*(str(bound) for bound in DURATION_BOUNDS_S), "+Inf"]
+def _buckets(durations: Histogram) -> list[tuple[str, float]]:
+    bounds = [*(str(bound) for bound in DURATION_BUCKETS_S), "+Inf"]
     return list(zip(bounds, map(float, accumulate(durations.counts)), strict=True))

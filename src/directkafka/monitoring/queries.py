@@ -1,8 +1,8 @@
 """Status of streaming queries that read with the format ``directkafka``, from what Spark's listeners hear of them.
 
-A query that this package writes (``write_stream``, ``foreach_batch``) has a status already: here it only learns what
-the query reads. Any other one gets a status under its name, or its id if it has none. Such a query has no generation
-and no ledger: what Spark has committed counts, and rows are those that its sink says it was given.
+A query that is a pipeline (``write_stream``, ``foreach_batch``) has a status already: only its sources are added here.
+Any other query gets a status under its name, or its id if it has no name. Such a query has no generation and no ledger:
+a batch counts when Spark has committed it, and its rows are ``numOutputRows``, 0 if the sink does not report it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from directkafka.options.source import SourceOptions
 from directkafka.pipeline.progress import BatchReport, TableRows
 from directkafka.pipeline.status import PipelineStatus, Step, started_pipelines
 
-#: Which of Spark's durations (``MicroBatchExecution``) are of which step of a batch of ours; they are added up.
+#: Which of Spark's ``durationMs`` (``MicroBatchExecution``) make up which of our steps.
 _STEPS: Final = {
     "plan": ("latestOffset", "getBatch", "queryPlanning", "walCommit"),
     "write": ("addBatch",),
@@ -51,7 +51,7 @@ class QueryStatuses:
         with self._lock:
             status = self._statuses.get(self._names.get(query_id, ""))
         if status is not None:
-            status.ended(None if failure is None else RuntimeError(failure))
+            status.ended(None if failure is None else f"StreamingQueryException: {failure}")
 
     def _status_of(self, progress: Mapping[str, Any], sources: Sequence[SourceOptions]) -> PipelineStatus | None:
         """The status to tell of the batch; None where the query is a pipeline, whose own function tells."""
@@ -68,7 +68,7 @@ class QueryStatuses:
         return found
 
 
-#: Those of this process.
+#: The instance of this process.
 query_statuses: Final = QueryStatuses()
 
 

@@ -1,4 +1,4 @@
-"""Offsets of Kafka in a checkpoint of Structured Streaming, read without Spark: of its batches, by source."""
+"""Reader of the Kafka offsets of each batch and source in a checkpoint of Structured Streaming, without Spark."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from directkafka.pipeline.structured.checkpoint import Checkpoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlannedOffset:
-    """How far a batch reads one partition.
+class PlannedRange:
+    """The offset range of one partition in one batch.
 
     Attributes:
         batch: the batch's number.
@@ -25,8 +25,8 @@ class PlannedOffset:
         planned_at_ms: when Spark planned it, in milliseconds since 1970.
         source: number or name of the query's source.
         topic, partition: which partition.
-        from_offset: where it begins; None where the checkpoint does not say, as for the oldest batch that it keeps, and
-            for a partition that was new.
+        from_offset: first offset; None for the oldest batch that is kept, and for a partition that the batch before did
+            not have.
         until_offset: where it ends, exclusive.
     """
 
@@ -51,7 +51,7 @@ class PlannedOffset:
         }
 
 
-def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> list[PlannedOffset]:
+def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> list[PlannedRange]:
     """The offsets of the newest batch, or of each that the checkpoint keeps; by batch, source and partition.
 
     Args:
@@ -76,7 +76,7 @@ def look_at_checkpoint(checkpoint: Checkpoint, *, every_batch: bool = False) -> 
         for source, offsets in sorted(logged.sources.items()):
             starts = before.sources.get(source, {}) if before else {}
             found += [
-                PlannedOffset(
+                PlannedRange(
                     batch=batch,
                     is_committed=done is not None and batch <= done,
                     planned_at_ms=logged.planned_at_ms,
@@ -98,7 +98,7 @@ class ArrowFiles:
         location: path or URI.
 
     Raises:
-        OptionError: it is neither.
+        OptionError: the location is malformed, or Arrow cannot open it.
     """
 
     def __init__(self, location: str) -> None:
@@ -113,7 +113,7 @@ class ArrowFiles:
             raise OptionError(option="PATH", reason=f"Arrow cannot reach {location}: {error}") from error
 
     def names(self, folder: str) -> list[str]:
-        """Names of the files in a folder below this one, sorted."""
+        """Names in a folder of the checkpoint, sorted; none where there is no such folder."""
         selector = fs.FileSelector(f"{self._root}/{folder}", allow_not_found=True)
         try:
             return sorted(info.base_name for info in self._files.get_file_info(selector))

@@ -22,7 +22,7 @@ from directkafka.pipeline.progress import BatchReport
 from directkafka.plain_text import message
 
 #: Upper bounds of the buckets in which durations are counted, in seconds.
-DURATION_BOUNDS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+DURATION_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 
 class Step(StrEnum):
@@ -39,41 +39,42 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Durations:
-    """Durations by how long they were.
+class Histogram:
+    """Histogram by how long they were.
 
     Attributes:
-        counts: how many fell into each bucket of :data:`DURATION_BOUNDS_S`; the last one has no bound.
+        counts: how many fell into each bucket of :data:`DURATION_BUCKETS_S`; the last one has no bound.
         total_s: the sum of all, in seconds.
     """
 
-    counts: tuple[int, ...] = (0,) * (len(DURATION_BOUNDS_S) + 1)
+    counts: tuple[int, ...] = (0,) * (len(DURATION_BUCKETS_S) + 1)
     total_s: float = 0.0
 
-    def with_one(self, seconds: float) -> Durations:
-        """These and another one."""
-        bucket = bisect_left(DURATION_BOUNDS_S, seconds)
+    def observed(self, seconds: float) -> Histogram:
+        """The same with one duration more."""
+        bucket = bisect_left(DURATION_BUCKETS_S, seconds)
         counts = (*self.counts[:bucket], self.counts[bucket] + 1, *self.counts[bucket + 1 :])
-        return Durations(counts, self.total_s + seconds)
+        return Histogram(counts, self.total_s + seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatusView:
-    """What is known of a pipeline at one moment. Counts are since the process began.
+    """What is known of a pipeline at one moment. Counts begin at 0 with the :class:`PipelineStatus`.
 
     Attributes:
         pipeline: its name.
         step: what it does.
-        since_s: when it began to, in seconds on the monotonic clock; a wait and a pause begin anew with each look.
-        generation: the one that it holds; None before the fence.
-        is_ready: whether the stores are fenced and the first plan is made.
+        since_s: when it last showed activity (a step began, was tried again, or was polled while it waits), in seconds
+            on the monotonic clock.
+        generation: the driver's in the ledgers; None before the fence, and for a query that has no ledger.
+        is_ready: whether this run has planned a batch, or its query waits for records.
         is_paused: whether it waits for ``directkafka resume``.
-        is_retrying: whether a step has failed and has not come through since.
+        is_retrying: whether a step has failed and has not succeeded since.
         batch_id: of the newest committed batch of this run.
         batch_count: committed batches.
         read: how much was read, by topic.
         row_counts: rows by store and table.
-        dead_letter_count: rows of these that are dead letters.
+        dead_letter_count: how many of the rows in ``row_counts`` are dead letters.
         retry_counts: steps that were tried again, by the error's type.
         durations: of each step of a batch.
         committed_at_ms: when the newest batch was committed, in milliseconds since 1970.
@@ -94,7 +95,7 @@ class StatusView:
     row_counts: Mapping[tuple[str, str], int] = field(default_factory=dict)
     dead_letter_count: int = 0
     retry_counts: Mapping[str, int] = field(default_factory=dict)
-    durations: Mapping[str, Durations] = field(default_factory=dict)
+    durations: Mapping[str, Histogram] = field(default_factory=dict)
     committed_at_ms: int | None = None
     ends: Mapping[TopicPartition, int] | None = None
     failure: str | None = None
@@ -105,7 +106,7 @@ class PipelineStatus:
 
     Args:
         pipeline: its name.
-        sources: what it reads; none where that is only Spark's to know.
+        sources: the Kafka sources that it reads; empty if only Spark knows them.
         clock: seconds on a monotonic clock.
     """
 
@@ -116,7 +117,7 @@ class PipelineStatus:
         self._clock = clock
         self._lock = threading.Lock()
         self._view = StatusView(pipeline=pipeline, since_s=clock())
-        #: Where it was when a step failed that is tried again.
+        #: The step to go back to when a retry succeeds.
         self._step_before: Step | None = None
 
     @property
@@ -125,13 +126,14 @@ class PipelineStatus:
         return self._view
 
     def age_s(self) -> float:
-        """For how long the pipeline has been at its step, in seconds."""
+        """Seconds since it last showed activity; see :attr:`StatusView.since_s`."""
         return self._clock() - self._view.since_s
 
     def started(self) -> None:
         """A run begins."""
         _publish(self)
-        self._tell(
+        self._step_before = None
+        self._update(
             step=Step.STARTING, generation=None, is_ready=False, is_paused=False, is_retrying=False, batch_id=None,
             ends=None, failure=None,
         )  # fmt: skip
@@ -149,39 +151,39 @@ class PipelineStatus:
 
     def at(self, step: Step) -> None:
         """A step begins."""
-        self._tell(step=step, is_paused=step is Step.PAUSED)
+        self._update(step=step, is_paused=step is Step.PAUSED)
 
     def moved(self, before: Step, step: Step) -> None:
-        """A step begins, if the pipeline is still at the one before: somebody else may have told more since."""
+        """Change the step from ``before`` to ``step``; do nothing if another thread has changed it already."""
         with self._lock:
             if self._view.step is before:
                 self._view = replace(self._view, since_s=self._clock(), step=step)
 
-    def stands_at(self, ends: Mapping[TopicPartition, int]) -> None:
-        """The ledgers end here."""
+    def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Set the next offset to read of each partition, as the ledgers have it."""
         with self._lock:
             self._view = replace(self._view, ends=dict(ends))
 
     def fenced(self, generation: int) -> None:
         """All stores are held."""
-        self._tell(generation=generation)
+        self._update(generation=generation)
 
     def ready(self, ends: Mapping[TopicPartition, int] | None = None) -> None:
-        """The first plan is made, and the ledgers end here."""
-        self._tell(is_ready=True, ends=self._view.ends if ends is None else dict(ends))
+        """A batch is planned, or the query waits for records; ``ends`` are the next offsets to read, if given."""
+        self._update(is_ready=True, ends=self._view.ends if ends is None else dict(ends))
 
     def retried(self, error: BaseException) -> None:
         """A step failed, and will be tried again."""
         name = type(error).__name__
         counts = self._view.retry_counts
         self._step_before = self._step_before or self._view.step
-        self._tell(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
+        self._update(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
 
     def recovered(self) -> None:
         """A step that had failed came through."""
         before, self._step_before = self._step_before, None
         step = before if before is not None and self._view.step is Step.RETRYING else self._view.step
-        self._tell(step=step, is_retrying=False)
+        self._update(step=step, is_retrying=False)
 
     def committed(self, report: BatchReport, ends: Mapping[TopicPartition, int]) -> None:
         """A batch is committed in all stores.
@@ -200,10 +202,10 @@ class PipelineStatus:
             read[topic] = ReadCount(total.record_count + count.record_count, total.byte_count + count.byte_count)
         letters = sum(table.row_count for table in report.tables if table.is_of_dead_letters)
         durations = {
-            step: view.durations.get(step, Durations()).with_one(lap_ms / 1000)
+            step: view.durations.get(step, Histogram()).observed(lap_ms / 1000)
             for step, lap_ms in (("plan", report.plan_ms), ("write", report.write_ms), ("commit", report.commit_ms))
         }
-        self._tell(
+        self._update(
             step=Step.WAITING,
             is_ready=True,
             is_retrying=False,
@@ -218,16 +220,22 @@ class PipelineStatus:
             ends=dict(ends),
         )
 
-    def ended(self, failure: BaseException | None = None) -> None:
+    def ended(self, failure: BaseException | str | None = None) -> None:
         """The run is over.
 
         Args:
-            failure: what ended it, if that was an error.
+            failure: what ended it, if that was an error; as text, it begins with its type.
         """
-        text = None if failure is None else message(f"{type(failure).__name__}: {failure}")
-        self._tell(step=Step.ENDED, is_ready=False, is_paused=False, failure=text)
+        text = failure if isinstance(failure, str | None) else f"{type(failure).__name__}: {failure}"
+        self._update(
+            step=Step.ENDED,
+            is_ready=False,
+            is_paused=False,
+            is_retrying=False,
+            failure=None if text is None else message(text),
+        )
 
-    def _tell(self, **changes: Any) -> None:
+    def _update(self, **changes: Any) -> None:
         with self._lock:
             self._view = replace(self._view, since_s=self._clock(), **changes)
 
@@ -249,7 +257,7 @@ def started_pipelines() -> tuple[PipelineStatus, ...]:
 
 
 def _read_by_topic(report: BatchReport) -> Iterator[tuple[str, ReadCount]]:
-    """What a batch has read; where Spark reads, it does not say how many records these offsets were."""
+    """Records and bytes of a batch by topic. Where Spark reads, offsets stand for records, and bytes are not known."""
     if report.records is not None:
         yield from report.read.items()
         return

@@ -16,21 +16,21 @@ def view(step: Step, **fields: Any) -> StatusView:
 
 @pytest.mark.parametrize("step", [step for step in Step if step not in {Step.ENDED, Step.WAITING, Step.PAUSED}])
 def test_a_pipeline_turns_as_long_as_no_step_takes_too_long(step: Step) -> None:
-    assert liveness([(view(step), 599.0)], stalled_after_s=600).is_good
+    assert liveness([(view(step), 599.0)], stalled_after_s=600).is_healthy
     stalled = liveness([(view(step), 601.0)], stalled_after_s=600)
-    assert not stalled.is_good
+    assert not stalled.is_healthy
     assert stalled.pipelines[0]["fault"] == f"has been at the step {step} for more than 600 s"
 
 
 @pytest.mark.parametrize("step", [Step.WAITING, Step.PAUSED])
 def test_a_pipeline_that_waits_turns_however_long_it_waits(step: Step) -> None:
-    assert liveness([(view(step), 9e9)], stalled_after_s=600).is_good
+    assert liveness([(view(step), 9e9)], stalled_after_s=600).is_healthy
 
 
 def test_a_pipeline_that_has_ended_is_well_and_one_that_failed_is_not() -> None:
-    assert liveness([(view(Step.ENDED), 9e9)], stalled_after_s=600).is_good
+    assert liveness([(view(Step.ENDED), 9e9)], stalled_after_s=600).is_healthy
     failed = liveness([(view(Step.ENDED, failure="FencedError: newer"), 1.0)], stalled_after_s=600)
-    assert (failed.is_good, failed.pipelines[0]["fault"]) == (False, "FencedError; the log says more")
+    assert (failed.is_healthy, failed.pipelines[0]["fault"]) == (False, "FencedError; the log says more")
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_a_pipeline_is_ready_once_its_first_plan_is_made_and_while_nothing_fails
     step: Step, fields: dict[str, Any], fault: str | None
 ) -> None:
     found = readiness([(view(step, **fields), 1.0)])
-    assert (found.is_good, found.pipelines[0]["fault"]) == (fault is None, fault)
+    assert (found.is_healthy, found.pipelines[0]["fault"]) == (fault is None, fault)
 
 
 def test_a_plan_that_takes_long_waits_for_kafka() -> None:
-    assert readiness([(view(Step.PLAN), 4.0)]).is_good
+    assert readiness([(view(Step.PLAN), 4.0)]).is_healthy
     found = readiness([(view(Step.PLAN), 6.0)])
-    assert (found.is_good, found.pipelines[0]["fault"]) == (
+    assert (found.is_healthy, found.pipelines[0]["fault"]) == (
         False,
         "has been planning for more than 5 s: Kafka or the ledger does not answer",
     )
@@ -68,10 +68,10 @@ def test_a_plan_that_takes_long_waits_for_kafka() -> None:
 
 def test_one_pipeline_that_is_not_well_is_enough() -> None:
     both = [(view(Step.WAITING), 1.0), (view(Step.WRITE, pipeline="late"), 700.0)]
-    assert not liveness(both, stalled_after_s=600).is_good
-    assert readiness(both).is_good
+    assert not liveness(both, stalled_after_s=600).is_healthy
+    assert readiness(both).is_healthy
 
 
 def test_without_a_pipeline_a_process_lives_and_is_not_ready() -> None:
-    assert liveness([], stalled_after_s=600).is_good
-    assert not readiness([]).is_good
+    assert liveness([], stalled_after_s=600).is_healthy
+    assert not readiness([]).is_healthy

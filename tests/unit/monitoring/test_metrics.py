@@ -13,7 +13,7 @@ from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.monitoring.lag import LagView
 from directkafka.monitoring.metrics import lag_metrics, pipeline_metrics
 from directkafka.operations.positions import PartitionPosition
-from directkafka.pipeline.status import DURATION_BOUNDS_S, Durations, StatusView
+from directkafka.pipeline.status import DURATION_BUCKETS_S, Histogram, StatusView
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
 
@@ -26,7 +26,7 @@ VIEW = StatusView(
     row_counts={("sqlite:a", "flights"): 98, ("sqlite:a", "letters"): 2},
     dead_letter_count=2,
     retry_counts={"StoreUnavailableError": 4},
-    durations={"write": Durations().with_one(0.2).with_one(700.0)},
+    durations={"write": Histogram().observed(0.2).observed(700.0)},
     committed_at_ms=1_700_000_000_500,
 )
 
@@ -60,7 +60,7 @@ def test_each_count_has_its_name_and_labels() -> None:
 def test_durations_are_a_histogram_whose_buckets_contain_the_smaller_ones() -> None:
     found = samples(pipeline_metrics([VIEW]))
     name = "directkafka_batch_duration_seconds"
-    buckets = [found[f"{name}_bucket", ("flights", "write", str(bound))] for bound in DURATION_BOUNDS_S]
+    buckets = [found[f"{name}_bucket", ("flights", "write", str(bound))] for bound in DURATION_BUCKETS_S]
     assert buckets == [0.0] * 4 + [1.0] * 11
     assert found[f"{name}_bucket", ("flights", "write", "+Inf")] == found[f"{name}_count", ("flights", "write")] == 2
     assert found[f"{name}_sum", ("flights", "write")] == pytest.approx(700.2)

@@ -12,8 +12,8 @@ from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.pipeline.progress import TableRows
 from directkafka.pipeline.status import (
-    DURATION_BOUNDS_S,
-    Durations,
+    DURATION_BUCKETS_S,
+    Histogram,
     PipelineStatus,
     Step,
     started_pipelines,
@@ -144,6 +144,6 @@ def test_pipelines_that_were_started_are_found_by_name_and_the_newest_of_a_name_
 
 @pytest.mark.parametrize(("seconds", "bucket"), [(0.0, 0), (0.01, 0), (0.011, 1), (600.0, 14), (600.1, 15)])
 def test_a_duration_falls_into_the_first_bucket_that_it_is_not_above(seconds: float, bucket: int) -> None:
-    counts = Durations().with_one(seconds).counts
-    assert len(counts) == len(DURATION_BOUNDS_S) + 1
+    counts = Histogram().observed(seconds).counts
+    assert len(counts) == len(DURATION_BUCKETS_S) + 1
     assert [number for number, count in enumerate(counts) if count] == [bucket]

@@ -212,7 +212,7 @@ class DirectEngine:
         self._bring_together()
         entry = self._ledgers.entry
         self._ends = entry.ends()
-        self._status.stands_at(self._ends)
+        self._status.set_ends(self._ends)
         unreported, self._unreported = self._unreported, None
         if unreported is not None and unreported.begun.name.batch_id == entry.batch_id:
             # It was committed, and the answer did not come, or another store had it only now.

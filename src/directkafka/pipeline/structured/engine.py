@@ -212,7 +212,7 @@ class StructuredEngine:
             ledgers.connect()
             entry = ledgers.peek().ahead
         if entry is not None:
-            self._status.stands_at(entry.ends())
+            self._status.set_ends(entry.ends())
         is_new = checkpoint_at(self._session, self._checkpoint).last_planned() is None
         if entry is None or entry.lineage != OPEN_LINEAGE or not entry.progress or not is_new:
             return {}

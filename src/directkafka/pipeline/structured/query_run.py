@@ -148,7 +148,7 @@ class QueryRun:
         self._recovery = recovery
         self._status.fenced(self._ledgers.generation)
         if recovery.ahead is not None:
-            self._status.stands_at(recovery.ahead.ends())
+            self._status.set_ends(recovery.ahead.ends())
         return remarks
 
     def _run_batch(self, frame: DataFrame, batch_id: int) -> None:

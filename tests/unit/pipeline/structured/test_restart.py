@@ -66,7 +66,7 @@ class Bench:
     def sinks(self) -> Any:
         return [FakeSink(store) for store in self.stores.values()]
 
-    def stands_at(self) -> list[tuple[str, int, dict[Any, int]] | None]:
+    def set_ends(self) -> list[tuple[str, int, dict[Any, int]] | None]:
         entries = [store.entry for store in self.stores.values()]
         return [None if one is None else (one.lineage, one.batch_id, one.ends()) for one in entries]
 
@@ -82,14 +82,14 @@ def test_what_is_confirmed_is_fenced_first(monkeypatch: pytest.MonkeyPatch) -> N
     bench = Bench(monkeypatch, BEGUN, a=entry(50, 3, "other"))
     assert [change.is_done for change in bench.adopt()] == [True]
     assert bench.world.events == ["fence a", "read a", "commit a", "close a"]
-    assert bench.stands_at() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_each_store_adopts_the_batch_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
     """The driver died between two stores, and the checkpoint was moved afterwards."""
     bench = Bench(monkeypatch, BEGUN, a=entry(60, 9, "other"), b=entry(50, 8, "other"))
     bench.adopt()
-    assert bench.stands_at() == [("mine", 6, {PLACE: 60}), ("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 6, {PLACE: 60}), ("mine", 5, {PLACE: 50})]
 
 
 NEW_PLACE = TopicPartition("t", 1)
@@ -103,7 +103,7 @@ def test_a_partition_that_only_the_checkpoint_knows_must_not_have_been_read(
     bench = Bench(monkeypatch, replace(BEGUN, done_ends=ends), a=entry(50, 3, "other"))
     if is_adopted:
         bench.adopt()
-        assert bench.stands_at() == [("mine", 5, ends)]
+        assert bench.set_ends() == [("mine", 5, ends)]
     else:
         with pytest.raises(LineageError, match="do not stand at the same offsets"):
             bench.adopt()
@@ -118,7 +118,7 @@ def test_a_partition_that_only_the_ledger_knows_must_not_have_been_read(
     bench = Bench(monkeypatch, BEGUN, a=both)
     if is_adopted:
         bench.adopt()
-        assert bench.stands_at() == [("mine", 5, {PLACE: 50, NEW_PLACE: 0})]
+        assert bench.set_ends() == [("mine", 5, {PLACE: 50, NEW_PLACE: 0})]
     else:
         with pytest.raises(LineageError, match="do not stand at the same offsets"):
             bench.adopt()
@@ -134,7 +134,7 @@ def test_a_checkpoint_that_has_planned_past_the_ledger_or_not_as_far_is_told_apa
         bench = Bench(monkeypatch, position, a=entry(offset, 3, "other"))
         if batch_id is not None:
             bench.adopt()
-            assert bench.stands_at() == [("mine", batch_id, {PLACE: offset})]
+            assert bench.set_ends() == [("mine", batch_id, {PLACE: offset})]
             continue
         with pytest.raises(LineageError) as caught:
             bench.adopt()
@@ -160,7 +160,7 @@ def test_a_planned_batch_without_records_is_left_to_be_written(monkeypatch: pyte
     )
     bench = Bench(monkeypatch, still, a=entry(50, 3, "other"))
     bench.adopt()
-    assert bench.stands_at() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_a_checkpoint_that_has_not_begun_cannot_be_adopted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -180,9 +180,9 @@ def test_another_number_of_the_same_lineage_passes_through_a_waiting_entry(monke
     bench.world.fail("commit a", None, StoreUnavailableError(store="a", cause="it dies in between"))
     with pytest.raises(StoreUnavailableError):
         bench.adopt()
-    assert bench.stands_at() == [(OPEN_LINEAGE, 0, {PLACE: 50})]
+    assert bench.set_ends() == [(OPEN_LINEAGE, 0, {PLACE: 50})]
     bench.adopt()
-    assert bench.stands_at() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_what_stands_there_already_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,7 +208,7 @@ def test_a_restart_that_dies_between_two_stores_is_done_by_the_next_one(monkeypa
     bench.restart()
     entries = [(name, store.entry) for name, store in bench.stores.items()]
     assert reconcile(entries).behind == ()
-    assert [at and at[0] for at in bench.stands_at()] == [OPEN_LINEAGE, OPEN_LINEAGE]
+    assert [at and at[0] for at in bench.set_ends()] == [OPEN_LINEAGE, OPEN_LINEAGE]
 
 
 @pytest.mark.parametrize("way", ["ledger", "checkpoint", "adopt"])
@@ -230,21 +230,21 @@ def test_what_lies_between_ledger_and_checkpoint_is_said_in_numbers(
     change = bench.restart("checkpoint")[0]
     assert [(one.lost, one.doubled) for one in change.moved] == [(lost, doubled)]
     assert change.as_records()[0]["next"] == 50
-    assert bench.stands_at() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_a_store_without_an_entry_takes_the_checkpoint_s_position(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, BEGUN, a=None)
     change = bench.restart("checkpoint")[0]
     assert [(one.ledger, one.lost, one.doubled) for one in change.moved] == [(None, None, None)]
-    assert bench.stands_at() == [("mine", 5, {PLACE: 50})]
+    assert bench.set_ends() == [("mine", 5, {PLACE: 50})]
 
 
 def test_a_new_checkpoint_may_begin_anywhere_when_it_is_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench(monkeypatch, NEW, a=entry(50))
     change = bench.restart("checkpoint", starts={PLACE: 20})[0]
     assert [(one.lost, one.doubled) for one in change.moved] == [(0, 30)]
-    assert bench.stands_at() == [(OPEN_LINEAGE, 0, {})]
+    assert bench.set_ends() == [(OPEN_LINEAGE, 0, {})]
 
 
 def test_a_restart_from_the_ledger_needs_a_ledger_and_a_new_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
