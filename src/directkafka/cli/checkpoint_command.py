@@ -35,4 +35,5 @@ def checkpoint(
     say(f"query {looked_at.lineage()}: {'no batch' if done is None else f'batch {done}'} is committed")
     if not found:
         say("no source of Kafka has offsets in it")
+        return
     print_records([offset.as_record() for offset in found], form, title=f"Checkpoint {path}", has_capitals=True)
