@@ -1,4 +1,4 @@
-"""Chunks of rows: a stream of Arrow's as one value, which the JVM carries without looking into it.
+"""Chunks of rows: a stream of Arrow's, or bytes of a store's own, as one value that the JVM carries unread.
 
 Spark makes a row of its own of each row that a Python worker gives, and Arrow again when another worker takes it. A
 chunk is one such row, however many it holds. Executors import this module without ``pyspark.sql``.
@@ -14,6 +14,10 @@ import pyarrow as pa
 
 #: Rows in chunks travel through two pipes and the JVM, which costs more than LZ4 does.
 _OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
+
+#: The same for bytes of a store's own, which begin with their size as they were, in bytes.
+_CODEC: Final = "lz4_raw"
+_SIZE_BYTES: Final = 8
 
 #: About how large a chunk may become before it is compressed, unless one row is larger.
 _CHUNK_BYTES: Final = 8 * 1024 * 1024
@@ -34,6 +38,19 @@ def packed(batches: Sequence[pa.RecordBatch]) -> bytes:
 def unpacked(chunk: bytes | pa.Buffer) -> tuple[pa.RecordBatch, ...]:
     """The batches of a chunk."""
     return tuple(pa.ipc.open_stream(chunk))
+
+
+def compressed(encoded: bytes) -> bytes:
+    """Bytes in which a store takes rows, as a chunk."""
+    content: bytes = pa.compress(encoded, codec=_CODEC, asbytes=True)
+    return len(encoded).to_bytes(_SIZE_BYTES, "little") + content
+
+
+def decompressed(chunk: bytes) -> bytes:
+    """The bytes that :func:`compressed` was given."""
+    size = int.from_bytes(chunk[:_SIZE_BYTES], "little")
+    encoded: bytes = pa.decompress(memoryview(chunk)[_SIZE_BYTES:], size, codec=_CODEC, asbytes=True)
+    return encoded
 
 
 def chunks_of(batch: pa.RecordBatch) -> Iterator[bytes]:

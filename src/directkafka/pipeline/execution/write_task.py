@@ -15,7 +15,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from directkafka.errors.transport import Notes
 from directkafka.kafka.consumer.range_task import ReadCount
-from directkafka.pipeline.execution.row_chunks import packed, unpacked
+from directkafka.pipeline.execution.row_chunks import compressed, decompressed, packed, unpacked
 from directkafka.sinks.api import TaskReport, TaskWriter
 
 _Proofs = dict[tuple[str, str], ReadCount]
@@ -86,14 +86,15 @@ def _unpacked(packed: bytes) -> tuple[int, TaskReport]:
 def without_its_rows(report: TaskReport) -> tuple[TaskReport, tuple[bytes, ...]]:
     """A report as it travels: without the rows that it holds, and these as chunks."""
     if report.encoded is not None:
-        return replace(report, encoded=replace(report.encoded, chunks=())), report.encoded.chunks
+        bare = replace(report, encoded=replace(report.encoded, chunks=()))
+        return bare, tuple(map(compressed, report.encoded.chunks))
     return replace(report, inline=()), (packed(report.inline),) if report.inline else ()
 
 
 def with_its_rows(report: TaskReport, chunks: Sequence[bytes]) -> TaskReport:
     """The report as it was."""
     if report.encoded is not None:
-        return replace(report, encoded=replace(report.encoded, chunks=tuple(chunks)))
+        return replace(report, encoded=replace(report.encoded, chunks=tuple(map(decompressed, chunks))))
     return replace(report, inline=unpacked(*chunks)) if chunks else report
 
 

@@ -15,6 +15,8 @@ from directkafka.pipeline.execution.row_chunks import (
     CHUNK,
     chunks_by_share,
     chunks_of,
+    compressed,
+    decompressed,
     packed,
     rows_of_chunks,
     unpacked,
@@ -62,3 +64,8 @@ def test_of_a_slice_only_its_own_rows_are_in_the_chunk() -> None:
 def test_a_batch_without_rows_has_no_chunk() -> None:
     assert list(chunks_of(numbers(0))) == []
     assert list(chunks_by_share(numbers(0), np.array([], np.int32), 2)) == []
+
+
+@given(encoded=st.binary(max_size=200))
+def test_bytes_of_a_store_come_back_as_they_were(encoded: bytes) -> None:
+    assert decompressed(compressed(encoded)) == encoded

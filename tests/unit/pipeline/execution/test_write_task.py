@@ -58,6 +58,14 @@ def test_of_a_slice_only_its_own_rows_travel() -> None:
     assert collected(task).nbytes < 5_000
 
 
+def test_bytes_that_repeat_themselves_take_less_room_on_the_way() -> None:
+    rows = EncodedRows(row_count=1_000, chunks=(b"the same row" * 1_000,))
+    task = WriteTask(lambda _: TaskReport(rows=1_000, attempt="a", staged=False, encoded=rows))
+    assert collected(task).nbytes < 1_000
+    (report,) = reports_of(collected(task))
+    assert report.encoded == rows
+
+
 def test_an_error_of_ours_keeps_its_fields_on_the_way() -> None:
     def refuse(batches: Iterator[pa.RecordBatch]) -> TaskReport:
         raise RowRejectedError(store="here", sink="flights", detail="offset 7")
