@@ -190,9 +190,9 @@ def _expected(spec: Any) -> str:
 
 
 def _client_names() -> Iterator[str]:
-    from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, REFUSED_SOURCE_CLIENT_NAMES
+    from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_SOURCE_CLIENT_NAMES
 
-    refused = REFUSED_SOURCE_CLIENT_NAMES | REFUSED_CLIENT_NAMES
+    refused = REFUSED_SOURCE_CLIENT_NAMES
     yield _items((f"`kafka.{name}`", f"{reason}.") for name, reason in refused.items())
     yield "## Accepted with one warning, because they mean nothing here"
     names_by_reason: dict[str, list[str]] = {}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app, spark_in_file, stopped_by_signals
+from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import (
     Format,
     LogFormat,
@@ -71,6 +72,7 @@ def run(  # noqa: PLR0917 - typer gives them by name
     log_format: Annotated[LogFormat, typer.Option("--log-format", help="What the lines on stderr are.")] = (
         LogFormat.TEXT
     ),
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -109,7 +111,12 @@ def _served(http: str | None, stalled_after: str) -> AbstractContextManager[obje
 
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")
-def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+def check(
+    file: FileArgument,
+    env_file: EnvFileOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
     """Check a pipeline without starting it, changing nothing: file, topics, transform, tables, ledger, executors."""
     pipeline = _pipeline_of(file, verbose=verbose)
     with spark_in_file(pipeline.name, verbose=verbose):
@@ -120,7 +127,12 @@ def check(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbose
 
 
 @app.command(epilog="Example:\n\n  directkafka verify flights.toml")
-def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: VerboseOption = False) -> None:
+def verify(
+    file: FileArgument,
+    env_file: EnvFileOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
+) -> None:
     """Recount: read again what the pipeline has read, and compare it with the tables. Exit 1 if they differ."""
     pipeline = _pipeline_of(file, verbose=verbose)
     from directkafka.pipeline.verify import verify as recount
@@ -136,7 +148,11 @@ def verify(file: FileArgument, form: FormatOption = Format.TEXT, verbose: Verbos
     epilog="Examples:\n\n  directkafka adopt windows.toml\n\n  directkafka adopt windows.toml --yes --format json"
 )
 def adopt(
-    file: FileArgument, yes: YesOption = False, form: FormatOption = Format.TEXT, verbose: VerboseOption = False
+    file: FileArgument,
+    yes: YesOption = False,
+    env_file: EnvFileOption = None,
+    form: FormatOption = Format.TEXT,
+    verbose: VerboseOption = False,
 ) -> None:
     """Let a pipeline's ledger follow its checkpoint, which must stand exactly where the ledger ends."""
     pipeline = _pipeline_of(file, verbose=verbose)
@@ -157,6 +173,7 @@ def restart(
         RestartFrom, typer.Option("--from", help="Where to go on: the ledger's ends, or the checkpoint's position.")
     ] = RestartFrom.LEDGER,
     yes: YesOption = False,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -215,6 +232,7 @@ def replay(  # noqa: PLR0917 - typer gives them by name
     since: Annotated[str | None, typer.Option("--since", help="The record's timestamp: ISO 8601, with a zone.")] = None,
     until: Annotated[str | None, typer.Option("--until", help="The same; itself excluded.")] = None,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="At most so many dead letters.")] = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

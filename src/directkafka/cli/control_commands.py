@@ -6,6 +6,7 @@ from pathlib import Path
 
 from directkafka.cli.app import app
 from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
+from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_record, print_records, say, set_up_logging
 from directkafka.cli.target import NameOption, OptionalFileArgument, StoreOption, opened
 
@@ -18,6 +19,7 @@ def pause(
     file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -31,6 +33,7 @@ def resume(
     file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -58,6 +61,7 @@ def drop(  # noqa: PLR0917 - typer gives them by name
     store: StoreOption = None,
     pipeline: NameOption = None,
     yes: YesOption = False,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

@@ -10,6 +10,7 @@ import typer
 
 from directkafka.cli.app import EXIT_FAILURE, app
 from directkafka.cli.commands import FormatOption, VerboseOption
+from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_records, say, set_up_logging
 from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, StoreOption, opened
 
@@ -40,6 +41,7 @@ def offsets(  # noqa: PLR0917 - typer gives them by name
     store: StoreOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -67,6 +69,7 @@ def lag(  # noqa: PLR0917 - typer gives them by name
     watch: Annotated[
         str | None, typer.Option("--watch", help="Look again and again, this long apart (5s), until a limit is passed.")
     ] = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:
@@ -117,6 +120,7 @@ def topics(  # noqa: PLR0917 - typer gives them by name
     store: StoreOption = None,
     pipeline: NameOption = None,
     bootstrap_server: BootstrapServerOption = None,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

@@ -13,6 +13,7 @@ import typer
 
 from directkafka.cli.app import app
 from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, YesOption
+from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, TopicPartition
@@ -61,6 +62,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     yes: YesOption = False,
     execute: Annotated[bool, typer.Option("--execute", hidden=True)] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", hidden=True)] = False,
+    env_file: EnvFileOption = None,
     form: FormatOption = Format.TEXT,
     verbose: VerboseOption = False,
 ) -> None:

@@ -8,7 +8,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from directkafka.options.names import IGNORED_CLIENT_NAMES, REFUSED_CLIENT_NAMES, hint
+from directkafka.options.config_providers import CONFIG_PROVIDERS, with_provided_values
+from directkafka.options.names import IGNORED_CLIENT_NAMES, hint
+from directkafka.options.security.oauthbearer import TokenSource
+from directkafka.options.security.presets import PRESET, with_presets
 from directkafka.options.security.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
 from directkafka.options.security.tls import TLS_SPECS, KeyStore, TrustStore, read_tls
 from directkafka.options.spec import INT_MAX, Mistakes, OptionSpec, RawOptions, Secret, option, shown, specs_of
@@ -50,9 +53,12 @@ class ClientOptions:
         ssl_trust_store: which certificates are trusted; None for the system's own.
         ssl_key_store: who this client is; None when it shows no certificate.
         ssl_check_hostname: whether the broker's certificate must name its host.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512`` or ``OAUTHBEARER``; None without SASL.
-        sasl_username, sasl_password: the login; None with OAUTHBEARER.
-        sasl_token_callback: ``module:function`` that gives OAUTHBEARER's token.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``; None without
+            SASL.
+        sasl_username, sasl_password: the login of the first three.
+        sasl_token_source: where OAUTHBEARER's token comes from.
+        sasl_extensions: names and values that are sent with it.
+        sasl_aws_profile: whose credentials AWS_MSK_IAM uses; None for the default ones.
 
     The other fields are named, bounded and explained by their :class:`OptionSpec`.
     """
@@ -65,7 +71,9 @@ class ClientOptions:
     sasl_mechanism: str | None = None
     sasl_username: str | None = None
     sasl_password: Secret | None = None
-    sasl_token_callback: str | None = None
+    sasl_token_source: TokenSource | None = None
+    sasl_aws_profile: str | None = None
+    sasl_extensions: tuple[tuple[str, str], ...] = ()
     client_id: str = option(
         "directkafka",
         name="client.id",
@@ -193,7 +201,7 @@ class ClientOptions:
             OptionError: a name that nobody knows, a value that is out of bounds, an address that is
                 none, or a way to log in that is not supported.
         """
-        given = RawOptions.read(params, where=where, prefix=prefix)
+        given = with_presets(with_provided_values(RawOptions.read(params, where=where, prefix=prefix)))
         mistakes = Mistakes()
         _check_names(given, used_elsewhere, ignored, mistakes)
         with mistakes.kept():
@@ -206,7 +214,7 @@ class ClientOptions:
             if protocol.endswith("SSL"):
                 security |= read_tls(given)
             if protocol.startswith("SASL"):
-                security |= read_sasl(given)
+                security |= read_sasl(given, protocol=protocol)
         mistakes.raise_if_any()
         if protocol == "SASL_PLAINTEXT" and security["sasl_mechanism"] in OPEN_MECHANISMS:
             warn_in_the_clear(security["sasl_mechanism"])
@@ -217,7 +225,7 @@ class ClientOptions:
 
 def client_specs() -> tuple[OptionSpec, ...]:
     """Every client setting that has an effect, in the order of the reference page."""
-    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), SECURITY_PROTOCOL, *TLS_SPECS, *SASL_SPECS)
+    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), SECURITY_PROTOCOL, PRESET, *TLS_SPECS, *SASL_SPECS, CONFIG_PROVIDERS)
 
 
 def _read_addresses(given: RawOptions) -> tuple[str, ...]:
@@ -247,9 +255,6 @@ def _check_names(
     known = [name for spec in client_specs() for name in (spec.name, *spec.aliases)]
     passed_over = []
     for name in sorted(set(given.texts).difference(known, used_elsewhere)):
-        if name in REFUSED_CLIENT_NAMES:
-            mistakes.add(given.error(name, REFUSED_CLIENT_NAMES[name]))
-            continue
         if name not in ignored:
             reason = "is not a setting of any Kafka client"
             mistakes.add(given.error(name, reason + hint(name, [*known, *ignored])))

@@ -10,8 +10,6 @@ import difflib
 from collections.abc import Iterable
 from typing import Final
 
-from directkafka.options.security.sasl import NO_TOKEN_ENDPOINT
-
 _CONSUMER_GROUPS = """
     auto.commit.interval.ms auto.offset.reset enable.auto.commit exclude.internal.topics group.id
     group.instance.id group.protocol group.remote.assignor heartbeat.interval.ms
@@ -53,10 +51,10 @@ _JAVA_TOKENS = """
     sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.assertion.private.key.passphrase
     sasl.oauthbearer.assertion.template.file sasl.oauthbearer.clock.skew.seconds
     sasl.oauthbearer.expected.audience sasl.oauthbearer.expected.issuer
-    sasl.oauthbearer.header.urlencode sasl.oauthbearer.jwks.endpoint.refresh.ms
+    sasl.oauthbearer.jwks.endpoint.refresh.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms
     sasl.oauthbearer.jwks.endpoint.retry.backoff.ms sasl.oauthbearer.jwks.endpoint.url
-    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class sasl.oauthbearer.scope
+    sasl.oauthbearer.jwt.retriever.class sasl.oauthbearer.jwt.validator.class
     sasl.oauthbearer.scope.claim.name sasl.oauthbearer.sub.claim.name
 """
 
@@ -70,18 +68,10 @@ IGNORED_CLIENT_NAMES: Final[dict[str, str]] = {
         (_JAVA_CLIENT, "it tunes the Java client"),
         (_PRODUCER, "it is a producer's"),
         (_KERBEROS, "it belongs to a login that is not supported"),
-        (_JAVA_TOKENS, "tokens come from sasl.oauthbearer.token.callback"),
+        ("sasl.oauthbearer.method", "the other settings say where the token comes from"),
+        (_JAVA_TOKENS, "it is of a way to a token that is not known here, or of how Java waits for one"),
     )
     for name in names.split()
-}
-
-#: Settings that cannot be left out without changing what the job does or how safe it is, with the
-#: reason.
-REFUSED_CLIENT_NAMES: Final[dict[str, str]] = {
-    "config.providers": "values such as ${file:...} are not looked up here; give the values",
-    "sasl.oauthbearer.client.credentials.client.id": NO_TOKEN_ENDPOINT,
-    "sasl.oauthbearer.client.credentials.client.secret": NO_TOKEN_ENDPOINT,
-    "sasl.oauthbearer.token.endpoint.url": NO_TOKEN_ENDPOINT,
 }
 
 #: What Spark's source refuses behind ``kafka.``; the data source does the same, with what to write

@@ -9,6 +9,7 @@ that the parser reads.
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
@@ -24,6 +25,9 @@ from directkafka.options.texts import (
     whole_number,
 )
 from directkafka.plain_text import cut
+from directkafka.told_once import warn_once
+
+logger = logging.getLogger("directkafka.options")
 
 #: How many are told; a file that is all wrong needs no longer list.
 _TOLD_MAX = 20
@@ -251,6 +255,10 @@ class RawOptions:
         mistakes.raise_if_any()
         return cls(texts=texts, where=where, prefix=prefix)
 
+    def with_texts(self, texts: Mapping[str, str]) -> RawOptions:
+        """The same place, with other names and texts."""
+        return replace(self, texts=_Texts(texts))
+
     def has(self, spec: OptionSpec) -> bool:
         """Whether the option is given, under its own name or an alias."""
         return self.name_of(spec) is not None
@@ -367,3 +375,10 @@ def read_json(given: RawOptions, spec: OptionSpec, form: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise given.error(spec.name, f"expected {form}, found {shown(value)}")
     return value
+
+
+def warn_unused(given: RawOptions, *specs: OptionSpec, why: str) -> None:
+    """Say, once in a program, which of these options are given and have no effect."""
+    names = [given.prefix + spec.name for spec in specs if given.has(spec)]
+    if names:
+        warn_once(logger, "ignored: %s (%s)", ", ".join(names), why)

@@ -1,7 +1,8 @@
 """A TOML file as text and as values: what is wrong with it before its names are looked at, and on which line a name is.
 
-``${NAME}`` in a text is taken from the environment. ``$${NAME}`` is the text ``${NAME}``: of dollars before a brace two
-stand for one, as in Docker Compose. Dollars elsewhere are left alone.
+``${NAME}`` in a text is taken from the environment, ``${file:PATH:KEY}`` and ``${dir:PATH:KEY}`` from files, whose paths
+begin at the pipeline file. ``$${NAME}`` is the text ``${NAME}``: of dollars before a brace two stand for one, as in
+Docker Compose. Dollars elsewhere are left alone.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
+from directkafka.options.config_providers import PLACES, ValueNotProvidedError, value_at
 from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
@@ -32,7 +34,7 @@ TYPE, OUTPUT = "type", "from"
 #: Deeper than any name of a pipeline file, and far from what Python's own stack takes.
 _DEPTH_MAX: Final = 32
 
-_VARIABLE: Final = re.compile(r"(\$+)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_VARIABLE: Final = re.compile(rf"(\$+)\{{([A-Za-z_][A-Za-z0-9_]*|{PLACES})\}}")
 
 _NAME: Final = r"""(?:"(?:[^"\\]|\\.)*"|'[^']*'|[A-Za-z0-9_-]+)"""
 _NAMES: Final = rf"{_NAME}(?:\s*\.\s*{_NAME})*"
@@ -114,11 +116,13 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
 
     def text_of(text: str, place: tuple[str, ...]) -> str:
         option, where = ".".join(place), file.where(*place)
-        names = [name for dollars, name in _VARIABLE.findall(text) if len(dollars) % 2]
-        for name in dict.fromkeys(name for name in names if name not in environment):
-            reason = f"the environment variable {name} is not set; export it or write the value here"
-            mistakes.add(OptionError(option=option, where=where, reason=reason))
-        found = _VARIABLE.sub(lambda variable: _value(variable, environment), text)
+        values: dict[str, str] = {}
+        for name in dict.fromkeys(name for dollars, name in _VARIABLE.findall(text) if len(dollars) % 2):
+            try:
+                values[name] = _value(name, environment, file.path.parent)
+            except ValueNotProvidedError as error:
+                mistakes.add(OptionError(option=option, where=where, reason=str(error)))
+        found = _VARIABLE.sub(lambda variable: _replaced(variable, values), text)
         if fault := fault_of_text(found):
             mistakes.add(OptionError(option=option, where=where, reason=fault))
         return found
@@ -126,10 +130,19 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
     return {name: walked(value, (name,)) for name, value in file.content.items()}
 
 
-def _value(found: re.Match[str], environment: Mapping[str, str]) -> str:
+def _value(name: str, environment: Mapping[str, str], folder: Path) -> str:
+    if ":" in name:
+        return value_at(name, environment=environment, folder=folder)
+    if name not in environment:
+        reason = f"the environment variable {name} is not set; export it or write the value here"
+        raise ValueNotProvidedError(reason)
+    return environment[name]
+
+
+def _replaced(found: re.Match[str], values: Mapping[str, str]) -> str:
     dollars, name = len(found[1]), found[2]
     literal = "$" * (dollars // 2)
-    return literal + (environment.get(name, found[0]) if dollars % 2 else f"{{{name}}}")
+    return literal + (values.get(name, found[0]) if dollars % 2 else f"{{{name}}}")
 
 
 def _lines(text: str) -> Iterator[tuple[tuple[str, ...], int]]:

@@ -22,7 +22,6 @@ from directkafka.options.client import ClientOptions, client_specs
 from directkafka.options.consumer import Assign, ConsumerOptions, Subscribe, SubscribePattern
 from directkafka.options.names import (
     IGNORED_CLIENT_NAMES,
-    REFUSED_CLIENT_NAMES,
     REFUSED_SOURCE_CLIENT_NAMES,
 )
 from directkafka.options.payloads import payload_specs
@@ -116,8 +115,8 @@ def test_an_error_shows_the_name_with_the_prefix_the_user_writes() -> None:
 
 def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
     used = {name for spec in option_table() for name in (spec.name, *spec.aliases)}
-    ignored, refused_names = set(IGNORED_CLIENT_NAMES), set(REFUSED_CLIENT_NAMES)
-    assert len(used | ignored | refused_names) == len(used) + len(ignored) + len(refused_names)
+    ignored = set(IGNORED_CLIENT_NAMES)
+    assert not used & ignored
     assert set(REFUSED_SOURCE_CLIENT_NAMES) <= ignored
     # librdkafka's names, and one that is Spark's own.
     others = {
@@ -132,23 +131,31 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         # Ours.
         "max.decompressed.batch.bytes",
         "sasl.oauthbearer.token.callback",
+        "sasl.oauthbearer.token.provider",
+        "preset",
+        "sasl.oauthbearer.client.id",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.client.secret",
+        "sasl.oauthbearer.extensions",
         *(spec.name for spec in payload_specs()),
     }
-    java = [name for name in used | ignored | refused_names if name not in others and name.islower()]
+    java = [name for name in used | ignored if name not in others and name.islower()]
     # The consumer's, producer's and admin client's ConfigDef of Kafka 4.3.0 have 140 names together;
     # "subscribe" and "assign" are the source's own.
     assert len([name for name in java if "." in name or name in ("acks", "retries")]) == 140
 
 
-@pytest.mark.parametrize("name", sorted(REFUSED_CLIENT_NAMES))
-def test_settings_that_cannot_be_left_out_are_refused_with_the_replacement(name: str) -> None:
-    error = refused({**PLAIN, name: "x"})
-    assert (error.option, error.reason) == (name, REFUSED_CLIENT_NAMES[name])
-
-
 #: A value for each setting that has an effect, other than its default, beside what it needs to have one.
 SASL = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.username": "ann", "sasl.password": "b"}
 TOKEN = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.callback": "m:f"}
+ENDPOINT = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens/one",
+    "sasl.oauthbearer.client.credentials.client.id": "a",
+    "sasl.oauthbearer.client.credentials.client.secret": "b",
+}
+NO_SOURCE = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
 STORE = {"security.protocol": "SSL", "ssl.keystore.location": "/k", "ssl.truststore.location": "/t"}
 KEY = {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.keystore.type": "PEM"}
 CERTIFICATES = {"ssl.truststore.certificates": "C", "ssl.truststore.type": "PEM"}
@@ -164,6 +171,15 @@ BESIDE: dict[str, tuple[Mapping[str, object], object]] = {
         'PlainLoginModule required username="a" password="b";',
     ),
     "sasl.oauthbearer.token.callback": (TOKEN, "m:g"),
+    "sasl.oauthbearer.token.provider": (NO_SOURCE, "gcp"),
+    "sasl.oauthbearer.token.endpoint.url": (ENDPOINT, "https://tokens/two"),
+    "sasl.oauthbearer.client.credentials.client.id": (ENDPOINT, "c"),
+    "sasl.oauthbearer.client.credentials.client.secret": (ENDPOINT, "c"),
+    "sasl.oauthbearer.scope": (ENDPOINT, "read"),
+    "sasl.oauthbearer.header.urlencode": (ENDPOINT, True),
+    "sasl.oauthbearer.extensions": (TOKEN, "logicalCluster=lkc"),
+    "preset": ({}, "aws-msk"),
+    "config.providers": ({"client.id": "${env:PATH}"}, "env"),
     "ssl.truststore.type": ({"security.protocol": "SSL", "ssl.truststore.location": "/t"}, "PEM"),
     "ssl.truststore.location": ({"security.protocol": "SSL"}, "/u"),
     "ssl.truststore.password": (STORE, "p"),

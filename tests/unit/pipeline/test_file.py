@@ -263,6 +263,38 @@ def test_a_value_from_the_environment_is_not_looked_into_again(tmp_path: Path) -
     assert dsn == "host=db password=${KAFKA}"
 
 
+def test_a_value_may_stand_in_a_file_or_a_folder_beside_the_pipeline_file(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD.replace("${PASSWORD}", "${file:secrets/db.properties:pass}").replace("${KAFKA}", "${dir:.:kafka}"))
+    (tmp_path / "secrets").mkdir()
+    (tmp_path / "secrets" / "db.properties").write_text("pass=hunter3\n")
+    (tmp_path / "kafka").write_text("broker:9092\n")
+    spec = load(path, {})
+    assert spec.sink[0]["dsn"] == "host=db password=hunter3"
+    assert spec.source_options()["kafka.bootstrap.servers"] == "broker:9092"
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("${file:secrets/db.properties:pass}", "secrets/db.properties cannot be read (No such file or directory)"),
+        ("${dir:nowhere:pass}", "nowhere/pass cannot be read"),
+        ("${env:KAFFKA}", "the environment variable KAFFKA is not set"),
+    ],
+)
+def test_a_place_without_a_value_is_named_with_its_line(tmp_path: Path, place: str, reason: str) -> None:
+    error = mistake(tmp_path, "${KAFKA}", place)
+    assert error.option == "source.kafka.bootstrap.servers"
+    assert reason in error.reason
+    assert "line 5" in error.where
+
+
+def test_a_doubled_dollar_before_a_place_is_text(tmp_path: Path) -> None:
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD.replace("${PASSWORD}", "$${file:a:b}"))
+    assert load(path, ENVIRONMENT).sink[0]["dsn"] == "host=db password=${file:a:b}"
+
+
 def test_a_syntax_error_is_told_with_its_line(tmp_path: Path) -> None:
     assert "line 2" in mistake(tmp_path, 'name = "flights"', 'name = "flights').reason
 

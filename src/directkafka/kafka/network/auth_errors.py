@@ -13,7 +13,7 @@ from directkafka.errors import BrokerAccessError, BrokerUnreachableError
 from directkafka.kafka.network.oauth import forget_token
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.client import ClientOptions
-from directkafka.options.security.sasl import OAUTHBEARER
+from directkafka.options.security.sasl import AWS_MSK_IAM, OAUTHBEARER
 
 #: OpenSSL's numbers of what is wrong with a certificate (``x509_vfy.h``).
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -50,8 +50,8 @@ def connection_failure(
     tls = next((cause for cause in _behind(error) if isinstance(cause, ssl.SSLError)), None)
     refusal = None
     if code in _LOGIN_REFUSED:
-        if options.sasl_token_callback is not None:
-            forget_token(options.sasl_token_callback)
+        if options.sasl_token_source is not None:
+            forget_token(options.sasl_token_source)
         # kafka-python puts the error's name before the broker's words.
         words = str(error.args[0] if error.args else error).rpartition("Error: ")[2]
         remedy = getattr(error, "remedy", None)
@@ -144,12 +144,22 @@ def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, 
             "it takes no login on this listener",
             "Set kafka.security.protocol to SSL or PLAINTEXT, or use the address of a listener with SASL",
         )
+    return f"it refused the login of {_principal(options)} by {mechanism} ({words})", _login_remedy(options)
+
+
+def _login_remedy(options: ClientOptions) -> str:
+    if options.sasl_mechanism == AWS_MSK_IAM:
+        return "Give the identity kafka-cluster:Connect on this cluster in its IAM policy, and look at this machine's clock"
+    if options.sasl_mechanism != OAUTHBEARER:
+        return (
+            "Correct name and password in kafka.sasl.jaas.config, or in kafka.sasl.username and kafka.sasl.password, "
+            "and compare kafka.sasl.mechanism with how the broker knows this user"
+        )
+    if isinstance(options.sasl_token_source, str):
+        return "Look at the token that the function of kafka.sasl.oauthbearer.token.callback gives"
     return (
-        f"it refused the login of {_principal(options)} by {mechanism} ({words})",
-        "Look at the token that the function of kafka.sasl.oauthbearer.token.callback gives"
-        if mechanism == OAUTHBEARER
-        else "Correct name and password in kafka.sasl.jaas.config, or in kafka.sasl.username and kafka.sasl.password, "
-        "and compare kafka.sasl.mechanism with how the broker knows this user",
+        "Compare scope and audience of the token with what the broker expects (sasl.oauthbearer.expected.audience and "
+        "sasl.oauthbearer.expected.issuer there)"
     )
 
 
@@ -159,6 +169,8 @@ def _principal(options: ClientOptions) -> str:
         return f"user {options.sasl_username!r}"
     if options.sasl_mechanism == OAUTHBEARER:
         return "the user of the token"
+    if options.sasl_mechanism == AWS_MSK_IAM:
+        return f"the identity of AWS of {options.sasl_aws_profile or 'the default profile'}"
     if options.ssl_key_store is not None:
         return "the user of the client's certificate"
     return "the user ANONYMOUS (a client that does not log in)"

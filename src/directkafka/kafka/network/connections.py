@@ -46,8 +46,11 @@ def connection_settings(options: ClientOptions) -> dict[str, Any]:
     if options.sasl_username is not None and options.sasl_password is not None:
         settings["sasl_plain_username"] = _user_name(options.sasl_mechanism, options.sasl_username)
         settings["sasl_plain_password"] = options.sasl_password.reveal()
-    if options.sasl_token_callback is not None:
-        settings["sasl_oauth_token_provider"] = TokenProvider(options.sasl_token_callback)
+    if options.sasl_aws_profile is not None:
+        # kafka-python has no name for a profile of AWS; its AWS_MSK_IAM has no user.
+        settings["sasl_plain_username"] = options.sasl_aws_profile
+    if options.sasl_token_source is not None:
+        settings["sasl_oauth_token_provider"] = TokenProvider(options.sasl_token_source, options.sasl_extensions)
     return settings
 
 

@@ -14,11 +14,13 @@ It logs every request and response, and the bytes of both. A login is such a req
 from __future__ import annotations
 
 import logging
+import os
 import re
 from typing import Any, Final
 
 from kafka.errors import SaslAuthenticationFailedError
 from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.sasl.scram import SaslMechanismScram
 
@@ -72,9 +74,44 @@ class _BoundedScram(SaslMechanismScram):  # type: ignore[misc]
         client.create_salted_password = salt_enough
 
 
+class _NoIdentityError(SaslAuthenticationFailedError):  # type: ignore[misc]
+    remedy = (
+        "Install directkafka[aws] on the driver and on every executor, and give AWS's credentials as its own tools take "
+        "them: a profile (awsProfileName in kafka.sasl.jaas.config, AWS_PROFILE), variables, or the machine's role"
+    )
+
+
+#: Of MSK and of MSK Serverless; the last part of the name is longer in China.
+_MSK_HOST: Final = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
+
+
+class _MskLogin(SaslMechanismAwsMskIam):  # type: ignore[misc]
+    """With the profile that the options name, and the region of the broker, which may not be that of the profile."""
+
+    def __init__(self, **config: Any) -> None:
+        try:
+            super().__init__(**config)
+        except RuntimeError as error:
+            raise _NoIdentityError("AWS_MSK_IAM needs the package botocore") from error
+        self._profile = config.get("sasl_plain_username") or None
+
+    def _build_client(self) -> AwsMskIamClient:
+        found = _MSK_HOST.fullmatch(self.host)
+        try:
+            session = self._boto_session_cls(profile=self._profile)
+            region = found[1] if found else os.environ.get("AWS_REGION") or session.get_config_variable("region")
+            credentials = session.get_credentials().get_frozen_credentials()
+        except Exception as error:  # each of botocore's errors is one, and of None
+            raise _NoIdentityError(f"AWS has no credentials here ({type(error).__name__})") from None
+        if not region:
+            raise _NoIdentityError(f"{self.host} names no region, and AWS_REGION is not set")
+        return AwsMskIamClient(self.host, credentials.access_key, credentials.secret_key, region, credentials.token)
+
+
 def prepare_logins() -> None:
     """Log in so from now on; calling it twice is harmless."""
     AbstractTokenProvider.register(TokenProvider)
     for name in _MECHANISMS:
         register_sasl_mechanism(name, _BoundedScram, overwrite=True)
+    register_sasl_mechanism("AWS_MSK_IAM", _MskLogin, overwrite=True)
     mask_logins()

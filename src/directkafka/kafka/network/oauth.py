@@ -1,4 +1,4 @@
-"""OAUTHBEARER's token: the user's function, found by its name, and its token for as long as that is good."""
+"""OAUTHBEARER's token, of the user's function, an endpoint or a cloud's library, kept for as long as it is good."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import importlib
 import threading
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from directkafka.errors import OptionError
-from directkafka.options.security.sasl import TOKEN_CALLBACK
+from directkafka.kafka.network.cloud_tokens import cloud_token
+from directkafka.kafka.network.token_endpoint import fetch_token
+from directkafka.options.security.oauthbearer import TOKEN_CALLBACK, CloudIdentity, TokenSource
 from directkafka.options.spec import Secret
 
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
@@ -27,59 +29,71 @@ class _KeptToken:
 
 
 _lock = threading.Lock()
-_kept: dict[str, _KeptToken] = {}
+_kept: dict[TokenSource, _KeptToken] = {}
 
 
 class TokenProvider:
-    """The function as kafka-python asks it for a token: at each login, and before each session's end.
+    """The source of tokens as kafka-python asks it: at each login, and before each session's end.
 
     Args:
-        callback: ``module:function``.
+        source: where the token comes from.
+        extensions: names and values that are sent with the token (KIP-342).
     """
 
-    def __init__(self, callback: str) -> None:
-        self._callback = callback
+    def __init__(self, source: TokenSource, extensions: Iterable[tuple[str, str]] = ()) -> None:
+        self._source = source
+        self._extensions = dict(extensions)
 
     def token(self) -> str:
         """The token to log in with now."""
-        return bearer_token(self._callback)
+        return bearer_token(self._source)
 
     def extensions(self) -> dict[str, str]:
-        """None: SASL extensions (KIP-342) are not sent."""
-        return {}
+        """What is sent with it."""
+        return self._extensions
 
 
-def bearer_token(callback: str, *, clock: Callable[[], float] = time.time) -> str:
+def bearer_token(source: TokenSource, *, clock: Callable[[], float] = time.time) -> str:
     """The token to log in with now.
 
     Args:
-        callback: ``module:function``; the function takes no arguments and returns the token, or a pair of it and the
+        source: where the token comes from. A function takes no arguments and returns the token, or a pair of it and the
             time it ends in seconds since 1970. A token alone is not kept: it is asked for again for each connection.
         clock: the time in seconds since 1970.
 
     Raises:
         OptionError: the function cannot be imported, raises an error, or returns something else or a token that is
-            over. The token is never in the message. Nor is the text of the function's own error, which may hold
-            secrets, anywhere behind it: Spark brings an executor's error to the driver with all that led to it.
+            over; the endpoint refuses the client; the cloud's library is not there or has no credentials. The token is never in the message. Nor is the text of the
+            function's own error, which may hold secrets, anywhere behind it: Spark brings an executor's error to the
+            driver with all that led to it.
+        kafka.errors.KafkaConnectionError: the endpoint does not answer.
     """
     with _lock:
-        kept = _kept.get(callback)
+        kept = _kept.get(source)
         if kept is None or clock() >= kept.fetch_again_at:
-            kept = _kept[callback] = _fetch(callback, clock)
+            kept = _kept[source] = _fetch(source, clock)
     return kept.token.reveal()
 
 
-def forget_token(callback: str) -> None:
-    """A broker has refused the function's token: do not use it again.
+def forget_token(source: TokenSource) -> None:
+    """A broker has refused the source's token: do not use it again.
 
     Args:
-        callback: ``module:function``.
+        source: where the token comes from.
     """
     with _lock:
-        _kept.pop(callback, None)
+        _kept.pop(source, None)
 
 
-def _fetch(callback: str, clock: Callable[[], float]) -> _KeptToken:
+def _fetch(source: TokenSource, clock: Callable[[], float]) -> _KeptToken:
+    if isinstance(source, str):
+        return _asked(source, clock)
+    asked_at = clock()
+    token, lifetime_s = cloud_token(source) if isinstance(source, CloudIdentity) else fetch_token(source)
+    return _KeptToken(token, asked_at + _USED_SHARE * lifetime_s)
+
+
+def _asked(callback: str, clock: Callable[[], float]) -> _KeptToken:
     function = _load(callback)
     asked_at = clock()
     answer, failure = _told(function)

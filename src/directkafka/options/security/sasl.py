@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
-from directkafka.options.spec import OptionSpec, RawOptions, Secret
+from directkafka.options.security.oauthbearer import TOKEN_SPECS, read_token_source
+from directkafka.options.spec import OptionSpec, RawOptions, Secret, warn_unused
 from directkafka.told_once import warn_once
 
 logger = logging.getLogger("directkafka.options")
 
 OAUTHBEARER: Final = "OAUTHBEARER"
+AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 _LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     OAUTHBEARER: "OAuthBearerLoginModule",
+    AWS_MSK_IAM: "IAMLoginModule",
 }
 
 SASL_MECHANISM: Final = OptionSpec(
@@ -30,8 +34,8 @@ JAAS_CONFIG: Final = OptionSpec(
     name="sasl.jaas.config",
     kind="secret",
     doc='The login as Java writes it, \'MODULE required username="..." password="...";\', where MODULE is '
-    "Java's PlainLoginModule or ScramLoginModule with its package. With OAUTHBEARER it may name OAuthBearerLoginModule "
-    "and nothing else: any setting in it is an error.",
+    "Java's PlainLoginModule or ScramLoginModule with its package; OAuthBearerLoginModule may have clientId, "
+    "clientSecret, scope and extension_NAME, Amazon's IAMLoginModule awsProfileName.",
 )
 SASL_USERNAME: Final = OptionSpec(
     name="sasl.username", kind="text", doc="The login's name (librdkafka's way, without JAAS)."
@@ -42,47 +46,45 @@ SASL_PASSWORD: Final = OptionSpec(
     doc="The login's password (librdkafka's way, without JAAS).",
 )
 
-TOKEN_CALLBACK: Final = OptionSpec(
-    name="sasl.oauthbearer.token.callback",
-    kind="text",
-    doc="The function module:function that gives the token of OAUTHBEARER, called without arguments wherever a "
-    "connection is made: it returns the token, or a pair of it and the time it ends (seconds since 1970). Such a pair "
-    "is used again until 80 % of its time is over. Executors import the module too. This library's own name.",
-)
+SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, *TOKEN_SPECS)
 
-SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, TOKEN_CALLBACK)
-
-#: Java gets a token with these by itself.
-NO_TOKEN_ENDPOINT: Final = (
-    "tokens are not fetched from an endpoint here; write a function that fetches one, name it in "
-    f"{TOKEN_CALLBACK.name} as module:function, and leave this out"
-)
+_WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_AWS_PROFILE: Final = "awsProfileName"
 
 #: These send what logs in over the wire; SCRAM proves only that it knows the password.
 OPEN_MECHANISMS: Final = ("PLAIN", OAUTHBEARER)
-
-_FUNCTION_NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 #: ``name=value`` of a JAAS entry: Java quotes with either mark and escapes with a backslash.
 _JAAS_OPTION = re.compile(r"""([\w.]+)\s*=\s*("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|[^\s;"']+)""", re.DOTALL)
 _JAAS_ENTRY = re.compile(rf"\s*([\w.$]+)\s+required((?:\s+{_JAAS_OPTION.pattern})*)\s*;\s*", re.DOTALL | re.IGNORECASE)
 
 
-def read_sasl(given: RawOptions) -> dict[str, Any]:
+def read_sasl(given: RawOptions, *, protocol: str) -> dict[str, Any]:
     """The ``sasl_`` fields of ``ClientOptions``.
+
+    Args:
+        given: the settings.
+        protocol: ``SASL_SSL`` or ``SASL_PLAINTEXT``.
 
     Raises:
         OptionError: no mechanism, one that is not supported, or nothing to log in with.
     """
     mechanism = _mechanism(given)
-    login = _read_jaas(given, mechanism) if given.text(JAAS_CONFIG) else None
+    login = _read_jaas(given, mechanism) if given.text(JAAS_CONFIG) else {}
     if mechanism == OAUTHBEARER:
-        _warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{OAUTHBEARER} has a token in their place")
-        return {"sasl_mechanism": mechanism, "sasl_token_callback": _read_callback(given)}
-    _warn_unused(given, TOKEN_CALLBACK, why=f"{mechanism} has no token")
-    if login is not None:
-        _warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"the login is in {JAAS_CONFIG.name}")
-    username, password = login or (given.text(SASL_USERNAME), given.text(SASL_PASSWORD))
+        warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{OAUTHBEARER} has a token in their place")
+        return {"sasl_mechanism": mechanism, **read_token_source(given, login, JAAS_CONFIG)}
+    warn_unused(given, *TOKEN_SPECS, why=f"{mechanism} has no token")
+    if mechanism == AWS_MSK_IAM:
+        warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{AWS_MSK_IAM} uses the credentials of AWS")
+        if protocol != "SASL_SSL":
+            raise given.error("security.protocol", f"{AWS_MSK_IAM} needs SASL_SSL")
+        return {"sasl_mechanism": mechanism, "sasl_aws_profile": _read_profile(given, login)}
+    if login:
+        warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"the login is in {JAAS_CONFIG.name}")
+    else:
+        login = {"username": given.text(SASL_USERNAME), "password": given.text(SASL_PASSWORD)}
+    username, password = login.get("username"), login.get("password")
     if not (username and password):
         names = f"{JAAS_CONFIG.name}, or {SASL_USERNAME.name} and {SASL_PASSWORD.name}"
         raise given.error(SASL_MECHANISM.name, f"{mechanism} needs a name and a password: give {names}")
@@ -99,23 +101,15 @@ def warn_in_the_clear(mechanism: str) -> None:
     )
 
 
-def _warn_unused(given: RawOptions, *specs: OptionSpec, why: str) -> None:
-    names = [given.prefix + spec.name for spec in specs if given.has(spec)]
-    if names:
-        warn_once(logger, "ignored: %s (%s)", ", ".join(names), why)
-
-
-def _read_callback(given: RawOptions) -> str:
-    callback = given.text(TOKEN_CALLBACK)
-    if not callback:
-        raise given.error(
-            SASL_MECHANISM.name,
-            f"{OAUTHBEARER} needs a function that gives a token: give its name in "
-            f"{TOKEN_CALLBACK.name}, as module:function",
+def _read_profile(given: RawOptions, login: Mapping[str, str]) -> str | None:
+    others = [name for name in login if name not in (_AWS_PROFILE, "awsDebugCreds")]
+    if others:
+        reason = (
+            f"has {', '.join(sorted(others))}; write them into a profile of ~/.aws/config (role_arn, source_profile, "
+            f"...) and name it here with {_AWS_PROFILE}"
         )
-    if not _FUNCTION_NAME.fullmatch(callback):
-        raise given.error(TOKEN_CALLBACK.name, f"expected module:function, found {callback!r}")
-    return callback
+        raise given.error(JAAS_CONFIG.name, reason)
+    return login.get(_AWS_PROFILE) or None
 
 
 def _mechanism(given: RawOptions) -> str:
@@ -126,24 +120,22 @@ def _mechanism(given: RawOptions) -> str:
     return mechanism
 
 
-def _read_jaas(given: RawOptions, mechanism: str) -> tuple[str, str]:
+def _read_jaas(given: RawOptions, mechanism: str) -> dict[str, str]:
+    """The settings of the login, by Java's names."""
     # Messages here never quote the text: it holds the password.
     entry = _JAAS_ENTRY.fullmatch(given.text(JAAS_CONFIG))
     module = _LOGIN_MODULES[mechanism]
     if entry is None:
-        form = (
-            f"{module} required;" if mechanism == OAUTHBEARER else f'{module} required username="..." password="...";'
-        )
+        login_form = ' username="..." password="..."' if mechanism in _WITH_PASSWORD else ""
+        form = f"{module} required{login_form};"
         raise given.error(JAAS_CONFIG.name, f"cannot be parsed; expected {form!r}")
     if entry[1].rpartition(".")[2] != module:
         raise given.error(JAAS_CONFIG.name, f"names {entry[1]}, but {mechanism} needs {module}")
     login = {name: _unquote(value) for name, value in _JAAS_OPTION.findall(entry[2])}
-    if mechanism == OAUTHBEARER and login:
-        reason = f"has {', '.join(sorted(login))}: {NO_TOKEN_ENDPOINT}"
-        raise given.error(JAAS_CONFIG.name, reason)
     if login.get("tokenauth", "false").lower() == "true":
         raise given.error(JAAS_CONFIG.name, "delegation tokens (tokenauth) are not supported")
-    return login.get("username", ""), login.get("password", "")
+    # So that an entry that says nothing is still one that was given.
+    return {"username": "", "password": "", **login} if mechanism in _WITH_PASSWORD else login
 
 
 def _unquote(value: str) -> str:

@@ -99,7 +99,7 @@ def test_what_an_executor_tells_spark_has_no_word_of_the_function_s_error(give: 
 def test_a_token_that_was_refused_is_not_used_again(give: Give) -> None:
     answers = iter([("one", 2e9), ("two", 2e9)])
     callback = give(lambda: next(answers))
-    options = ClientOptions(bootstrap_servers=("b:9092",), sasl_mechanism="OAUTHBEARER", sasl_token_callback=callback)
+    options = ClientOptions(bootstrap_servers=("b:9092",), sasl_mechanism="OAUTHBEARER", sasl_token_source=callback)
     assert [bearer_token(callback) for _ in range(2)] == ["one", "one"]
     connection_failure(SaslAuthenticationFailedError("no"), options, ("b:9092",), 500)
     assert bearer_token(callback) == "two"

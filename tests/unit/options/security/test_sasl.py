@@ -74,14 +74,15 @@ def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(
 ) -> None:
     error = refused({**PLAIN, "security.protocol": "SASL_SSL", **mechanism})
     assert error.option == "sasl.mechanism"
-    assert error.reason == f"{shown} is not supported; use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"
+    supported = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM"
+    assert error.reason == f"{shown} is not supported; use one of {supported}"
 
 
 def test_a_function_gives_the_token_and_no_name_or_password_is_needed() -> None:
     jaas = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
     for more in ({}, {"sasl.jaas.config": jaas}):
         options = parse({**TOKEN, CALLBACK: "company.kafka_tokens:token", **more})
-        assert (options.sasl_mechanism, options.sasl_token_callback) == ("OAUTHBEARER", "company.kafka_tokens:token")
+        assert (options.sasl_mechanism, options.sasl_token_source) == ("OAUTHBEARER", "company.kafka_tokens:token")
         assert (options.sasl_username, options.sasl_password) == (None, None)
 
 
@@ -118,22 +119,6 @@ def test_scram_may_be_listened_to(caplog: pytest.LogCaptureFixture) -> None:
     assert not caplog.messages
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"sasl.oauthbearer.token.endpoint.url": "https://tokens.example.org"},
-        {"sasl.jaas.config": 'OAuthBearerLoginModule required clientId="a" clientSecret="hunter2";'},
-    ],
-)
-def test_java_s_way_to_a_token_is_refused_with_ours(params: dict[str, str]) -> None:
-    login = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER", CALLBACK: "m:f"}
-    with pytest.raises(OptionError) as caught:
-        ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", **login, **params})
-    assert caught.value.option == next(iter(params))
-    assert "write a function that fetches one" in caught.value.reason
-    assert "hunter2" not in str(caught.value)
-
-
 def test_a_second_way_to_log_in_is_named_as_ignored(caplog: pytest.LogCaptureFixture) -> None:
     jaas = 'PlainLoginModule required username="a" password="b";'
     login = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas, "sasl.username": "c", CALLBACK: "m:f"}
@@ -142,3 +127,30 @@ def test_a_second_way_to_log_in_is_named_as_ignored(caplog: pytest.LogCaptureFix
         "ignored: sasl.oauthbearer.token.callback (PLAIN has no token)",
         "ignored: sasl.username (the login is in sasl.jaas.config)",
     ]
+
+
+def test_the_identity_of_aws_needs_no_password_and_may_have_a_profile() -> None:
+    iam = {"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM"}
+    module = "software.amazon.msk.auth.iam.IAMLoginModule"
+    assert parse(iam).sasl_aws_profile is None
+    assert parse({**iam, "sasl.jaas.config": f"{module} required;"}).sasl_aws_profile is None
+    profile = f'{module} required awsProfileName="prod" awsDebugCreds=true;'
+    assert parse({**iam, "sasl.jaas.config": profile}).sasl_aws_profile == "prod"
+
+
+@pytest.mark.parametrize(
+    ("params", "option", "reason"),
+    [
+        ({"security.protocol": "SASL_PLAINTEXT"}, "security.protocol", "AWS_MSK_IAM needs SASL_SSL"),
+        (
+            {"sasl.jaas.config": 'IAMLoginModule required awsRoleArn="arn:aws:iam::1:role/r" awsStsRegion="x";'},
+            "sasl.jaas.config",
+            "has awsRoleArn, awsStsRegion; write them into a profile",
+        ),
+        ({"sasl.jaas.config": "IAMLoginModule"}, "sasl.jaas.config", "expected 'IAMLoginModule required;'"),
+    ],
+)
+def test_an_identity_of_aws_that_cannot_be_used_is_refused(params: dict[str, str], option: str, reason: str) -> None:
+    error = refused({"security.protocol": "SASL_SSL", "sasl.mechanism": "AWS_MSK_IAM", **params})
+    assert error.option == option
+    assert reason in error.reason

@@ -1,0 +1,213 @@
+"""Values that stand elsewhere, in a file, a folder or the environment, and only their place in an option.
+
+The three providers are Kafka's own, with its words for a place (KIP-297, KIP-632, KIP-887): ``${file:PATH:KEY}`` is the
+value of a key in a file of Java properties, ``${dir:PATH:KEY}`` the content of the file KEY in a folder, as Kubernetes
+and Docker mount secrets, and ``${env:NAME}`` a variable of the environment. No message shows a value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import javaproperties
+
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
+from directkafka.options.texts import fault_of_text
+from directkafka.plain_text import cut
+
+__all__ = ["CONFIG_PROVIDERS", "PLACES", "ValueNotProvidedError", "value_at", "with_provided_values"]
+
+#: Providers by the name that pipeline files give them; Kafka's class for each.
+_CLASSES: Final = {
+    "file": "FileConfigProvider",
+    "dir": "DirectoryConfigProvider",
+    "env": "EnvVarConfigProvider",
+}
+
+#: How a place is written, behind ``${``.
+PLACES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
+
+#: Longest file that is read; secrets are short, and a wrong path may name anything.
+_BYTES_MAX: Final = 1024 * 1024
+
+_KEYS_SHOWN_MAX: Final = 200
+
+CONFIG_PROVIDERS: Final = OptionSpec(
+    name="config.providers",
+    kind="list",
+    doc="Names of providers (file, dir, env), whose places in other settings, such as ${file:PATH:KEY}, ${dir:PATH:KEY} "
+    "and ${env:NAME}, are replaced by the values there, on the driver. config.providers.NAME.class is Kafka's class of "
+    "a provider with another name (FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider); "
+    "config.providers.NAME.param.allowed.paths and .allowlist.pattern bound what may be read.",
+)
+_SETTING: Final = CONFIG_PROVIDERS.name
+
+#: ``${PROVIDER:PATH:KEY}`` and ``${PROVIDER:KEY}``. Source: ``ConfigTransformer.java``.
+_PLACE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
+
+
+class ValueNotProvidedError(ValueError):
+    """There is no value at a place; the message says why, and shows no other value."""
+
+
+def value_at(place: str, *, environment: Mapping[str, str], folder: Path | None = None) -> str:
+    """The value at a place.
+
+    Args:
+        place: such as ``file:/etc/secrets.properties:password``.
+        environment: variables by name.
+        folder: where a relative path begins; this process's own by default.
+
+    Raises:
+        ValueNotProvidedError: there is none.
+    """
+    provider, _, rest = place.partition(":")
+    return _Provider(kind=provider, environment=environment, folder=folder).value(rest)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Provider:
+    """One of Kafka's config providers.
+
+    Attributes:
+        kind: a name of :data:`_CLASSES`.
+        environment: variables by name.
+        folder: where a relative path begins.
+        allowed: outside these paths nothing is read; everywhere, if there is none.
+    """
+
+    kind: str
+    environment: Mapping[str, str]
+    folder: Path | None = None
+    allowed: tuple[Path, ...] = ()
+
+    def value(self, place: str) -> str:
+        """The value at ``PATH:KEY``, or at ``NAME``."""
+        if self.kind == "env":
+            if place not in self.environment:
+                raise ValueNotProvidedError(f"the environment variable {place} is not set")
+            return self.environment[place]
+        path, colon, key = place.partition(":")
+        if not (path and colon and key):
+            raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{place}}}")
+        if fault := fault_of_text(path) or fault_of_text(key):
+            raise ValueNotProvidedError(f"${{{self.kind}:...}} names a place that {fault}")
+        return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
+
+    def _of_file(self, path: str, key: str) -> str:
+        try:
+            values = javaproperties.loads(self._content(Path(path)))
+        except ValueError as error:
+            raise ValueNotProvidedError(f"{path} is not a file of Java properties") from error
+        if key not in values:
+            raise ValueNotProvidedError(f"{path} has no key {key}; it has {_shown(values)}")
+        return values[key]
+
+    def _of_folder(self, path: str, key: str) -> str:
+        if "/" in key or key in (".", ".."):
+            raise ValueNotProvidedError(f"{key} is not the name of a file in {path}")
+        # Editors end a file with a line's end, which belongs to no password.
+        return self._content(Path(path) / key).removesuffix("\n").removesuffix("\r")
+
+    def _content(self, path: Path) -> str:
+        found = (self.folder or Path()) / path
+        try:
+            resolved = found.resolve(strict=True)
+            if self.allowed and not any(resolved.is_relative_to(allowed) for allowed in self.allowed):
+                raise ValueNotProvidedError(f"{path} is outside allowed.paths")
+            if not resolved.is_file():
+                raise ValueNotProvidedError(f"{path} is not a file")
+            with resolved.open("rb") as file:
+                content = file.read(_BYTES_MAX + 1)
+        except OSError as error:
+            raise ValueNotProvidedError(f"{path} cannot be read ({error.strerror})") from error
+        if len(content) > _BYTES_MAX:
+            raise ValueNotProvidedError(f"{path} has more than {_BYTES_MAX} bytes")
+        try:
+            return content.decode()
+        except UnicodeDecodeError:
+            # Not behind the new error: it holds the bytes.
+            raise ValueNotProvidedError(f"{path} is not UTF-8 text") from None
+
+
+def with_provided_values(given: RawOptions, environment: Mapping[str, str] | None = None) -> RawOptions:
+    """Settings of Kafka with the values that ``config.providers`` stand for, and without its own settings.
+
+    Without that setting nothing is looked up, as in Kafka's own clients.
+
+    Args:
+        given: the settings.
+        environment: variables by name; this process's own by default.
+
+    Raises:
+        OptionError: a provider that is not known, or a place that has no value.
+    """
+    if _SETTING not in given.texts:
+        return given
+    mistakes = Mistakes()
+    with mistakes.kept():
+        providers = _read_providers(given, os.environ if environment is None else environment)
+    mistakes.raise_if_any()
+    texts = {}
+    for name, text in given.texts.items():
+        if name == _SETTING or name.startswith(f"{_SETTING}."):
+            continue
+        try:
+            texts[name] = _PLACE.sub(lambda place: _provided(place, providers), text)
+        except ValueNotProvidedError as error:
+            mistakes.add(given.error(name, str(error)))
+    mistakes.raise_if_any()
+    return given.with_texts(texts)
+
+
+def _shown(values: Mapping[str, str]) -> str:
+    return cut(", ".join(sorted(values)), _KEYS_SHOWN_MAX) or "none"
+
+
+def _provided(place: re.Match[str], providers: Mapping[str, _Provider]) -> str:
+    # Kafka leaves a provider that it does not know as it is, since the text may mean something else.
+    provider = providers.get(place[1])
+    return place[0] if provider is None else provider.value(place[2])
+
+
+def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[str, _Provider]:
+    names = list(filter(None, (name.strip() for name in given.texts[_SETTING].split(","))))
+    settings = dict(_settings(given))
+    providers = {}
+    for name in names:
+        chosen = settings.pop(f"{name}.class".lower(), _CLASSES.get(name, ""))
+        kind = next((kind for kind, known in _CLASSES.items() if chosen.rpartition(".")[2] == known), None)
+        if kind is None:
+            known = ", ".join(_CLASSES.values())
+            reason = f"is {chosen}, which is not known here" if chosen else "is missing"
+            raise given.error(f"{_SETTING}.{name}.class", f"{reason}; known are {known}")
+        allowed = settings.pop(f"{name}.param.allowed.paths".lower(), "")
+        pattern = settings.pop(f"{name}.param.allowlist.pattern".lower(), "")
+        paths = tuple(Path(path.strip()).resolve() for path in allowed.split(",") if path.strip())
+        visible = environment if not pattern else _matching(environment, pattern, given, name)
+        providers[name] = _Provider(kind=kind, environment=visible, allowed=paths)
+    for name in settings:
+        reason = f"belongs to no provider of {_SETTING} ({', '.join(names)}), or is no setting of it"
+        raise given.error(f"{_SETTING}.{name}", reason)
+    return providers
+
+
+def _matching(environment: Mapping[str, str], pattern: str, given: RawOptions, name: str) -> dict[str, str]:
+    try:
+        allowed = re.compile(pattern)
+    except re.error as error:
+        reason = f"is not a regular expression: {error}"
+        raise given.error(f"{_SETTING}.{name}.param.allowlist.pattern", reason) from error
+    return {variable: value for variable, value in environment.items() if allowed.fullmatch(variable)}
+
+
+def _settings(given: RawOptions) -> Iterator[tuple[str, str]]:
+    """What is said of the providers, by provider and setting."""
+    for name, text in given.texts.items():
+        if name.startswith(f"{_SETTING}."):
+            yield name.removeprefix(f"{_SETTING}."), text.strip()
