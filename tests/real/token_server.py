@@ -32,8 +32,8 @@ class _OneClient(RequestValidator):  # type: ignore[misc]
     """Knows one client, which logs in by the header, and one scope."""
 
     def authenticate_client(self, request: Any, *_: Any, **__: Any) -> bool:
-        scheme, _, login = request.headers.get("Authorization", "").partition(" ")
-        client_id, _, secret = base64.b64decode(login).decode().partition(":")
+        scheme, login = request.headers.get("Authorization", " ").split(" ", 1)
+        client_id, secret = base64.b64decode(login).decode().split(":", 1)
         request.client = SimpleNamespace(client_id=client_id)
         return (scheme, client_id, secret) == ("Basic", CLIENT_ID, CLIENT_SECRET)
 
@@ -86,8 +86,8 @@ def token_server() -> Iterator[TokenServer]:
 
     async def endpoint(request: Request) -> Response:
         if told.answers:
-            status, body = told.answers.pop(0)
-            return Response(body, status, headers={"Location": told.keys_url})
+            status, answer = told.answers.pop(0)
+            return Response(answer, status, headers={"Location": told.keys_url})
         body = (await request.body()).decode()
         secure = str(request.url).replace("http:", "https:")
         headers, content, status = server.create_token_response(

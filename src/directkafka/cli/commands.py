@@ -167,7 +167,7 @@ def adopt(
     epilog="Examples:\n\n  directkafka restart windows.toml --yes\n\n  "
     "directkafka restart windows.toml --from checkpoint --format json"
 )
-def restart(
+def restart(  # noqa: PLR0917 - typer gives them by name
     file: FileArgument,
     origin: Annotated[
         RestartFrom, typer.Option("--from", help="Where to go on: the ledger's ends, or the checkpoint's position.")

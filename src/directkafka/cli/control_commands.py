@@ -15,7 +15,7 @@ from directkafka.cli.target import NameOption, OptionalFileArgument, StoreOption
     epilog="Examples:\n\n  directkafka pause flights.toml\n\n"
     "  directkafka pause --store sqlite:flights.db --pipeline flights"
 )
-def pause(
+def pause(  # noqa: PLR0917 - typer gives them by name
     file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,
@@ -29,7 +29,7 @@ def pause(
 
 
 @app.command(epilog="Example:\n\n  directkafka resume flights.toml")
-def resume(
+def resume(  # noqa: PLR0917 - typer gives them by name
     file: OptionalFileArgument = None,
     store: StoreOption = None,
     pipeline: NameOption = None,

@@ -29,17 +29,17 @@ def _set_variables(path: Path | None) -> Path | None:
 
     try:
         with path.open(encoding="utf-8") as file:
-            bindings = list(parse_stream(file))
+            lines = list(parse_stream(file))
     except OSError as error:
         raise OptionError(option=_OPTION, reason=f"{path} cannot be read ({error.strerror})") from error
     except UnicodeDecodeError:
         # Not behind the new error: it holds the bytes.
         raise OptionError(option=_OPTION, reason=f"{path} is not UTF-8 text") from None
-    for binding in bindings:
-        if binding.error or "\0" in (binding.value or ""):
-            raise OptionError(option=_OPTION, reason=f"line {binding.original.line} is no NAME=VALUE", where=str(path))
-        if binding.key and binding.value is not None:
-            os.environ.setdefault(binding.key, binding.value)
+    for line in lines:
+        if line.error or "\0" in (line.value or ""):
+            raise OptionError(option=_OPTION, reason=f"line {line.original.line} is no NAME=VALUE", where=str(path))
+        if line.key and line.value is not None:
+            os.environ.setdefault(line.key, line.value)
     return path
 
 

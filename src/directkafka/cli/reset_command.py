@@ -69,9 +69,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     """Let a pipeline go on at other offsets, and say for each table what that would lose or double. Fences a driver."""
     set_up_logging(verbose=verbose)
     is_done = yes or execute
-    if is_done and (dry_run or export):
-        other = "--dry-run" if dry_run else "--export"
-        raise OptionError(option="--yes", reason=f"it changes something, and {other} does not: give one of the two")
+    _check_alone(is_done, {"--dry-run": dry_run, "--export": export})
     from directkafka.operations.reset import Reset, ResetRequest
     from directkafka.pipeline.execution.routes import route_outputs
     from directkafka.pipeline.file import load
@@ -104,6 +102,12 @@ def reset(  # noqa: PLR0917 - typer gives them by name
             f"the checkpoint {spec.pipeline.checkpoint} will still say where the pipeline was: name an empty folder in "
             f"its place in {file}, then run directkafka restart {file} --from ledger --yes; windows begin anew"
         )
+
+
+def _check_alone(is_done: bool, others: Mapping[str, bool]) -> None:
+    other = next((option for option, is_given in others.items() if is_given), None)
+    if is_done and other:
+        raise OptionError(option="--yes", reason=f"it changes something, and {other} does not: give one of the two")
 
 
 def _one_of(given: Mapping[str, ResetTo | None], *, otherwise: ResetTo | None) -> ResetTo:

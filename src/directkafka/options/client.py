@@ -53,8 +53,8 @@ class ClientOptions:
         ssl_trust_store: which certificates are trusted; None for the system's own.
         ssl_key_store: who this client is; None when it shows no certificate.
         ssl_check_hostname: whether the broker's certificate must name its host.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``; None without
-            SASL.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``; None
+            without SASL.
         sasl_username, sasl_password: the login of the first three.
         sasl_token_source: where OAUTHBEARER's token comes from.
         sasl_extensions: names and values that are sent with it.
@@ -225,7 +225,15 @@ class ClientOptions:
 
 def client_specs() -> tuple[OptionSpec, ...]:
     """Every client setting that has an effect, in the order of the reference page."""
-    return (BOOTSTRAP_SERVERS, *specs_of(ClientOptions).values(), SECURITY_PROTOCOL, PRESET, *TLS_SPECS, *SASL_SPECS, CONFIG_PROVIDERS)
+    return (
+        BOOTSTRAP_SERVERS,
+        *specs_of(ClientOptions).values(),
+        SECURITY_PROTOCOL,
+        PRESET,
+        *TLS_SPECS,
+        *SASL_SPECS,
+        CONFIG_PROVIDERS,
+    )
 
 
 def _read_addresses(given: RawOptions) -> tuple[str, ...]:

@@ -40,10 +40,10 @@ _KEYS_SHOWN_MAX: Final = 200
 CONFIG_PROVIDERS: Final = OptionSpec(
     name="config.providers",
     kind="list",
-    doc="Names of providers (file, dir, env), whose places in other settings, such as ${file:PATH:KEY}, ${dir:PATH:KEY} "
-    "and ${env:NAME}, are replaced by the values there, on the driver. config.providers.NAME.class is Kafka's class of "
-    "a provider with another name (FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider); "
-    "config.providers.NAME.param.allowed.paths and .allowlist.pattern bound what may be read.",
+    doc="Names of providers (file, dir, env), whose places in other settings, such as ${file:PATH:KEY}, "
+    "${dir:PATH:KEY} and ${env:NAME}, are replaced by the values there, on the driver. config.providers.NAME.class is "
+    "Kafka's class of a provider with another name (FileConfigProvider, DirectoryConfigProvider, "
+    "EnvVarConfigProvider); config.providers.NAME.param.allowed.paths and .allowlist.pattern bound what may be read.",
 )
 _SETTING: Final = CONFIG_PROVIDERS.name
 
@@ -100,8 +100,9 @@ class _Provider:
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
 
     def _of_file(self, path: str, key: str) -> str:
+        content = self._content(Path(path))
         try:
-            values = javaproperties.loads(self._content(Path(path)))
+            values = javaproperties.loads(content)
         except ValueError as error:
             raise ValueNotProvidedError(f"{path} is not a file of Java properties") from error
         if key not in values:

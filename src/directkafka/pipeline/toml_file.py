@@ -1,6 +1,6 @@
 """A TOML file as text and as values: what is wrong with it before its names are looked at, and on which line a name is.
 
-``${NAME}`` in a text is taken from the environment, ``${file:PATH:KEY}`` and ``${dir:PATH:KEY}`` from files, whose paths
+``${NAME}`` in a text is taken from the environment, ``${file:PATH:KEY}`` and ``${dir:PATH:KEY}`` from files whose paths
 begin at the pipeline file. ``$${NAME}`` is the text ``${NAME}``: of dollars before a brace two stand for one, as in
 Docker Compose. Dollars elsewhere are left alone.
 """

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import jwt
 import pytest
-from kafka.errors import KafkaConnectionError
 from tests.real.kafka.logs import produce, read, task_for
 from tests.real.secure_broker import add_topic, broker_count
 from tests.real.token_server import (
@@ -61,8 +61,8 @@ def refused(server: TokenServer, **chosen: object) -> str:
 
 def test_a_token_is_fetched_and_kept_for_as_long_as_it_is_good(server: TokenServer) -> None:
     source = endpoint(server)
-    times = iter([1_000.0, 1_000.0, 1_000.0 + 0.7 * LIFETIME_S, 1_000.0 + 0.9 * LIFETIME_S, 9_000.0])
-    tokens = [bearer_token(source, clock=lambda: next(times)) for _ in range(3)]
+    ages_s = iter([0.0, 0.7 * LIFETIME_S, 0.9 * LIFETIME_S, 0.9 * LIFETIME_S])
+    tokens = [bearer_token(source, clock=lambda: next(ages_s)) for _ in range(3)]
     assert tokens == [server.given[0], server.given[0], server.given[1]]
     claims = jwt.decode(tokens[0], options={"verify_signature": False})
     assert (claims["sub"], claims["aud"]) == (SUBJECT, AUDIENCE)
@@ -85,9 +85,9 @@ def test_a_server_that_is_busy_is_asked_again(server: TokenServer) -> None:
 
 def test_a_server_that_stays_busy_or_is_not_there_may_answer_later(server: TokenServer) -> None:
     server.answers += [(503, b"later")] * 3
-    with pytest.raises(KafkaConnectionError, match="answers HTTP 503"):
+    with pytest.raises(ConnectionError, match="answers HTTP 503"):
         fetch_token(endpoint(server))
-    with pytest.raises(KafkaConnectionError, match="does not answer: .*refused"):
+    with pytest.raises(ConnectionError, match=r"does not answer: .*refused"):
         fetch_token(endpoint(server, url="http://127.0.0.1:9/token"))
 
 
@@ -117,7 +117,9 @@ def test_an_answer_without_a_token_is_told_and_not_shown(server: TokenServer, an
     assert "hunter2" not in told
 
 
-@pytest.mark.parametrize(("lifetime", "found"), [("null", 0.0), ('"60"', 60.0), ("-5", 0.0), ('"soon"', 0.0), ("NaN", 0)])
+@pytest.mark.parametrize(
+    ("lifetime", "found"), [("null", 0.0), ('"60"', 60.0), ("-5", 0.0), ('"soon"', 0.0), ("NaN", 0)]
+)
 def test_a_token_without_a_usable_end_is_not_kept(server: TokenServer, lifetime: str, found: float) -> None:
     server.answers += [(200, b'{"access_token": "abc", "expires_in": %s}' % lifetime.encode())]
     assert fetch_token(endpoint(server)) == (Secret("abc"), found)
@@ -151,7 +153,9 @@ def broker(of_broker: TokenServer) -> Iterator[KafkaBroker]:
 
 
 @pytest.fixture
-def options(broker: KafkaBroker, of_broker: TokenServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ClientOptions:
+def options(
+    broker: KafkaBroker, of_broker: TokenServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> ClientOptions:
     """As they stand in a job of Java's: the login in JAAS, the secret in a file."""
     monkeypatch.setattr(oauth, "_kept", {})
     monkeypatch.setattr(of_broker, "audience", AUDIENCE)
@@ -203,7 +207,8 @@ def test_a_token_for_somebody_else_is_refused_and_not_used_again(
 def test_an_endpoint_that_is_away_leaves_the_broker_unreachable_for_now(
     of_broker: TokenServer, options: ClientOptions
 ) -> None:
-    of_broker.answers += [(503, json.dumps({"error": "busy"}).encode())] * 3
-    with pytest.raises(BrokerUnreachableError, match="token endpoint .* answers HTTP 503"):
-        broker_count(options)
+    of_broker.answers += [(503, json.dumps({"error": "busy"}).encode())] * 1_000
+    with pytest.raises(BrokerUnreachableError, match=r"token endpoint .* answers HTTP 503"):
+        broker_count(replace(options, connect_timeout_ms=1_000))
+    of_broker.answers.clear()
     assert broker_count(options) == 1

@@ -265,7 +265,9 @@ def test_a_value_from_the_environment_is_not_looked_into_again(tmp_path: Path) -
 
 def test_a_value_may_stand_in_a_file_or_a_folder_beside_the_pipeline_file(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
-    path.write_text(GOOD.replace("${PASSWORD}", "${file:secrets/db.properties:pass}").replace("${KAFKA}", "${dir:.:kafka}"))
+    path.write_text(
+        GOOD.replace("${PASSWORD}", "${file:secrets/db.properties:pass}").replace("${KAFKA}", "${dir:.:kafka}")
+    )
     (tmp_path / "secrets").mkdir()
     (tmp_path / "secrets" / "db.properties").write_text("pass=hunter3\n")
     (tmp_path / "kafka").write_text("broker:9092\n")

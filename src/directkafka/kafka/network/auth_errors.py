@@ -149,7 +149,7 @@ def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, 
 
 def _login_remedy(options: ClientOptions) -> str:
     if options.sasl_mechanism == AWS_MSK_IAM:
-        return "Give the identity kafka-cluster:Connect on this cluster in its IAM policy, and look at this machine's clock"
+        return "Give the identity kafka-cluster:Connect in its IAM policy, and look at this machine's clock"
     if options.sasl_mechanism != OAUTHBEARER:
         return (
             "Correct name and password in kafka.sasl.jaas.config, or in kafka.sasl.username and kafka.sasl.password, "

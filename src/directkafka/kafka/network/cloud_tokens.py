@@ -30,7 +30,7 @@ def cloud_token(identity: CloudIdentity) -> tuple[Secret, float]:
         return _TOKENS[identity.provider](identity.scope)
     except ModuleNotFoundError as error:
         reason = f"{identity.provider} needs a library on the driver and on every executor ({error.name} is missing): "
-        told = f"{reason}pip install 'directkafka[{identity.provider}]'"
+        told = f"{reason}install directkafka with the extra {identity.provider}"
     except Exception as error:  # noqa: BLE001 - each library has errors of its own, whose words may hold secrets
         told = f"{identity.provider}'s library gives no token ({type(error).__name__}); is there an identity here?"
     raise OptionError(option=_OPTION, reason=told) from None

@@ -76,8 +76,9 @@ class _BoundedScram(SaslMechanismScram):  # type: ignore[misc]
 
 class _NoIdentityError(SaslAuthenticationFailedError):  # type: ignore[misc]
     remedy = (
-        "Install directkafka[aws] on the driver and on every executor, and give AWS's credentials as its own tools take "
-        "them: a profile (awsProfileName in kafka.sasl.jaas.config, AWS_PROFILE), variables, or the machine's role"
+        "Install directkafka with the extra aws on the driver and on every executor, and give AWS's credentials as its "
+        "own tools take them: a profile (awsProfileName in kafka.sasl.jaas.config, AWS_PROFILE), variables, or the role "
+        "of the machine"
     )
 
 
@@ -101,7 +102,7 @@ class _MskLogin(SaslMechanismAwsMskIam):  # type: ignore[misc]
             session = self._boto_session_cls(profile=self._profile)
             region = found[1] if found else os.environ.get("AWS_REGION") or session.get_config_variable("region")
             credentials = session.get_credentials().get_frozen_credentials()
-        except Exception as error:  # each of botocore's errors is one, and of None
+        except Exception as error:  # noqa: BLE001 - botocore's own are many, and no credentials are an AttributeError
             raise _NoIdentityError(f"AWS has no credentials here ({type(error).__name__})") from None
         if not region:
             raise _NoIdentityError(f"{self.host} names no region, and AWS_REGION is not set")

@@ -63,10 +63,10 @@ def bearer_token(source: TokenSource, *, clock: Callable[[], float] = time.time)
 
     Raises:
         OptionError: the function cannot be imported, raises an error, or returns something else or a token that is
-            over; the endpoint refuses the client; the cloud's library is not there or has no credentials. The token is never in the message. Nor is the text of the
-            function's own error, which may hold secrets, anywhere behind it: Spark brings an executor's error to the
-            driver with all that led to it.
-        kafka.errors.KafkaConnectionError: the endpoint does not answer.
+            over; the endpoint refuses the client; the cloud's library is not there or has no credentials. The token is
+            never in the message. Nor is the text of the function's own error, which may hold secrets, anywhere behind
+            it: Spark brings an executor's error to the driver with all that led to it.
+        ConnectionError: the endpoint does not answer.
     """
     with _lock:
         kept = _kept.get(source)

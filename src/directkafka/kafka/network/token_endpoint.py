@@ -16,7 +16,6 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
-from kafka.errors import KafkaConnectionError
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from directkafka.errors import OptionError
@@ -50,10 +49,10 @@ def fetch_token(endpoint: TokenEndpoint) -> tuple[Secret, float]:
 
     Raises:
         OptionError: the endpoint refuses the client, or its answer has no token.
-        kafka.errors.KafkaConnectionError: it does not answer, also not at the third try.
+        ConnectionError: it does not answer, also not at the third try.
     """
     tries = Retrying(
-        retry=retry_if_exception_type(KafkaConnectionError),
+        retry=retry_if_exception_type(ConnectionError),
         stop=stop_after_attempt(_TRIES),
         wait=wait_exponential(multiplier=0.1),
         reraise=True,
@@ -71,7 +70,7 @@ def _asked(endpoint: TokenEndpoint) -> bytes:
             told = _refusal(error, endpoint)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        told = KafkaConnectionError(f"the token endpoint {endpoint.url} does not answer: {reason}")
+        told = ConnectionError(f"the token endpoint {endpoint.url} does not answer: {reason}")
     else:
         return content
     # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
@@ -94,8 +93,10 @@ def _headers(endpoint: TokenEndpoint) -> dict[str, str]:
 
 
 def _refusal(error: urllib.error.HTTPError, endpoint: TokenEndpoint) -> Exception:
+    told: Exception
     if error.code in _PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return KafkaConnectionError(f"the token endpoint {endpoint.url} answers HTTP {error.code}")
+        told = ConnectionError(f"the token endpoint {endpoint.url} answers HTTP {error.code}")
+        return told
     try:
         code = json.loads(error.read(_ANSWER_BYTES_MAX)).get("error")
     except (ValueError, AttributeError, OSError, HTTPException, RecursionError):

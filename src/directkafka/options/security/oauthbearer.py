@@ -202,7 +202,9 @@ def _read_extensions(given: RawOptions, login: Mapping[str, str]) -> tuple[tuple
     for text in texts:
         matched = _EXTENSION.fullmatch(text)
         if matched is None:
-            raise given.error(EXTENSIONS.name, f"expected NAME=VALUE of letters and ASCII, not auth; found {shown(text)}")
+            raise given.error(
+                EXTENSIONS.name, f"expected NAME=VALUE of letters and ASCII, not auth; found {shown(text)}"
+            )
         found[matched[1]] = matched[2]
     return tuple(found.items())
 

@@ -14,7 +14,7 @@ from directkafka.options.security.sasl import AWS_MSK_IAM, JAAS_CONFIG, OAUTHBEA
 from directkafka.options.spec import OptionSpec, RawOptions
 
 PRESET: Final = OptionSpec(
-    name="preset",
+    name="security.preset",
     kind="choice",
     choices=("aws-msk", "azure", "gcp"),
     doc="The usual login of a cloud: aws-msk (IAM), azure (Event Hubs: Entra ID, or sasl.password with a connection "

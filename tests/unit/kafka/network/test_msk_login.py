@@ -22,7 +22,7 @@ from directkafka.kafka.network.logins import prepare_logins
 from directkafka.options.client import ClientOptions
 
 HOST = "b-1.demo.abc123.c2.kafka.eu-west-1.amazonaws.com"
-OPTIONS = ClientOptions.from_kafka_params({"bootstrap.servers": f"{HOST}:9098", "preset": "aws-msk"})
+OPTIONS = ClientOptions.from_kafka_params({"bootstrap.servers": f"{HOST}:9098", "security.preset": "aws-msk"})
 ACCESS, SECRET, SESSION = "AKIDEXAMPLE", "secret-key-of-aws/+=", "session token/+="
 
 
@@ -44,7 +44,7 @@ def first_message(host: str = HOST, profile: str | None = None) -> dict[str, str
 
 
 def refusal(host: str = HOST, profile: str | None = None) -> BrokerAccessError:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - looked at below
+    with pytest.raises(Exception) as caught:
         first_message(host, profile)
     told = connection_failure(caught.value, OPTIONS, (f"{host}:9098",), 500)
     assert isinstance(told, BrokerAccessError)
@@ -97,13 +97,13 @@ def test_the_region_is_the_broker_s_and_the_environment_s_where_it_names_none(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", ACCESS)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
     monkeypatch.setenv("AWS_REGION", "ap-south-1")
-    assert re.fullmatch(rf"{ACCESS}/\d{{8}}/{region}/kafka-cluster/aws4_request", first_message(host)["x-amz-credential"])
+    assert re.fullmatch(
+        rf"{ACCESS}/\d{{8}}/{region}/kafka-cluster/aws4_request", first_message(host)["x-amz-credential"]
+    )
 
 
 def test_a_profile_s_credentials_are_used(tmp_path: Path) -> None:
-    (tmp_path / "credentials").write_text(
-        f"[prod]\naws_access_key_id = AKIDOFPROD\naws_secret_access_key = {SECRET}\n"
-    )
+    (tmp_path / "credentials").write_text(f"[prod]\naws_access_key_id = AKIDOFPROD\naws_secret_access_key = {SECRET}\n")
     assert first_message(profile="prod")["x-amz-credential"].startswith("AKIDOFPROD/")
     assert "AWS has no credentials here (ProfileNotFound)" in str(refusal(profile="dev"))
 
@@ -124,4 +124,4 @@ def test_without_botocore_it_is_said_what_to_install(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "botocore.session", None)
     told = refusal()
     assert "AWS_MSK_IAM needs the package botocore" in str(told)
-    assert "directkafka[aws]" in told.remedy
+    assert "the extra aws" in told.remedy

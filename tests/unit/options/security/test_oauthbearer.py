@@ -40,8 +40,11 @@ def refused(params: dict[str, str]) -> OptionError:
             "sasl.oauthbearer.scope": "read",
         },
         {"sasl.jaas.config": f'{MODULE} required clientId="job" clientSecret="hunter2" scope="read";'},
-        {"sasl.jaas.config": f'{MODULE} required clientId="x" clientSecret="hunter2" scope="y";', ID: "job",
-         "sasl.oauthbearer.scope": "read"},
+        {
+            "sasl.jaas.config": f'{MODULE} required clientId="x" clientSecret="hunter2" scope="y";',
+            ID: "job",
+            "sasl.oauthbearer.scope": "read",
+        },
     ],
 )
 def test_an_endpoint_s_client_is_understood_in_each_spelling(params: dict[str, str]) -> None:
@@ -97,8 +100,17 @@ def test_a_login_without_its_endpoint_is_told() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["tokens", "ftp://tokens/", "https://", "https://tokens:0/", "https://tokens:x/", "https://[::1/", "https://a b/",
-     "https://t\u00f6kens/", "file:///token"],
+    [
+        "tokens",
+        "ftp://tokens/",
+        "https://",
+        "https://tokens:0/",
+        "https://tokens:x/",
+        "https://[::1/",
+        "https://a b/",
+        "https://t\u00f6kens/",
+        "file:///token",
+    ],
 )
 def test_an_address_that_is_none_is_refused(url: str) -> None:
     error = refused({"sasl.oauthbearer.token.endpoint.url": url, ID: "job", SECRET: "hunter2"})

@@ -9,7 +9,7 @@ from directkafka.options.client import ClientOptions
 from directkafka.options.security.oauthbearer import CloudIdentity
 from directkafka.options.spec import Secret
 
-AZURE = {"bootstrap.servers": "ns.servicebus.windows.net:9093", "preset": "azure"}
+AZURE = {"bootstrap.servers": "ns.servicebus.windows.net:9093", "security.preset": "azure"}
 CONNECTION = "Endpoint=sb://ns.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=hunter2"
 
 
@@ -18,7 +18,7 @@ def parse(params: dict[str, str]) -> ClientOptions:
 
 
 def test_amazon_s_is_iam_over_tls() -> None:
-    options = parse({"preset": "aws-msk"})
+    options = parse({"security.preset": "aws-msk"})
     assert (options.security_protocol, options.sasl_mechanism) == ("SASL_SSL", "AWS_MSK_IAM")
 
 
@@ -35,19 +35,19 @@ def test_azure_s_is_a_token_for_the_namespace_or_the_connection_string() -> None
 
 
 def test_google_s_is_a_token_of_its_own() -> None:
-    options = parse({"preset": "gcp"})
+    options = parse({"security.preset": "gcp"})
     assert (options.security_protocol, options.sasl_mechanism) == ("SASL_SSL", "OAUTHBEARER")
     assert options.sasl_token_source == CloudIdentity(provider="gcp")
 
 
 def test_what_is_given_itself_comes_before_a_preset() -> None:
-    options = parse({"preset": "gcp", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"})
+    options = parse({"security.preset": "gcp", "sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b"})
     assert (options.security_protocol, options.sasl_mechanism) == ("SASL_SSL", "PLAIN")
 
 
 def test_a_preset_that_is_not_known_is_refused() -> None:
     with pytest.raises(OptionError, match="expected one of aws-msk, azure, gcp, found 'aws'"):
-        parse({"preset": "aws"})
+        parse({"security.preset": "aws"})
 
 
 @pytest.mark.parametrize(
@@ -80,4 +80,6 @@ def test_amazon_s_class_beside_its_own_mechanism_means_nothing_more(caplog: pyte
 
 def test_a_class_that_is_not_known_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
     parse({"sasl.login.callback.handler.class": "com.example.Handler"})
-    assert ["sasl.login.callback.handler.class (it names Java code)" in message for message in caplog.messages] == [True]
+    assert ["sasl.login.callback.handler.class (it names Java code)" in message for message in caplog.messages] == [
+        True
+    ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import javaproperties
 import pytest
 
 from directkafka.options.client import ClientOptions
@@ -19,8 +20,7 @@ OF_CLOUDS = {
 
 
 def settings(example: str) -> dict[str, str]:
-    lines = [line for line in example.splitlines() if line and not line.startswith("#")]
-    return dict(line.split("=", 1) for line in lines)
+    return dict(javaproperties.loads(example))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.splitlines()[0])
@@ -32,7 +32,9 @@ def test_an_example_is_understood(example: str, monkeypatch: pytest.MonkeyPatch)
     assert any(one is not None for one in chosen) or options.sasl_mechanism == "AWS_MSK_IAM"
 
 
-@pytest.mark.parametrize(("page", "number"), [(page, n) for page, found in OF_CLOUDS.items() for n in range(len(found))])
+@pytest.mark.parametrize(
+    ("page", "number"), [(page, n) for page, found in OF_CLOUDS.items() for n in range(len(found))]
+)
 def test_an_example_of_a_cloud_s_page_is_the_same_login_as_its_first_or_another_one_that_is_whole(
     page: str, number: int, caplog: pytest.LogCaptureFixture
 ) -> None:
