@@ -77,8 +77,8 @@ class _BoundedScram(SaslMechanismScram):  # type: ignore[misc]
 class _NoIdentityError(SaslAuthenticationFailedError):  # type: ignore[misc]
     remedy = (
         "Install directkafka with the extra aws on the driver and on every executor, and give AWS's credentials as its "
-        "own tools take them: a profile (awsProfileName in kafka.sasl.jaas.config, AWS_PROFILE), variables, or the role "
-        "of the machine"
+        "own tools take them: a profile (awsProfileName in kafka.sasl.jaas.config, AWS_PROFILE), variables, or the "
+        "role of the machine"
     )
 
 
