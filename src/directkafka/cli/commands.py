@@ -16,6 +16,7 @@ from directkafka.cli.output import (
     Format,
     LogFormat,
     claim_stdout,
+    is_drawn_on,
     log_lines_are_of,
     print_record,
     print_records,
@@ -56,6 +57,7 @@ def _pipeline_of(file: Path, *, verbose: bool, log_format: LogFormat = LogFormat
 
 @app.command(
     epilog="Examples:\n\n  directkafka run flights.toml\n\n  directkafka run flights.toml --format json | jq .rows"
+    "\n\n  directkafka run flights.toml --live"
     "\n\n  directkafka run flights.toml --http 127.0.0.1:9464 --log-format json"
 )
 def run(  # noqa: PLR0917 - typer gives them by name
@@ -69,6 +71,9 @@ def run(  # noqa: PLR0917 - typer gives them by name
     stalled_after: Annotated[
         str, typer.Option("--stalled-after", help="How long a step may take until /healthz says that nothing turns.")
     ] = "10m",
+    live: Annotated[
+        bool, typer.Option("--live", help="Draw batches, rates and lag in the terminal; nothing where there is none.")
+    ] = False,
     log_format: Annotated[LogFormat, typer.Option("--log-format", help="What the lines on stderr are.")] = (
         LogFormat.TEXT
     ),
@@ -95,10 +100,20 @@ def run(  # noqa: PLR0917 - typer gives them by name
         _served(http, stalled_after),
         spark_in_file(pipeline.name, verbose=verbose),
         stopped_by_signals(pipeline),
+        _drawn(pipeline, form, is_asked_for=live),
     ):
         # In a thread, so that this one is free for signals.
         pipeline.start()
         pipeline.wait()
+
+
+def _drawn(pipeline: Pipeline, form: Format, *, is_asked_for: bool) -> AbstractContextManager[object]:
+    """The view of the pipeline for the time of the run, if it is asked for and there is a terminal."""
+    if not (is_asked_for and form is Format.TEXT and is_drawn_on()):
+        return nullcontext()
+    from directkafka.cli.live import live_view
+
+    return live_view(pipeline.status)
 
 
 def _served(http: str | None, stalled_after: str) -> AbstractContextManager[object]:

@@ -1,12 +1,15 @@
 """The option ``--env-file``: variables for a pipeline file, which stand in a file and not in the shell.
 
-The form is that of ``docker run --env-file`` and of the files named ``.env``. A command reads it before its pipeline
-file; what it starts, such as Spark, finds the variables too, as if they had been exported.
+The form is that of files named ``.env``, as python-dotenv reads them: values may stand in quotes, and must where they
+have a blank and a ``#`` in them; nothing in a value is replaced. A command reads the file before its pipeline file;
+what it starts, such as Spark, finds the variables too, as if they had been exported.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from io import StringIO
 from pathlib import Path
 from typing import Annotated
 
@@ -15,6 +18,7 @@ import typer
 from directkafka.errors import OptionError
 
 _OPTION = "--env-file"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def _set_variables(path: Path | None) -> Path | None:
@@ -28,15 +32,15 @@ def _set_variables(path: Path | None) -> Path | None:
     from dotenv.parser import parse_stream
 
     try:
-        with path.open(encoding="utf-8") as file:
-            lines = list(parse_stream(file))
+        content = path.read_bytes()
     except OSError as error:
         raise OptionError(option=_OPTION, reason=f"{path} cannot be read ({error.strerror})") from error
-    except UnicodeDecodeError:
-        # Not behind the new error: it holds the bytes.
-        raise OptionError(option=_OPTION, reason=f"{path} is not UTF-8 text") from None
-    for line in lines:
-        if line.error or "\0" in (line.value or ""):
+    text = content.decode(errors="replace")
+    if text.encode() != content:
+        raise OptionError(option=_OPTION, reason=f"{path} is not UTF-8 text")
+    for line in parse_stream(StringIO(text)):
+        is_name = line.key is None or _NAME.fullmatch(line.key)
+        if line.error or not is_name or "\0" in (line.value or ""):
             raise OptionError(option=_OPTION, reason=f"line {line.original.line} is no NAME=VALUE", where=str(path))
         if line.key and line.value is not None:
             os.environ.setdefault(line.key, line.value)

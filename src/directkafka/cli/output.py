@@ -7,7 +7,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -69,6 +70,34 @@ def claim_stdout() -> None:
         sys.stdout.flush()
         _claimed = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
         os.dup2(2, 1)
+
+
+def is_drawn_on() -> bool:
+    """Whether stdout and stderr are a terminal, so that something may be drawn there and be seen by somebody."""
+    return _data().isatty() and messages.is_terminal and _json_lines is None
+
+
+@contextmanager
+def warnings_alone() -> Iterator[None]:
+    """Log nothing below WARNING in the block, and the rest above what is drawn."""
+    handler = _MessageHandler(level=logging.WARNING)
+    handler.setFormatter(PlainFormatter())
+    handler.addFilter(lambda record: not _is_of_py4j(record))
+    root = logging.getLogger()
+    before = root.handlers[:]
+    root.handlers[:] = [handler]
+    try:
+        yield
+    finally:
+        root.handlers[:] = before
+
+
+class _MessageHandler(logging.Handler):
+    """Prints by the console of messages, which knows where something is drawn."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Print a line."""
+        messages.print(Text(self.format(record)), soft_wrap=True)
 
 
 def say(text: str, *, label: str = "", style: str = "") -> None:

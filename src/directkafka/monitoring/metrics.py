@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final
 
@@ -122,6 +122,7 @@ def lag_metrics(pipelines: Sequence[tuple[StatusView, Sequence[LagView]]]) -> It
     max_seconds = GaugeMetricFamily(
         "kafka_consumergroup_group_max_lag_seconds", "Age of the oldest unread record.", labels=_GROUP
     )
+    earliest: dict[tuple[str, str, str], int] = {}
     latest: dict[tuple[str, str, str], int] = {}
     most: dict[tuple[str, str], int] = {}
     oldest: dict[tuple[str, str], float] = {}
@@ -138,20 +139,24 @@ def lag_metrics(pipelines: Sequence[tuple[StatusView, Sequence[LagView]]]) -> It
             if position.lag_seconds is not None:
                 seconds.add_metric([*group, *place], position.lag_seconds)
                 oldest[group] = max(oldest.get(group, 0.0), position.lag_seconds)
+            if position.earliest is not None:
+                earliest[lag_view.cluster_id, *place] = position.earliest
             if position.end is not None:
                 latest[lag_view.cluster_id, *place] = position.end
     for group, value in most.items():
         max_lag.add_metric(group, value)
     for group, age_s in oldest.items():
         max_seconds.add_metric(group, age_s)
-    ends = GaugeMetricFamily(
-        "kafka_partition_latest_offset",
-        "One past the last offset that can be read.",
-        labels=["cluster_name", "topic", "partition"],
-    )
-    for labels, end in latest.items():
-        ends.add_metric(labels, end)
-    yield from (offset, lag, seconds, max_lag, max_seconds, ends)
+    yield from (offset, lag, seconds, max_lag, max_seconds)
+    yield _of_partitions("kafka_partition_earliest_offset", "The first offset that can be read.", earliest)
+    yield _of_partitions("kafka_partition_latest_offset", "One past the last offset that can be read.", latest)
+
+
+def _of_partitions(name: str, text: str, values: Mapping[tuple[str, str, str], int]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["cluster_name", "topic", "partition"])
+    for labels, value in values.items():
+        family.add_metric(labels, value)
+    return family
 
 
 def _counter(name: str, text: str, *labels: str) -> CounterMetricFamily:

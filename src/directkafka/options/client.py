@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from directkafka.options.config_providers import CONFIG_PROVIDERS, with_provided_values
@@ -73,7 +73,7 @@ class ClientOptions:
     sasl_password: Secret | None = None
     sasl_token_source: TokenSource | None = None
     sasl_aws_profile: str | None = None
-    sasl_extensions: tuple[tuple[str, str], ...] = ()
+    sasl_extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     client_id: str = option(
         "directkafka",
         name="client.id",

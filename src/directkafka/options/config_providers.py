@@ -10,15 +10,14 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 import javaproperties
 
-from directkafka.options.spec import Mistakes, OptionSpec, RawOptions
-from directkafka.options.texts import fault_of_text
-from directkafka.plain_text import cut
+from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
+from directkafka.options.texts import fault_of_pattern, fault_of_text
 
 __all__ = ["CONFIG_PROVIDERS", "PLACES", "ValueNotProvidedError", "value_at", "with_provided_values"]
 
@@ -34,8 +33,6 @@ PLACES: Final = rf"(?:{'|'.join(_CLASSES)}):[^}}]*"
 
 #: Longest file that is read; secrets are short, and a wrong path may name anything.
 _BYTES_MAX: Final = 1024 * 1024
-
-_KEYS_SHOWN_MAX: Final = 200
 
 CONFIG_PROVIDERS: Final = OptionSpec(
     name="config.providers",
@@ -78,26 +75,33 @@ class _Provider:
         kind: a name of :data:`_CLASSES`.
         environment: variables by name.
         folder: where a relative path begins.
-        allowed: outside these paths nothing is read; everywhere, if there is none.
+        allowed: outside these paths nothing is read; None: everywhere.
+        pattern: other variables are not given; every one, if it is empty.
     """
 
     kind: str
     environment: Mapping[str, str]
     folder: Path | None = None
-    allowed: tuple[Path, ...] = ()
+    allowed: tuple[Path, ...] | None = None
+    pattern: str = ""
 
     def value(self, place: str) -> str:
         """The value at ``PATH:KEY``, or at ``NAME``."""
         if self.kind == "env":
-            if place not in self.environment:
-                raise ValueNotProvidedError(f"the environment variable {place} is not set")
-            return self.environment[place]
+            return self._of_environment(place.removeprefix(":"))
         path, colon, key = place.partition(":")
         if not (path and colon and key):
             raise ValueNotProvidedError(f"expected ${{{self.kind}:PATH:KEY}}, found ${{{self.kind}:{place}}}")
         if fault := fault_of_text(path) or fault_of_text(key):
             raise ValueNotProvidedError(f"${{{self.kind}:...}} names a place that {fault}")
         return self._of_file(path, key) if self.kind == "file" else self._of_folder(path, key)
+
+    def _of_environment(self, name: str) -> str:
+        if not re.search(self.pattern, name):
+            raise ValueNotProvidedError(f"the environment variable {name} is not one of allowlist.pattern")
+        if name not in self.environment:
+            raise ValueNotProvidedError(f"the environment variable {name} is not set")
+        return self.environment[name]
 
     def _of_file(self, path: str, key: str) -> str:
         content = self._content(Path(path))
@@ -106,7 +110,8 @@ class _Provider:
         except ValueError as error:
             raise ValueNotProvidedError(f"{path} is not a file of Java properties") from error
         if key not in values:
-            raise ValueNotProvidedError(f"{path} has no key {key}; it has {_shown(values)}")
+            # Its keys are not shown: in a file that is no properties file at all, the secret itself is one.
+            raise ValueNotProvidedError(f"{path} has no key {key}, among {len(values):,}")
         return values[key]
 
     def _of_folder(self, path: str, key: str) -> str:
@@ -119,7 +124,7 @@ class _Provider:
         found = (self.folder or Path()) / path
         try:
             resolved = found.resolve(strict=True)
-            if self.allowed and not any(resolved.is_relative_to(allowed) for allowed in self.allowed):
+            if self.allowed is not None and not any(resolved.is_relative_to(allowed) for allowed in self.allowed):
                 raise ValueNotProvidedError(f"{path} is outside allowed.paths")
             if not resolved.is_file():
                 raise ValueNotProvidedError(f"{path} is not a file")
@@ -127,6 +132,8 @@ class _Provider:
                 content = file.read(_BYTES_MAX + 1)
         except OSError as error:
             raise ValueNotProvidedError(f"{path} cannot be read ({error.strerror})") from error
+        except RuntimeError as error:
+            raise ValueNotProvidedError(f"{path} cannot be read (symbolic links in a circle)") from error
         if len(content) > _BYTES_MAX:
             raise ValueNotProvidedError(f"{path} has more than {_BYTES_MAX} bytes")
         try:
@@ -154,30 +161,29 @@ def with_provided_values(given: RawOptions, environment: Mapping[str, str] | Non
     with mistakes.kept():
         providers = _read_providers(given, os.environ if environment is None else environment)
     mistakes.raise_if_any()
-    texts = {}
+    texts, values = {}, list(given.secrets)
+
+    def value(place: re.Match[str]) -> str:
+        # Kafka leaves a provider that it does not know as it is, since the text may mean something else.
+        provider = providers.get(place[1])
+        if provider is None:
+            return place[0]
+        values.append(provider.value(place[2]))
+        return values[-1]
+
     for name, text in given.texts.items():
         if name == _SETTING or name.startswith(f"{_SETTING}."):
             continue
         try:
-            texts[name] = _PLACE.sub(lambda place: _provided(place, providers), text)
+            texts[name] = _PLACE.sub(value, text)
         except ValueNotProvidedError as error:
             mistakes.add(given.error(name, str(error)))
     mistakes.raise_if_any()
-    return given.with_texts(texts)
-
-
-def _shown(values: Mapping[str, str]) -> str:
-    return cut(", ".join(sorted(values)), _KEYS_SHOWN_MAX) or "none"
-
-
-def _provided(place: re.Match[str], providers: Mapping[str, _Provider]) -> str:
-    # Kafka leaves a provider that it does not know as it is, since the text may mean something else.
-    provider = providers.get(place[1])
-    return place[0] if provider is None else provider.value(place[2])
+    return replace(given.with_texts(texts), secrets=tuple(values))
 
 
 def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[str, _Provider]:
-    names = list(filter(None, (name.strip() for name in given.texts[_SETTING].split(","))))
+    names = dict.fromkeys(filter(None, (name.strip() for name in given.texts[_SETTING].split(","))))
     settings = dict(_settings(given))
     providers = {}
     for name in names:
@@ -187,24 +193,26 @@ def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[s
             known = ", ".join(_CLASSES.values())
             reason = f"is {chosen}, which is not known here" if chosen else "is missing"
             raise given.error(f"{_SETTING}.{name}.class", f"{reason}; known are {known}")
-        allowed = settings.pop(f"{name}.param.allowed.paths".lower(), "")
+        allowed = settings.pop(f"{name}.param.allowed.paths".lower(), None)
         pattern = settings.pop(f"{name}.param.allowlist.pattern".lower(), "")
-        paths = tuple(Path(path.strip()).resolve() for path in allowed.split(",") if path.strip())
-        visible = environment if not pattern else _matching(environment, pattern, given, name)
-        providers[name] = _Provider(kind=kind, environment=visible, allowed=paths)
+        if fault := fault_of_pattern(pattern):
+            raise given.error(f"{_SETTING}.{name}.param.allowlist.pattern", fault)
+        paths = None if allowed is None else _paths(given, f"{_SETTING}.{name}.param.allowed.paths", allowed)
+        providers[name] = _Provider(kind=kind, environment=environment, allowed=paths, pattern=pattern)
     for name in settings:
         reason = f"belongs to no provider of {_SETTING} ({', '.join(names)}), or is no setting of it"
         raise given.error(f"{_SETTING}.{name}", reason)
     return providers
 
 
-def _matching(environment: Mapping[str, str], pattern: str, given: RawOptions, name: str) -> dict[str, str]:
-    try:
-        allowed = re.compile(pattern)
-    except re.error as error:
-        reason = f"is not a regular expression: {error}"
-        raise given.error(f"{_SETTING}.{name}.param.allowlist.pattern", reason) from error
-    return {variable: value for variable, value in environment.items() if allowed.fullmatch(variable)}
+def _paths(given: RawOptions, name: str, text: str) -> tuple[Path, ...]:
+    """Paths as Kafka wants them (``AllowedPaths.java``); a list of none allows nothing."""
+    found = []
+    for path in filter(None, (part.strip() for part in text.split(","))):
+        if not Path(path).is_absolute() or not Path(path).exists():
+            raise given.error(name, f"expected paths that are absolute and there, found {shown(path)}")
+        found.append(Path(path).resolve())
+    return tuple(found)
 
 
 def _settings(given: RawOptions) -> Iterator[tuple[str, str]]:

@@ -11,6 +11,7 @@ from typing import Final, assert_never
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, Committed, Earliest, Latest, Position, TopicPartition
 from directkafka.options.client import ClientOptions
+from directkafka.options.config_providers import with_provided_values
 from directkafka.options.payloads import Payloads, payload_params
 from directkafka.options.positions import read_position
 from directkafka.options.source import AssignedPartitions, ChosenPartitions, Strategy, TopicNames, TopicPattern
@@ -135,7 +136,7 @@ class ConsumerOptions:
         Raises:
             OptionError: a client setting, topic, pattern or start is wrong, or there is nothing to read.
         """
-        given = RawOptions.read(strategy.kafka_params, where="kafka_params")
+        given = with_provided_values(RawOptions.read(strategy.kafka_params, where="kafka_params"))
         payloads, client_params = payload_params(strategy.kafka_params)
         names = (GROUP_ID.name, OFFSET_RESET.name)
         check_type(strategy.offsets or {}, Mapping, option="offsets", wanted="offsets by TopicPartition")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from directkafka.options.client import ClientOptions, client_specs
+from directkafka.options.config_providers import with_provided_values
 from directkafka.options.names import IGNORED_CLIENT_NAMES, IGNORED_SINK_CLIENT_NAMES, REFUSED_SINK_CLIENT_NAMES, hint
 from directkafka.options.source import CLIENT_PREFIX
 from directkafka.options.spec import INT_MAX, OptionSpec, RawOptions, option, specs_of
@@ -159,7 +160,7 @@ def read_connection(given: RawOptions) -> tuple[ClientOptions, ProducerOptions]:
         used_elsewhere=[spec.name for spec in producer_specs()],
         ignored={**IGNORED_CLIENT_NAMES, **IGNORED_SINK_CLIENT_NAMES},
     )
-    named = RawOptions(texts=params, where=given.where, prefix=CLIENT_PREFIX)
+    named = with_provided_values(RawOptions(texts=params, where=given.where, prefix=CLIENT_PREFIX))
     return client, ProducerOptions(**named.values(specs_of(ProducerOptions)))
 
 
@@ -227,7 +228,7 @@ class TransactionOptions:
         Raises:
             OptionError: a name that nobody knows, or a value that is out of bounds or can only be another one.
         """
-        given = RawOptions.read(params, where=where, prefix=prefix)
+        given = with_provided_values(RawOptions.read(params, where=where, prefix=prefix))
         for name, (allowed, reason) in FIXED_SETTINGS.items():
             if name in given.texts and given.texts[name].strip().lower() not in allowed:
                 raise given.error(name, reason)

@@ -22,6 +22,7 @@ from directkafka.options.texts import (
     decimal_number,
     duration_ms,
     fault_of_text,
+    masked,
     whole_number,
 )
 from directkafka.plain_text import cut
@@ -34,9 +35,14 @@ _TOLD_MAX = 20
 
 
 class Mistakes:
-    """Collects what is wrong, in the order found."""
+    """Collects what is wrong, in the order found.
 
-    def __init__(self) -> None:
+    Args:
+        secrets: values that no message shows; may grow later.
+    """
+
+    def __init__(self, secrets: Sequence[str] = ()) -> None:
+        self._secrets = secrets
         self._found: list[OptionError] = []
 
     def __bool__(self) -> bool:
@@ -73,7 +79,8 @@ class Mistakes:
         """The first, with the others in its message."""
         first, *others = self._found
         also = [*first.also, *(line for other in others for line in str(other).split("\n"))]
-        return replace(first, also=tuple(_shortened(also)))
+        shown_also = tuple(masked(line, self._secrets) for line in _shortened(also))
+        return replace(first, reason=masked(first.reason, self._secrets), also=shown_also)
 
 
 def _shortened(messages: Sequence[str]) -> Sequence[str]:
@@ -226,11 +233,13 @@ class RawOptions:
         texts: text by lower-case name.
         where: the file or call they stand in, for messages.
         prefix: what the user writes before each name (``kafka.`` in the data source), for messages.
+        secrets: values that were found elsewhere, which no message shows.
     """
 
     texts: Mapping[str, str]
     where: str = ""
     prefix: str = ""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
 
     @classmethod
     def read(cls, values: Mapping[str, object], *, where: str = "", prefix: str = "") -> RawOptions:
@@ -316,7 +325,7 @@ class RawOptions:
 
     def error(self, name: str, reason: str, error_type: type[OptionError] = OptionError) -> OptionError:
         """An error about this option, to be raised by the caller."""
-        return error_type(option=self.prefix + name, reason=reason, where=self.where)
+        return error_type(option=self.prefix + name, reason=masked(reason, self.secrets), where=self.where)
 
     def _number(self, spec: OptionSpec, text: str) -> int | float:
         found = decimal_number(text) if spec.kind == "number" else whole_number(text)

@@ -209,3 +209,17 @@ def list_of(expected: type[Item], values: object, *, option: str, wanted: str) -
     for error in found:
         check_type(error, expected, option=option, wanted=wanted)
     return found
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """A message without what it quotes of values that stand elsewhere; one or two characters are no secret.
+
+    Args:
+        text: may have such a value in it, in any case, also as Python writes it.
+        secrets: the values.
+    """
+    forms = {form for secret in secrets if len(secret) > 2 for form in (secret, repr(secret)[1:-1])}
+    if not forms:
+        return text
+    longest_first = sorted(map(re.escape, forms), key=len, reverse=True)
+    return re.sub("|".join(longest_first), "********", text, flags=re.IGNORECASE)

@@ -193,6 +193,8 @@ class PipelineSpec(Section):
     spark: SparkSection = SparkSection()
     dead_letters: dict[str, Any] | None = Field(default=None, repr=False)
     _file: TomlFile = PrivateAttr(default=TomlFile(path=Path(), content={}, lines={}))
+    #: Values that stood in other files: no message shows them.
+    _secrets: list[str] = PrivateAttr(default_factory=list)
 
     @property
     def path(self) -> Path:
@@ -202,6 +204,12 @@ class PipelineSpec(Section):
     def where(self, *place: str) -> str:
         """File and line of a name."""
         return self._file.where(*place)
+
+    def masked(self, error: OptionError) -> OptionError:
+        """The error without values that stood in other files."""
+        mistakes = Mistakes(self._secrets)
+        mistakes.add(error)
+        return mistakes.together()
 
     @property
     def trigger(self) -> Trigger:
@@ -218,9 +226,12 @@ class PipelineSpec(Section):
         Raises:
             OptionError: an option is wrong.
         """
-        return SourceOptions.parse(
-            self.source_options(), streaming=True, defaults=SOURCE_DEFAULTS, where=self.where("source")
-        )
+        try:
+            return SourceOptions.parse(
+                self.source_options(), streaming=True, defaults=SOURCE_DEFAULTS, where=self.where("source")
+            )
+        except OptionError as error:
+            raise self.masked(error) from None
 
     def sinks(self) -> tuple[dict[str, list[Sink]], Sink | None]:
         """The sinks of each output of the transform, and the one of the dead letters.
@@ -230,7 +241,7 @@ class PipelineSpec(Section):
         """
         sinks: dict[str, list[Sink]] = {}
         dead_letters: Sink | None = None
-        mistakes = Mistakes()
+        mistakes = Mistakes(self._secrets)
         for number, content in enumerate(self.sink):
             with mistakes.kept(self.where("sink", str(number))):
                 section = SinkSection.of(content)
@@ -265,8 +276,9 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
             are told at once.
     """
     file = read_file(path)
-    mistakes = Mistakes()
-    resolved = substituted(file, os.environ if environment is None else environment, mistakes)
+    secrets: list[str] = []
+    mistakes = Mistakes(secrets)
+    resolved = substituted(file, os.environ if environment is None else environment, mistakes, secrets)
     try:
         spec = PipelineSpec.model_validate(resolved)
     except ValidationError as error:
@@ -277,7 +289,7 @@ def load(path: str | Path, environment: Mapping[str, str] | None = None) -> Pipe
         for sink_error in sink_errors(section, file, *place):
             mistakes.add(sink_error)
     if spec is not None:
-        spec._file = file
+        spec._file, spec._secrets = file, secrets
         with mistakes.kept():
             parse_trigger(spec.pipeline.trigger, where=file.where("pipeline", "trigger"))
     if spec is None or mistakes:

@@ -145,7 +145,7 @@ class Pipeline:
                 retry_ms_max=spec.pipeline.retry_ms_max,
             )
         except OptionError as error:
-            raise replace(error, where=", ".join(filter(None, (str(path), error.where)))) from None
+            raise spec.masked(replace(error, where=", ".join(filter(None, (str(path), error.where))))) from None
 
     @property
     def source_options(self) -> SourceOptions:

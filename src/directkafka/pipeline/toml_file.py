@@ -22,7 +22,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from directkafka.errors import OptionError
-from directkafka.options.config_providers import PLACES, ValueNotProvidedError, value_at
+from directkafka.options.config_providers import CONFIG_PROVIDERS, PLACES, ValueNotProvidedError, value_at
 from directkafka.options.spec import Mistakes
 from directkafka.options.texts import fault_of_text
 from directkafka.sinks.config import problems, reason_of
@@ -98,17 +98,21 @@ def _check_depth(content: Any, path: str) -> None:
         raise OptionError(option=path, reason=f"the file is nested deeper than {_DEPTH_MAX} tables")
 
 
-def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistakes) -> dict[str, Any]:
+def substituted(
+    file: TomlFile, environment: Mapping[str, str], mistakes: Mistakes, secrets: list[str]
+) -> dict[str, Any]:
     """The content with ``${NAME}`` replaced.
 
     Args:
         file: the file.
         environment: the values.
         mistakes: gets the names that the environment lacks, and texts that no name or path could be.
+        secrets: gets the values that stood in files.
     """
 
     def walked(value: Any, place: tuple[str, ...]) -> Any:
         if isinstance(value, dict):
+            _refuse_providers(value, file, place, mistakes)
             return {name: walked(inner, (*place, name)) for name, inner in value.items()}
         if isinstance(value, list):
             return [walked(inner, (*place, str(number))) for number, inner in enumerate(value)]
@@ -120,6 +124,8 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
         for name in dict.fromkeys(name for dollars, name in _VARIABLE.findall(text) if len(dollars) % 2):
             try:
                 values[name] = _value(name, environment, file.path.parent)
+                if name.startswith(("file:", "dir:")):
+                    secrets.append(values[name])
             except ValueNotProvidedError as error:
                 mistakes.add(OptionError(option=option, where=where, reason=str(error)))
         found = _VARIABLE.sub(lambda variable: _replaced(variable, values), text)
@@ -128,6 +134,15 @@ def substituted(file: TomlFile, environment: Mapping[str, str], mistakes: Mistak
         return found
 
     return {name: walked(value, (name,)) for name, value in file.content.items()}
+
+
+def _refuse_providers(section: Mapping[str, Any], file: TomlFile, place: tuple[str, ...], mistakes: Mistakes) -> None:
+    """Places are replaced once: a value that looks like one must not be taken for a place by Kafka's own setting."""
+    for name in section:
+        if name.lower().removeprefix("kafka.") == CONFIG_PROVIDERS.name:
+            reason = "has no place in a pipeline file, where ${file:...}, ${dir:...} and ${env:...} need no provider"
+            option, where = ".".join((*place, name)), file.where(*place, name)
+            mistakes.add(OptionError(option=option, where=where, reason=reason))
 
 
 def _value(name: str, environment: Mapping[str, str], folder: Path) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +149,23 @@ def test_help_and_version_are_data(tmp_path: Path) -> None:
     shown = command("--help", folder=tmp_path)
     assert shown.returncode == 0
     assert all(name in shown.stdout for name in ("run", "check", "verify", "demo"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"), [("directkafka re", "reset"), ("directkafka reset --to-", "--to-datetime")]
+)
+def test_a_shell_completes_commands_and_options(typed: str, offered: str, tmp_path: Path) -> None:
+    place = len(typed.split()) - 1
+    done = subprocess.run(
+        [Path(sys.executable).with_name("directkafka")],
+        env={**os.environ, "_DIRECTKAFKA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(place)},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert offered in done.stdout.split()
 
 
 def test_a_claimed_stdout_carries_data_alone_whoever_prints(tmp_path: Path) -> None:

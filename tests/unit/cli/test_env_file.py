@@ -63,6 +63,8 @@ def test_a_value_stays_as_it_is_written(folder: Path) -> None:
         ("NAME=flights\nhunter2 is no variable\n", "line 2 is no NAME=VALUE"),
         (b"NAME=hunter2\xff\n", "is not UTF-8 text"),
         ("NAME=hunter2\0\n", "line 1 is no NAME=VALUE"),
+        ("NA\0ME=hunter2\n", "line 1 is no NAME=VALUE"),
+        ("'A=B'=hunter2\n", "line 1 is no NAME=VALUE"),
     ],
 )
 def test_a_file_that_is_none_is_told_by_its_line_and_not_shown(

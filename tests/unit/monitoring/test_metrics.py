@@ -92,6 +92,7 @@ def test_lag_is_told_by_partition_and_the_largest_by_pipeline() -> None:
     assert found[f"{name}_max_lag", group] == 6
     assert found[f"{name}_max_lag_seconds", group] == pytest.approx(3.0, abs=0.5)
     assert [found["kafka_partition_latest_offset", ("c", "air", str(number))] for number in range(3)] == [10, 9, 2]
+    assert [found["kafka_partition_earliest_offset", ("c", "air", str(number))] for number in range(3)] == [0, 0, 0]
     assert all(value >= 0 and not math.isnan(value) for value in found.values())
 
 

@@ -9,6 +9,8 @@ import pytest
 from directkafka.errors import OptionError
 from directkafka.options.client import ClientOptions
 from directkafka.options.config_providers import ValueNotProvidedError, value_at, with_provided_values
+from directkafka.options.consumer import ConsumerOptions, Subscribe
+from directkafka.options.producer import SinkOptions
 from directkafka.options.spec import RawOptions, Secret
 
 LOGIN = {
@@ -61,7 +63,9 @@ def test_a_relative_path_begins_at_the_folder_that_is_given(folder: Path) -> Non
         ("file:FOLDER/nothing:key", "cannot be read (No such file or directory)"),
         ("file:FOLDER:key", "is not a file"),
         ("file:/dev/zero:key", "/dev/zero is not a file"),
-        ("file:FOLDER/kafka.properties:passwort", "has no key passwort; it has password, user"),
+        ("file:FOLDER/kafka.properties:passwort", "has no key passwort, among 2"),
+        ("file:FOLDER/password:password", "has no key password, among 1"),
+        ("file:FOLDER/circle:key", "symbolic links in a circle"),
         ("dir:FOLDER:../password", "../password is not the name of a file"),
         ("dir:FOLDER:..", ".. is not the name of a file"),
         ("dir:FOLDER:nothing", "cannot be read"),
@@ -72,6 +76,7 @@ def test_a_relative_path_begins_at_the_folder_that_is_given(folder: Path) -> Non
     ],
 )
 def test_a_place_without_a_value_is_told_and_no_value_is_shown(folder: Path, place: str, reason: str) -> None:
+    (folder / "circle").symlink_to(folder / "circle")
     (folder / "bytes").write_bytes(b"hunter2\xff")
     (folder / "escape").write_text("key = hunter2 \\uXYZ")
     (folder / "large").write_text("x" * (1024 * 1024 + 1))
@@ -116,7 +121,22 @@ def test_what_may_be_read_is_bounded_as_kafka_bounds_it(folder: Path) -> None:
     for place in (f"${{dir:{folder}:password}}", f"${{dir:{folder}/allowed:link}}"):
         assert "is outside allowed.paths" in refused({**params, "x": place}).reason
     assert texts({**params, "x": "${env:KAFKA_USER}"}, KAFKA_USER="ann")["x"] == "ann"
-    assert "PASSWORD is not set" in refused({**params, "x": "${env:PASSWORD}"}, PASSWORD="hunter2").reason
+    told = refused({**params, "x": "${env:PASSWORD}"}, PASSWORD="hunter2").reason
+    assert told == "the environment variable PASSWORD is not one of allowlist.pattern"
+
+
+def test_a_bound_that_says_nothing_lets_nothing_through(folder: Path) -> None:
+    params = {"config.providers": "dir, dir", "x": f"${{dir:{folder}:password}}"}
+    assert texts(params)["x"] == "hunter3"
+    bound = {**params, "config.providers.dir.param.allowed.paths": ","}
+    assert "is outside allowed.paths" in refused(bound).reason
+
+
+@pytest.mark.parametrize("path", ["relative", "/no/such/folder"])
+def test_a_bound_must_be_an_absolute_path_that_is_there(path: str) -> None:
+    name = "config.providers.dir.param.allowed.paths"
+    error = refused({"config.providers": "dir", name: path})
+    assert (error.option, "absolute and there" in error.reason) == (name, True)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +156,12 @@ def test_what_may_be_read_is_bounded_as_kafka_bounds_it(folder: Path) -> None:
         (
             {"config.providers": "env", "config.providers.env.param.allowlist.pattern": "("},
             "config.providers.env.param.allowlist.pattern",
-            "is not a regular expression",
+            "is not a Python regular expression",
+        ),
+        (
+            {"config.providers": "env", "config.providers.env.param.allowlist.pattern": "(" * 5_000},
+            "config.providers.env.param.allowlist.pattern",
+            "that Python cannot take",
         ),
     ],
 )
@@ -149,6 +174,29 @@ def test_a_provider_that_is_not_known_is_refused(params: dict[str, str], option:
 def test_every_place_without_a_value_is_told_at_once() -> None:
     error = refused({"config.providers": "env", "client.id": "${env:A}", "client.rack": "${env:B}"})
     assert ("A is not set" in str(error), "B is not set" in str(error)) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["bootstrap.servers", "security.protocol", "request.timeout.ms", "sasl.mechanism", "security.preset", "check.crcs"],
+)
+def test_a_value_that_is_wrong_is_told_and_not_shown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "Hunter2")
+    with pytest.raises(OptionError) as caught:
+        ClientOptions.from_kafka_params({**LOGIN, "config.providers": "env", name: "${env:SECRET}"})
+    assert caught.value.option == name
+    assert "hunter2" not in str(caught.value).lower()
+    assert "********" in caught.value.reason
+
+
+def test_settings_that_are_not_of_the_connection_are_looked_up_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROUP", "night-job")
+    monkeypatch.setenv("CODEC", "lz4")
+    params = {"bootstrap.servers": "b:9092", "config.providers": "env", "group.id": "${env:GROUP}"}
+    assert ConsumerOptions.read(Subscribe(["air"], params)).group_id == "night-job"
+    written = {f"kafka.{name}": text for name, text in params.items() if name != "group.id"}
+    options = SinkOptions.parse({**written, "kafka.compression.type": "${env:CODEC}"})
+    assert options.producer.compression == "lz4"
 
 
 def test_a_login_s_password_may_stand_in_a_file(folder: Path) -> None:

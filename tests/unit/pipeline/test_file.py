@@ -291,6 +291,23 @@ def test_a_place_without_a_value_is_named_with_its_line(tmp_path: Path, place: s
     assert "line 5" in error.where
 
 
+def test_a_value_of_a_file_is_not_shown_where_it_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PASSWORD", "x")
+    (tmp_path / "secret").write_text("hunter2 hunter3")
+    path = tmp_path / "flights.toml"
+    path.write_text(GOOD.replace("${KAFKA}", "${dir:.:secret}"))
+    for parse in (lambda: load(path, ENVIRONMENT).source_parsed(), lambda: Pipeline.from_toml(path)):
+        with pytest.raises(OptionError) as caught:
+            parse()
+        assert ("********" in str(caught.value), "hunter3" in str(caught.value)) == (True, False)
+
+
+def test_providers_have_no_place_in_a_pipeline_file(tmp_path: Path) -> None:
+    error = mistake(tmp_path, 'subscribe = "flights"', 'subscribe = "flights"\n"kafka.config.providers" = "file"')
+    assert error.option == "source.kafka.config.providers"
+    assert "has no place in a pipeline file" in error.reason
+
+
 def test_a_doubled_dollar_before_a_place_is_text(tmp_path: Path) -> None:
     path = tmp_path / "flights.toml"
     path.write_text(GOOD.replace("${PASSWORD}", "$${file:a:b}"))

@@ -25,15 +25,29 @@ def cloud_token(identity: CloudIdentity) -> tuple[Secret, float]:
 
     Raises:
         OptionError: the cloud's library is not installed, or finds no credentials. Its own words are not shown.
+        ConnectionError: what gives tokens does not answer.
     """
+    told: Exception
     try:
         return _TOKENS[identity.provider](identity.scope)
     except ModuleNotFoundError as error:
         reason = f"{identity.provider} needs a library on the driver and on every executor ({error.name} is missing): "
-        told = f"{reason}install directkafka with the extra {identity.provider}"
+        told = OptionError(option=_OPTION, reason=f"{reason}install directkafka with the extra {identity.provider}")
     except Exception as error:  # noqa: BLE001 - each library has errors of its own, whose words may hold secrets
-        told = f"{identity.provider}'s library gives no token ({type(error).__name__}); is there an identity here?"
-    raise OptionError(option=_OPTION, reason=told) from None
+        words = f"{identity.provider}'s library gives no token ({type(error).__name__})"
+        told = (
+            ConnectionError(words)
+            if _may_pass(error)
+            else OptionError(option=_OPTION, reason=f"{words}; is there an identity here?")
+        )
+    raise told
+
+
+def _may_pass(error: Exception) -> bool:
+    """Whether nobody has answered, or somebody who asks to be asked again: google-auth's way to say it, and azure's."""
+    names = {kind.__name__ for kind in type(error).__mro__}
+    is_azure_s = bool(names & {"ServiceRequestError", "ServiceResponseError"})
+    return is_azure_s or "TransportError" in names or bool(getattr(error, "retryable", False))
 
 
 def _azure(scope: str) -> tuple[Secret, float]:

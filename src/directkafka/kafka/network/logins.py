@@ -82,6 +82,10 @@ class _NoIdentityError(SaslAuthenticationFailedError):  # type: ignore[misc]
     )
 
 
+class _NoRegionError(SaslAuthenticationFailedError):  # type: ignore[misc]
+    remedy = "Set AWS_REGION on the driver and on every executor to the region of the cluster"
+
+
 #: Of MSK and of MSK Serverless; the last part of the name is longer in China.
 _MSK_HOST: Final = re.compile(r".+\.kafka(?:-serverless)?\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?")
 
@@ -103,9 +107,12 @@ class _MskLogin(SaslMechanismAwsMskIam):  # type: ignore[misc]
             region = found[1] if found else os.environ.get("AWS_REGION") or session.get_config_variable("region")
             credentials = session.get_credentials().get_frozen_credentials()
         except Exception as error:  # noqa: BLE001 - botocore's own are many, and no credentials are an AttributeError
+            names = {kind.__name__ for kind in type(error).__mro__}
+            if names & {"HTTPClientError", "ConnectionError", "MetadataRetrievalError"}:
+                raise ConnectionError(f"AWS does not answer for credentials ({type(error).__name__})") from None
             raise _NoIdentityError(f"AWS has no credentials here ({type(error).__name__})") from None
         if not region:
-            raise _NoIdentityError(f"{self.host} names no region, and AWS_REGION is not set")
+            raise _NoRegionError(f"{self.host} names no region, and AWS_REGION is not set")
         return AwsMskIamClient(self.host, credentials.access_key, credentials.secret_key, region, credentials.token)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import ssl
 import urllib.error
 import urllib.request
 from http import HTTPStatus
@@ -16,7 +17,7 @@ from http.client import HTTPException
 from typing import Any, Final
 from urllib.parse import quote_plus, urlencode
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, stop_after_delay, wait_exponential
 
 from directkafka.errors import OptionError
 from directkafka.options.security.oauthbearer import CLIENT_ID, TOKEN_ENDPOINT, TokenEndpoint
@@ -24,8 +25,10 @@ from directkafka.options.spec import Secret
 
 _OPTION: Final = f"kafka.{TOKEN_ENDPOINT.name}"
 
-#: How long an answer may take. A connection to Kafka that waits for it is given up then, and made again.
+#: How long the endpoint may be silent, and after what time no further try is begun, in seconds. A connection to Kafka
+#: waits meanwhile.
 _TIMEOUT_S: Final = 5.0
+_TRYING_S: Final = 5.0
 _TRIES: Final = 3
 _ANSWER_BYTES_MAX: Final = 1024 * 1024
 
@@ -53,7 +56,7 @@ def fetch_token(endpoint: TokenEndpoint) -> tuple[Secret, float]:
     """
     tries = Retrying(
         retry=retry_if_exception_type(ConnectionError),
-        stop=stop_after_attempt(_TRIES),
+        stop=stop_after_attempt(_TRIES) | stop_after_delay(_TRYING_S),
         wait=wait_exponential(multiplier=0.1),
         reraise=True,
     )
@@ -68,13 +71,20 @@ def _asked(endpoint: TokenEndpoint) -> bytes:
     except urllib.error.HTTPError as error:
         with error:
             told = _refusal(error, endpoint)
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        told = ConnectionError(f"the token endpoint {endpoint.url} does not answer: {reason}")
+    except (OSError, HTTPException, UnicodeError) as error:
+        told = _silence(getattr(error, "reason", error), endpoint)
     else:
         return content
     # Not behind the new error: Spark brings all that led to an error to the driver, headers included.
     raise told from None
+
+
+def _silence(reason: object, endpoint: TokenEndpoint) -> Exception:
+    if isinstance(reason, ssl.SSLCertVerificationError):
+        told = f"{endpoint.shown} has a certificate that this system does not trust ({reason.verify_message})"
+        remedy = "add its authority to the system's, or name a file of authorities in the variable SSL_CERT_FILE"
+        return OptionError(option=_OPTION, reason=f"{told}; {remedy}")
+    return ConnectionError(f"the token endpoint {endpoint.shown} does not answer: {reason}")
 
 
 def _body(endpoint: TokenEndpoint) -> bytes:
@@ -95,14 +105,14 @@ def _headers(endpoint: TokenEndpoint) -> dict[str, str]:
 def _refusal(error: urllib.error.HTTPError, endpoint: TokenEndpoint) -> Exception:
     told: Exception
     if error.code in _PASSING or error.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        told = ConnectionError(f"the token endpoint {endpoint.url} answers HTTP {error.code}")
+        told = ConnectionError(f"the token endpoint {endpoint.shown} answers HTTP {error.code}")
         return told
     try:
         code = json.loads(error.read(_ANSWER_BYTES_MAX)).get("error")
     except (ValueError, AttributeError, OSError, HTTPException, RecursionError):
         code = None
     shown = f"{code}, " if isinstance(code, str) and _ERROR_CODE.fullmatch(code) else ""
-    reason = f"{endpoint.url} refuses the client {endpoint.client_id!r} ({shown}HTTP {error.code}); compare "
+    reason = f"{endpoint.shown} refuses the client {endpoint.client_id!r} ({shown}HTTP {error.code}); compare "
     return OptionError(option=_OPTION, reason=f"{reason}kafka.{CLIENT_ID.name}, its secret and the scope")
 
 
@@ -113,7 +123,7 @@ def _read(content: bytes, endpoint: TokenEndpoint) -> tuple[Secret, float]:
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         token, lifetime_s = None, 0
     if not (isinstance(token, str) and _TOKEN.fullmatch(token)):
-        reason = f"{endpoint.url} answers without an access_token, in {len(content)} bytes"
+        reason = f"{endpoint.shown} answers without an access_token, in {len(content)} bytes"
         raise OptionError(option=_OPTION, reason=reason)
     try:
         return Secret(token), max(0.0, float(lifetime_s))

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from directkafka.options.spec import OptionSpec, RawOptions, Secret, shown, warn_unused
+from directkafka.options.texts import fault_of_host
 from directkafka.told_once import warn_once
 
 logger = logging.getLogger("directkafka.options")
@@ -88,11 +89,17 @@ class TokenEndpoint:
         is_url_encoded: whether id and secret are URL-encoded in the header (section 2.3.1 there).
     """
 
-    url: str
+    url: str = field(repr=False)
     client_id: str
     client_secret: Secret
     scope: str = ""
     is_url_encoded: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without what may be secret in it."""
+        parts = urlsplit(self.url)
+        return f"{parts.scheme}://{parts.netloc}{parts.path}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +149,7 @@ def read_token_source(given: RawOptions, login: Mapping[str, str], jaas: OptionS
         source = _read_identity(given)
     else:
         source = _read_callback(given)
-    return {"sasl_token_source": source, "sasl_extensions": _read_extensions(given, login)}
+    return {"sasl_token_source": source, "sasl_extensions": _read_extensions(given, login, jaas)}
 
 
 def _read_identity(given: RawOptions) -> CloudIdentity:
@@ -176,16 +183,22 @@ def _read_endpoint(given: RawOptions, login: Mapping[str, str], jaas: OptionSpec
 
 
 def _read_url(given: RawOptions) -> str:
+    # Not shown: it may hold a password, or a key of an API.
     url = given.text(TOKEN_ENDPOINT)
     try:
         parts = urlsplit(url)
-        is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        is_address = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
     except ValueError:
         is_address = False
-    if not is_address or not url.isascii() or not url.isprintable() or " " in url:
-        raise given.error(TOKEN_ENDPOINT.name, f"expected an address such as https://host/token, found {shown(url)}")
+    if (
+        not is_address
+        or not url.isascii()
+        or not url.isprintable()
+        or " " in url
+        or fault_of_host(parts.hostname or "")
+    ):
+        raise given.error(TOKEN_ENDPOINT.name, "expected an address such as https://host/token")
     if parts.username is not None or parts.fragment:
-        # Not shown: it may hold a password.
         reason = f"has a name, a password or a fragment in it; give {CLIENT_ID.name} and {CLIENT_SECRET.name}"
         raise given.error(TOKEN_ENDPOINT.name, reason)
     if parts.scheme == "http" and parts.hostname not in ("localhost", "127.0.0.1", "::1"):
@@ -193,18 +206,20 @@ def _read_url(given: RawOptions) -> str:
     return url
 
 
-def _read_extensions(given: RawOptions, login: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    of_jaas = {
-        name.removeprefix(_JAAS_EXTENSION): value for name, value in login.items() if name.startswith(_JAAS_EXTENSION)
-    }
-    texts = [f"{name}={value}" for name, value in of_jaas.items()] + list(given.value(EXTENSIONS))
+def _read_extensions(given: RawOptions, login: Mapping[str, str], jaas: OptionSpec) -> tuple[tuple[str, str], ...]:
+    of_jaas = [
+        (jaas, f"{name.removeprefix(_JAAS_EXTENSION)}={value}")
+        for name, value in login.items()
+        if name.startswith(_JAAS_EXTENSION)
+    ]
     found = {}
-    for text in texts:
+    for option, text in (*of_jaas, *((EXTENSIONS, text) for text in given.value(EXTENSIONS))):
         matched = _EXTENSION.fullmatch(text)
         if matched is None:
-            raise given.error(
-                EXTENSIONS.name, f"expected NAME=VALUE of letters and ASCII, not auth; found {shown(text)}"
+            reason = (
+                f"expected extensions NAME=VALUE, with NAME of letters and not auth; of {shown(text.split('=')[0])}"
             )
+            raise given.error(option.name, f"{reason} that cannot be said")
         found[matched[1]] = matched[2]
     return tuple(found.items())
 

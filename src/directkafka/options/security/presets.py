@@ -6,11 +6,18 @@ pages on Event Hubs for Kafka, Google's ``managed-kafka-auth-login-handler``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
 from typing import Final
 
-from directkafka.options.security.oauthbearer import SCOPE, TOKEN_PROVIDER
-from directkafka.options.security.sasl import AWS_MSK_IAM, JAAS_CONFIG, OAUTHBEARER, SASL_MECHANISM, SASL_PASSWORD
+from directkafka.options.security.oauthbearer import SCOPE, TOKEN_CALLBACK, TOKEN_ENDPOINT, TOKEN_PROVIDER
+from directkafka.options.security.sasl import (
+    AWS_MSK_IAM,
+    JAAS_CONFIG,
+    OAUTHBEARER,
+    SASL_MECHANISM,
+    SASL_PASSWORD,
+    SASL_USERNAME,
+)
 from directkafka.options.spec import OptionSpec, RawOptions
 
 PRESET: Final = OptionSpec(
@@ -23,50 +30,62 @@ PRESET: Final = OptionSpec(
 )
 
 _PROTOCOL: Final = "security.protocol"
-_TLS_AND_LOGIN: Final = {_PROTOCOL: "SASL_SSL"}
 
 #: What Java's classes for callbacks do, in Kafka's settings: nothing, where the mechanism says it.
 _HANDLERS: Final[dict[str, dict[str, str]]] = {
     "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler": {},
     "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerLoginCallbackHandler": {},
     "software.amazon.msk.auth.iam.IAMClientCallbackHandler": {},
+    # For Java's OAUTHBEARER; brokers take the same identity by Amazon's own mechanism.
     "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler": {SASL_MECHANISM.name: AWS_MSK_IAM},
     "com.google.cloud.hosted.kafka.auth.GcpLoginCallbackHandler": {TOKEN_PROVIDER.name: "gcp"},
 }
+_TAKES_A_ROLE: Final = "STSAssumeRole"
 _HANDLER_SETTINGS: Final = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class")
+
+_HOST: Final = re.compile(r"(?:.*://)?([^:/,]+):[0-9]+")
 
 
 def with_presets(given: RawOptions) -> RawOptions:
     """Settings with what a preset, and Java classes that are known, stand for; without these themselves.
 
     Raises:
-        OptionError: no such preset.
+        OptionError: no such preset, one beside a protocol without logins, or a class that takes a role in AWS.
     """
-    texts = dict(given.texts)
     for setting in _HANDLER_SETTINGS:
-        meaning = _HANDLERS.get(texts.get(setting, "").strip())
-        if meaning is not None:
-            del texts[setting]
-            # Amazon's class is for Java's OAUTHBEARER; brokers take the same identity by their own mechanism.
-            texts = {**texts, **meaning}
-            if SASL_MECHANISM.name in meaning:
-                texts.pop(JAAS_CONFIG.name, None)
-    if given.has(PRESET):
-        preset = given.value(PRESET)
-        del texts[PRESET.name]
-        texts = {**_settings(preset, texts), **texts}
+        handler = given.texts.get(setting, "").strip()
+        if _TAKES_A_ROLE in handler:
+            reason = "takes a role; write role_arn into a profile of ~/.aws/config, and name it with awsProfileName"
+            raise given.error(setting, reason)
+        if handler in _HANDLERS:
+            rest = {name: text for name, text in given.texts.items() if name != setting}
+            given = given.with_texts({**rest, **_HANDLERS[handler]})
+    if not given.has(PRESET):
+        return given
+    preset = given.value(PRESET)
+    protocol = given.texts.get(_PROTOCOL, "SASL_SSL").strip().upper()
+    if not protocol.startswith("SASL"):
+        raise given.error(_PROTOCOL, f"{protocol} has no login, and {given.prefix}{PRESET.name} is one: leave it out")
+    texts = {_PROTOCOL: protocol, **given.texts}
+    del texts[PRESET.name]
+    mechanism = given.text(SASL_MECHANISM).upper() or _mechanism(preset, given)
+    if not given.has(SASL_MECHANISM):
+        texts[SASL_MECHANISM.name] = mechanism
+    if mechanism == "PLAIN" and preset == "azure" and not (given.has(SASL_USERNAME) or given.has(JAAS_CONFIG)):
+        texts[SASL_USERNAME.name] = "$ConnectionString"
+    if mechanism == OAUTHBEARER and not any(
+        given.has(spec) for spec in (TOKEN_PROVIDER, TOKEN_CALLBACK, TOKEN_ENDPOINT)
+    ):
+        texts[TOKEN_PROVIDER.name] = preset
+        if preset == "azure" and not given.has(SCOPE):
+            # The scope is the namespace, which the address names: NAMESPACE.servicebus.windows.net:9093.
+            host = _HOST.match(given.texts.get("bootstrap.servers", "").strip())
+            texts[SCOPE.name] = f"https://{host[1] if host else 'NAMESPACE.servicebus.windows.net'}/.default"
     return given.with_texts(texts)
 
 
-def _settings(preset: str, texts: Mapping[str, str]) -> dict[str, str]:
+def _mechanism(preset: str, given: RawOptions) -> str:
     if preset == "aws-msk":
-        return {**_TLS_AND_LOGIN, SASL_MECHANISM.name: AWS_MSK_IAM}
-    if preset == "azure" and (SASL_PASSWORD.name in texts or JAAS_CONFIG.name in texts):
-        name = {} if JAAS_CONFIG.name in texts else {"sasl.username": "$ConnectionString"}
-        return {**_TLS_AND_LOGIN, SASL_MECHANISM.name: "PLAIN", **name}
-    settings = {**_TLS_AND_LOGIN, SASL_MECHANISM.name: OAUTHBEARER, TOKEN_PROVIDER.name: preset}
-    if preset == "azure":
-        # The scope is the namespace, which the address names: NAMESPACE.servicebus.windows.net:9093.
-        host = texts.get("bootstrap.servers", "").split(",")[0].strip().rpartition(":")[0]
-        settings[SCOPE.name] = f"https://{host}/.default"
-    return settings
+        return AWS_MSK_IAM
+    has_password = given.has(SASL_PASSWORD) or "PlainLoginModule" in given.text(JAAS_CONFIG)
+    return "PLAIN" if preset == "azure" and has_password else OAUTHBEARER

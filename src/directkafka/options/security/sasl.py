@@ -129,7 +129,9 @@ def _read_jaas(given: RawOptions, mechanism: str) -> dict[str, str]:
         login_form = ' username="..." password="..."' if mechanism in _WITH_PASSWORD else ""
         form = f"{module} required{login_form};"
         raise given.error(JAAS_CONFIG.name, f"cannot be parsed; expected {form!r}")
-    if entry[1].rpartition(".")[2] != module:
+    # Amazon's identity is also taken by Java's OAUTHBEARER, whose entry says the same.
+    modules = (module, _LOGIN_MODULES[OAUTHBEARER]) if mechanism == AWS_MSK_IAM else (module,)
+    if entry[1].rpartition(".")[2] not in modules:
         raise given.error(JAAS_CONFIG.name, f"names {entry[1]}, but {mechanism} needs {module}")
     login = {name: _unquote(value) for name, value in _JAAS_OPTION.findall(entry[2])}
     if login.get("tokenauth", "false").lower() == "true":

@@ -66,7 +66,13 @@ def test_extensions_come_from_java_s_way_and_librdkafka_s() -> None:
 @pytest.mark.parametrize("extension", ["auth=Bearer x", "a-b=c", "a", "=b", "a=\u00e9", "a=b\u0001c"])
 def test_an_extension_that_no_broker_takes_is_refused(extension: str) -> None:
     error = refused({"sasl.oauthbearer.token.callback": "m:f", "sasl.oauthbearer.extensions": extension})
-    assert (error.option, "expected NAME=VALUE" in error.reason) == ("sasl.oauthbearer.extensions", True)
+    assert (error.option, "expected extensions NAME=VALUE" in error.reason) == ("sasl.oauthbearer.extensions", True)
+
+
+def test_an_extension_s_value_is_not_shown() -> None:
+    jaas = f'{MODULE} required clientId="job" clientSecret="x" extension_id_pool="hunter2";'
+    error = refused({**URL, "sasl.jaas.config": jaas})
+    assert (error.option, "'id_pool'" in error.reason) == ("sasl.jaas.config", True)
 
 
 @pytest.mark.parametrize(
@@ -117,9 +123,18 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     assert (error.option, "expected an address" in error.reason) == ("sasl.oauthbearer.token.endpoint.url", True)
 
 
-def test_an_address_with_a_password_in_it_is_refused_without_showing_it() -> None:
-    error = refused({"sasl.oauthbearer.token.endpoint.url": "https://job:hunter2@tokens/", ID: "job", SECRET: "x"})
-    assert "has a name, a password or a fragment in it" in error.reason
+@pytest.mark.parametrize(
+    "url", ["https://job:hunter2@tokens/", "https://job:hunter2@host:99999/", "https://a..hunter2/"]
+)
+def test_an_address_that_is_refused_is_not_shown_since_a_password_may_be_in_it(url: str) -> None:
+    refused({"sasl.oauthbearer.token.endpoint.url": url, ID: "job", SECRET: "x"})
+
+
+def test_what_is_asked_in_an_address_is_not_shown() -> None:
+    options = parse({"sasl.oauthbearer.token.endpoint.url": "https://tokens/a?key=hunter2", ID: "job", SECRET: "x"})
+    assert isinstance(options.sasl_token_source, TokenEndpoint)
+    assert options.sasl_token_source.shown == "https://tokens/a"
+    assert "hunter2" not in repr(options)
 
 
 def test_a_secret_that_would_go_out_in_the_clear_is_warned_of_unless_it_stays_on_the_machine(

@@ -45,6 +45,56 @@ def test_what_is_given_itself_comes_before_a_preset() -> None:
     assert (options.security_protocol, options.sasl_mechanism) == ("SASL_SSL", "PLAIN")
 
 
+@pytest.mark.parametrize(
+    ("given", "mechanism"),
+    [
+        ({"security.preset": "aws-msk", "sasl.mechanisms": "SCRAM-SHA-512"}, "SCRAM-SHA-512"),
+        ({"security.preset": "gcp", "sasl.mechanism": "plain"}, "PLAIN"),
+    ],
+)
+def test_another_spelling_of_what_is_given_comes_before_a_preset_too(
+    given: dict[str, str], mechanism: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    options = parse({**given, "sasl.username": "a", "sasl.password": "b"})
+    assert (options.sasl_mechanism, options.sasl_username) == (mechanism, "a")
+    assert not caplog.messages
+
+
+def test_a_token_of_one_s_own_comes_before_the_cloud_s() -> None:
+    for preset in ("azure", "gcp"):
+        assert parse({"security.preset": preset, "sasl.oauthbearer.token.callback": "m:f"}).sasl_token_source == "m:f"
+
+
+def test_the_scope_of_azure_is_the_host_however_the_address_is_written() -> None:
+    for address in ("SASL_SSL://ns.servicebus.windows.net:9093", "ns.servicebus.windows.net:9093,other:9093"):
+        options = parse({**AZURE, "bootstrap.servers": address})
+        assert options.sasl_token_source == CloudIdentity(
+            provider="azure", scope="https://ns.servicebus.windows.net/.default"
+        )
+
+
+def test_an_empty_login_of_java_s_oauthbearer_is_azure_s_too() -> None:
+    jaas = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+    assert parse({**AZURE, "sasl.jaas.config": jaas}).sasl_mechanism == "OAUTHBEARER"
+
+
+def test_a_preset_beside_a_protocol_without_logins_is_refused() -> None:
+    with pytest.raises(OptionError, match=r"SSL has no login, and security\.preset is one"):
+        parse({"security.preset": "gcp", "security.protocol": "SSL"})
+
+
+def test_the_profile_of_java_s_login_counts_and_its_role_is_refused() -> None:
+    handler = "software.amazon.msk.auth.iam.IAMOAuthBearerLoginCallbackHandler"
+    login = {"security.protocol": "SASL_SSL", "sasl.login.callback.handler.class": handler}
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+    found = parse({**login, "sasl.jaas.config": f'{module} required awsProfileName="prod";'})
+    assert (found.sasl_mechanism, found.sasl_aws_profile) == ("AWS_MSK_IAM", "prod")
+    with pytest.raises(OptionError, match="has awsRoleArn; write them into a profile"):
+        parse({**login, "sasl.jaas.config": f'{module} required awsRoleArn="arn:x";'})
+    with pytest.raises(OptionError, match="takes a role"):
+        parse({**login, "sasl.login.callback.handler.class": "a.b.STSAssumeRoleIAMClientCallbackHandler"})
+
+
 def test_a_preset_that_is_not_known_is_refused() -> None:
     with pytest.raises(OptionError, match="expected one of aws-msk, azure, gcp, found 'aws'"):
         parse({"security.preset": "aws"})
