@@ -216,8 +216,8 @@ def pipeline_file() -> Iterator[str]:
         "TOML. Any text may hold `${NAME}`, which is taken from the environment; `${file:PATH:KEY}`, the value of a "
         "key in a file of Java properties; and `${dir:PATH:KEY}`, the content of the file KEY in a folder. Where there "
         "is none, it is an error that names the place. `$${NAME}` is the text `${NAME}` itself: of dollars before a "
-        "brace two stand for one. A name that is not listed here is an error that names the nearest one. All mistakes of a file are told "
-        "at once, with their lines."
+        "brace two stand for one. A name that is not listed here is an error that names the nearest one. All mistakes "
+        "of a file are told at once, with their lines."
     )
     sections = {
         "[pipeline]": file.PipelineSection,

@@ -29,6 +29,7 @@ _DRAWN_PER_S: Final = 2
 #: How long the rates are told back, in samples of a second each.
 _SAMPLES_MAX: Final = 30
 _PARTITIONS_SHOWN_MAX: Final = 10
+_NAME_MAX: Final = 40
 _BARS: Final = " ▁▂▃▄▅▆▇█"
 _BAR_WIDTH: Final = 30
 _STEPS: Final = (("plan", "cyan"), ("write", "green"), ("commit", "magenta"))
@@ -130,17 +131,22 @@ def _partitions(positions: Sequence[PartitionPosition]) -> Table | Text:
     if not positions:
         return Text("lag       not known yet", "dim")
     table = Table(box=None, pad_edge=False, show_edge=False)
-    table.add_column("partition", no_wrap=True, overflow="ellipsis", max_width=40, style="dim")
+    table.add_column("partition", no_wrap=True, overflow="ellipsis", max_width=_NAME_MAX, style="dim")
     for head in ("unread", "seconds", "next offset"):
         table.add_column(head, justify="right", no_wrap=True)
     furthest = sorted(positions, key=lambda position: -(position.lag or 0))
     for position in furthest[:_PARTITIONS_SHOWN_MAX]:
-        name = one_line(f"{position.topic}-{position.partition}")
-        table.add_row(Text(name), *map(_shown, (position.lag, position.lag_seconds, position.current)))
+        table.add_row(Text(_name(position)), *map(_shown, (position.lag, position.lag_seconds, position.current)))
     left = furthest[_PARTITIONS_SHOWN_MAX:]
     if left:
         table.add_row(Text(f"{len(left):,} more"), _shown(sum(position.lag or 0 for position in left)), "", "")
     return table
+
+
+def _name(position: PartitionPosition) -> str:
+    """Topic and partition; of a long name the end, which has the number, stays."""
+    name = one_line(f"{position.topic}-{position.partition}")
+    return name if len(name) <= _NAME_MAX else f"{name[:8]}…{name[9 - _NAME_MAX :]}"
 
 
 def _shown(value: float | None) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import socket
 import subprocess
 import sys
+import termios
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.error import URLError
@@ -83,3 +88,52 @@ def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
     assert (batch["pipeline"], batch["generation"], batch["batch"], batch["level"]) == ("flights", 1, 1, "INFO")
     assert batch["ranges"] == [{"topic": topic, "partition": 0, "from_offset": 0, "until_offset": len(values)}]
     assert any("SIGTERM: stopping after the batch in flight" in line["message"] for line in lines)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_run_is_drawn_in_a_terminal_and_nowhere_else(
+    kafka_broker: KafkaBroker, create_topic: Callable[..., str], tmp_path: Path, is_terminal: bool
+) -> None:
+    use_java()
+    topic = create_topic(1)
+    producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+    for number in range(1_234):
+        producer.produce(topic, b"%d" % number)
+    assert producer.flush(WAIT_S) == 0
+    file, database = tmp_path / "flights.toml", tmp_path / "flights.db"
+    file.write_text(FILE.format(kafka=kafka_broker.bootstrap_servers, topic=topic, database=database))
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (24, 80))
+    run = subprocess.Popen(
+        [str(Path(sys.executable).parent / "directkafka"), "run", str(file), "--live"],
+        stdout=theirs if is_terminal else subprocess.DEVNULL,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm"},
+    )
+    os.close(theirs)
+    seen = bytearray()
+    reader = threading.Thread(target=_read_all, args=(ours, seen))
+    reader.start()
+    try:
+        if is_terminal:
+            until(lambda: b"1,234 records  1,234 rows" in seen, "its batch is not drawn")
+            until(lambda: f"{topic[-20:]}-0".encode() in seen, "its lag is not drawn")
+        else:
+            until(lambda: b"records" in seen, "its batch is not logged")
+        run.send_signal(signal.SIGTERM)
+        assert run.wait(WAIT_S) == 0, seen.decode()
+    finally:
+        run.kill()
+        run.wait()
+        reader.join(WAIT_S)
+        os.close(ours)
+    assert (b"\x1b[" in seen) is is_terminal
+    assert b"stopping after the batch in flight" in seen
+
+
+def _read_all(terminal: int, seen: bytearray) -> None:
+    # A terminal whose other end is closed fails with EIO.
+    with suppress(OSError):
+        while content := os.read(terminal, 65_536):
+            seen.extend(content)

@@ -90,6 +90,13 @@ def test_of_many_partitions_the_furthest_are_told_and_the_others_summed_up() -> 
     assert any(line.split() == ["90", "more", "4,005"] for line in lines)
 
 
+def test_a_long_name_keeps_its_partition() -> None:
+    lines = drawn(LiveView(PipelineStatus("flights"), lambda: [position("a" * 249, 12_345, 1)]))
+    (row,) = [line for line in lines if line.startswith("aaa")]
+    name = row.split()[0]
+    assert (len(name), name[-6:], "…" in name) == (40, "-12345", True)
+
+
 def test_what_is_tried_again_and_what_is_rejected_is_told() -> None:
     status = PipelineStatus("flights")
     letters = TableRows(store="s", table="letters", row_count=7, is_of_dead_letters=True)
