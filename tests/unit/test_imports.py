@@ -45,3 +45,12 @@ def test_a_driver_imports_nothing_that_only_tasks_need(names: tuple[str, ...]) -
     modules = imported_by(*names)
     assert {"pyspark", "pyarrow", "directkafka.spark.read_task"} <= modules
     assert modules & HEAVY == set()
+
+
+def test_a_connection_imports_nothing_that_only_some_logins_need() -> None:
+    program = "import json, sys, directkafka.kafka.network.connections; print(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    modules = set(json.loads(done.stdout))
+    assert "directkafka.options.config_providers" in modules
+    of_logins = {"javaproperties", "directkafka.kafka.network.token_endpoint", "botocore", "azure", "google.auth"}
+    assert modules & of_logins == set()

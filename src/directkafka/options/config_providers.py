@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-import javaproperties
-
 from directkafka.options.spec import Mistakes, OptionSpec, RawOptions, shown
 from directkafka.options.texts import fault_of_pattern, fault_of_text
 
@@ -104,6 +102,9 @@ class _Provider:
         return self.environment[name]
 
     def _of_file(self, path: str, key: str) -> str:
+        # Not above: executors import this module with every connection's options.
+        import javaproperties
+
         content = self._content(Path(path))
         try:
             values = javaproperties.loads(content)

@@ -100,6 +100,13 @@ def test_a_library_that_is_missing_is_named_with_the_extra(
 
 
 @pytest.mark.usefixtures("cloud")
+def test_a_cloud_that_does_not_answer_may_answer_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "account.json").write_text(json.dumps(service_account("http://127.0.0.1:9/token")))
+    with pytest.raises(ConnectionError, match=r"gcp's library gives no token \(TransportError\)"):
+        cloud_token(GCP)
+
+
+@pytest.mark.usefixtures("cloud")
 def test_a_library_s_own_words_are_not_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "account.json").write_text('{"type": "service_account", "private_key": "hunter2"}')
     with pytest.raises(OptionError) as caught:

@@ -111,7 +111,9 @@ def test_what_is_tried_again_and_what_is_rejected_is_told() -> None:
 @pytest.mark.parametrize("name", sorted(HOSTILE))
 def test_names_of_any_kind_do_nothing_to_the_terminal(name: str) -> None:
     status = PipelineStatus(HOSTILE[name])
-    drawn(LiveView(status, lambda: [position(HOSTILE[name], 0, 1, None)]))
+    lines = drawn(LiveView(status, lambda: [position(HOSTILE[name], 0, 1, None)]))
+    assert_harmless("\n".join(lines))
+    assert [line.split()[-3:] for line in lines if line.endswith(" 10")] == [["1", "-", "10"]]
 
 
 def test_warnings_are_printed_above_the_view_and_other_lines_are_not(monkeypatch: pytest.MonkeyPatch) -> None:

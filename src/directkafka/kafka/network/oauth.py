@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from directkafka.errors import OptionError
-from directkafka.kafka.network.cloud_tokens import cloud_token
-from directkafka.kafka.network.token_endpoint import fetch_token
-from directkafka.options.security.oauthbearer import TOKEN_CALLBACK, CloudIdentity, TokenSource
+from directkafka.options.security.oauthbearer import TOKEN_CALLBACK, CloudIdentity, TokenEndpoint, TokenSource
 from directkafka.options.spec import Secret
 
 _OPTION = f"kafka.{TOKEN_CALLBACK.name}"
@@ -89,8 +87,21 @@ def _fetch(source: TokenSource, clock: Callable[[], float]) -> _KeptToken:
     if isinstance(source, str):
         return _asked(source, clock)
     asked_at = clock()
-    token, lifetime_s = cloud_token(source) if isinstance(source, CloudIdentity) else fetch_token(source)
+    token, lifetime_s = _of_cloud(source) if isinstance(source, CloudIdentity) else _of_endpoint(source)
     return _KeptToken(token, asked_at + _USED_SHARE * lifetime_s)
+
+
+def _of_cloud(identity: CloudIdentity) -> tuple[Secret, float]:
+    # Neither of the two above: every connection imports this module, and few need an HTTP client.
+    from directkafka.kafka.network.cloud_tokens import cloud_token
+
+    return cloud_token(identity)
+
+
+def _of_endpoint(endpoint: TokenEndpoint) -> tuple[Secret, float]:
+    from directkafka.kafka.network.token_endpoint import fetch_token
+
+    return fetch_token(endpoint)
 
 
 def _asked(callback: str, clock: Callable[[], float]) -> _KeptToken:

@@ -127,7 +127,9 @@ def test_an_address_that_is_none_is_refused(url: str) -> None:
     "url", ["https://job:hunter2@tokens/", "https://job:hunter2@host:99999/", "https://a..hunter2/"]
 )
 def test_an_address_that_is_refused_is_not_shown_since_a_password_may_be_in_it(url: str) -> None:
-    refused({"sasl.oauthbearer.token.endpoint.url": url, ID: "job", SECRET: "x"})
+    error = refused({"sasl.oauthbearer.token.endpoint.url": url, ID: "job", SECRET: "x"})
+    assert error.option == "sasl.oauthbearer.token.endpoint.url"
+    assert "hunter2" not in str(error)
 
 
 def test_what_is_asked_in_an_address_is_not_shown() -> None:
