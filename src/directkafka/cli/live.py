@@ -1,7 +1,7 @@
 """The view of ``run --live``: what a pipeline does, drawn in the terminal again and again while it runs.
 
-It is made of the same status as the metrics, and asks Kafka for lags as they do. It never waits for an answer, so that
-a broker that gives none leaves the numbers as they were.
+It shows the same status as the metrics, and looks up lag in the same way. Drawing never waits for Kafka: while a broker
+does not answer, the last known lag stays on the screen for up to a minute, then it is shown as not known.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _times(view: StatusView) -> Text:
 
 def _partitions(positions: Sequence[PartitionPosition]) -> Table | Text:
     if not positions:
-        return Text("lag       not known yet", "dim")
+        return Text("lag       not known", "dim")
     table = Table(box=None, pad_edge=False, show_edge=False)
     table.add_column("partition", no_wrap=True, overflow="ellipsis", max_width=_NAME_MAX, style="dim")
     for head in ("unread", "seconds", "next offset"):
@@ -144,7 +144,7 @@ def _partitions(positions: Sequence[PartitionPosition]) -> Table | Text:
 
 
 def _name(position: PartitionPosition) -> str:
-    """Topic and partition; of a long name the end, which has the number, stays."""
+    """Topic and partition. A long name is cut in the middle, so that the partition's number stays."""
     name = one_line(f"{position.topic}-{position.partition}")
     return name if len(name) <= _NAME_MAX else f"{name[:8]}…{name[9 - _NAME_MAX :]}"
 
@@ -164,7 +164,7 @@ def _retries(view: StatusView) -> Text:
 
 @contextmanager
 def live_view(status: PipelineStatus) -> Iterator[None]:
-    """Draw a pipeline for the time of the block; log lines below WARNING are left out, what they say is drawn."""
+    """Draw the pipeline while the block runs. Of log lines only warnings and errors are printed, above the view."""
     from directkafka.monitoring.lag import LagReader
 
     reader = LagReader(status)

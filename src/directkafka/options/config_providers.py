@@ -1,8 +1,9 @@
-"""Values that stand elsewhere, in a file, a folder or the environment, and only their place in an option.
+"""Options that name a place, in a file, a folder or the environment, from which the value is read.
 
 The three providers are Kafka's own, with its words for a place (KIP-297, KIP-632, KIP-887): ``${file:PATH:KEY}`` is the
 value of a key in a file of Java properties, ``${dir:PATH:KEY}`` the content of the file KEY in a folder, as Kubernetes
-and Docker mount secrets, and ``${env:NAME}`` a variable of the environment. No message shows a value.
+and Docker mount secrets, and ``${env:NAME}`` a variable of the environment. No message of this
+module shows a value.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ _BYTES_MAX: Final = 1024 * 1024
 CONFIG_PROVIDERS: Final = OptionSpec(
     name="config.providers",
     kind="list",
-    doc="Names of providers (file, dir, env), whose places in other settings, such as ${file:PATH:KEY}, "
-    "${dir:PATH:KEY} and ${env:NAME}, are replaced by the values there, on the driver. config.providers.NAME.class is "
+    doc="Names of providers (file, dir, env). In other settings, ${file:PATH:KEY}, ${dir:PATH:KEY} and ${env:NAME} "
+    "are replaced on the driver by the values found there. config.providers.NAME.class is "
     "Kafka's class of a provider with another name (FileConfigProvider, DirectoryConfigProvider, "
     "EnvVarConfigProvider); config.providers.NAME.param.allowed.paths and .allowlist.pattern bound what may be read.",
 )
@@ -47,7 +48,7 @@ _PLACE: Final = re.compile(r"\$\{([^}:]*):([^}]*)\}")
 
 
 class ValueNotProvidedError(ValueError):
-    """There is no value at a place; the message says why, and shows no other value."""
+    """No value was found at a place. The message says why, and contains no secret."""
 
 
 def value_at(place: str, *, environment: Mapping[str, str], folder: Path | None = None) -> str:
@@ -74,7 +75,7 @@ class _Provider:
         environment: variables by name.
         folder: where a relative path begins.
         allowed: outside these paths nothing is read; None: everywhere.
-        pattern: other variables are not given; every one, if it is empty.
+        pattern: only variables whose name contains a match are given; if it is empty, all are.
     """
 
     kind: str
@@ -112,7 +113,7 @@ class _Provider:
             raise ValueNotProvidedError(f"{path} is not a file of Java properties") from error
         if key not in values:
             # Its keys are not shown: in a file that is no properties file at all, the secret itself is one.
-            raise ValueNotProvidedError(f"{path} has no key {key}, among {len(values):,}")
+            raise ValueNotProvidedError(f"{path} has no key {key} (number of its keys: {len(values):,})")
         return values[key]
 
     def _of_folder(self, path: str, key: str) -> str:
@@ -207,7 +208,7 @@ def _read_providers(given: RawOptions, environment: Mapping[str, str]) -> dict[s
 
 
 def _paths(given: RawOptions, name: str, text: str) -> tuple[Path, ...]:
-    """Paths as Kafka wants them (``AllowedPaths.java``); a list of none allows nothing."""
+    """Absolute paths that are there, as Kafka's ``AllowedPaths.java`` wants them; but an empty list allows nothing."""
     found = []
     for path in filter(None, (part.strip() for part in text.split(","))):
         if not Path(path).is_absolute() or not Path(path).exists():
