@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import csv
-import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +14,18 @@ from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, 
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
 from directkafka.errors import OptionError
-from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, TopicPartition
+from directkafka.offsets import Earliest, Exact, Latest, TopicPartition
 from directkafka.options.spec import shown
-from directkafka.options.texts import duration_ms, iso_duration_ms, whole_number
-from directkafka.planning.reset_target import Listed, ResetTo, RowsPolicy, ShiftBy, TopicChoice
+from directkafka.options.texts import whole_number
+from directkafka.planning.reset_target import (
+    Listed,
+    ResetTo,
+    RowsPolicy,
+    ShiftBy,
+    TopicChoice,
+    parse_ago,
+    parse_moment,
+)
 
 if TYPE_CHECKING:
     from directkafka.operations.reset import ResetOutcome
@@ -78,8 +84,8 @@ def reset(  # noqa: PLR0917 - typer gives them by name
         "--to-earliest": Earliest() if to_earliest else None,
         "--to-latest": Latest() if to_latest else None,
         "--to-offset": None if to_offset is None else Exact(to_offset),
-        "--to-datetime": None if to_datetime is None else _at(to_datetime),
-        "--by-duration": None if by_duration is None else _ago(by_duration),
+        "--to-datetime": None if to_datetime is None else parse_moment(to_datetime, option="--to-datetime"),
+        "--by-duration": None if by_duration is None else parse_ago(by_duration, option="--by-duration"),
         "--shift-by": None if shift_by is None else ShiftBy(shift_by),
         "--from-file": None if from_file is None else _listed(from_file),
     }
@@ -122,26 +128,6 @@ def _one_of(given: Mapping[str, ResetTo | None], *, otherwise: ResetTo | None) -
         )
     ((_, to),) = named.items()
     return to
-
-
-def _at(text: str) -> AtTimestamp:
-    try:
-        moment = datetime.fromisoformat(text)
-        in_zone = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return AtTimestamp(max(math.ceil(in_zone.timestamp() * 1000), 0))
-    except (ValueError, OverflowError):
-        reason = f"expected a time in ISO 8601, such as 2026-11-25T08:00 or 2026-11-25T08:00+01:00, found {shown(text)}"
-        raise OptionError(option="--to-datetime", reason=reason) from None
-
-
-def _ago(text: str) -> Ago:
-    found = duration_ms(text)
-    if found is None:
-        found = iso_duration_ms(text)
-    if found is None:
-        reason = f"expected a duration, such as 10m or PT10M, found {shown(text)}"
-        raise OptionError(option="--by-duration", reason=reason)
-    return Ago(found)
 
 
 def _listed(path: Path) -> Listed:

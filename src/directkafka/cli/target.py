@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +14,7 @@ from directkafka.errors import OptionError
 from directkafka.plain_text import one_line
 
 if TYPE_CHECKING:
-    from directkafka.options.source import SourceOptions
+    from directkafka.operations.target import Target
     from directkafka.sinks.api import Store
 
 OptionalFileArgument = Annotated[
@@ -32,28 +31,6 @@ BootstrapServerOption = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """A pipeline as a command sees it.
-
-    Attributes:
-        pipeline: its name.
-        source: what it reads; None if no brokers are known.
-        stores: where it commits, in order.
-    """
-
-    pipeline: str
-    source: SourceOptions | None
-    stores: tuple[Store, ...]
-
-    def unique_stores(self) -> tuple[Store, ...]:
-        """The stores without repeats: two names of one store count once."""
-        first: dict[str, Store] = {}
-        for store in self.stores:
-            first.setdefault(store.identity, store)
-        return tuple(first.values())
-
-
 @contextmanager
 def opened(
     file: Path | None, store: str | None = None, pipeline: str | None = None, bootstrap_server: str | None = None
@@ -64,34 +41,22 @@ def opened(
         OptionError: neither a file nor a store is named, or both, or the store has no such pipeline.
         StoreError: the store cannot be read.
     """
+    from directkafka.operations.target import target_of_file
+
     with ExitStack() as ending:
         if file is not None:
             if store or pipeline or bootstrap_server:
                 raise OptionError(option="--store", reason="give FILE, or --store and --pipeline, not both")
-            yield _of_file(file, ending)
+            yield ending.enter_context(target_of_file(file))
         elif store is None or pipeline is None:
             raise OptionError(option="FILE", reason="name a pipeline file, or --store URL and --pipeline NAME")
         else:
             yield _of_store(store, pipeline, bootstrap_server, ending)
 
 
-def _of_file(file: Path, ending: ExitStack) -> Target:
-    from directkafka.pipeline.file import load
-
-    spec = load(file)
-    of_outputs, dead_letters = spec.sinks()
-    sinks = (*(sink for some in of_outputs.values() for sink in some), *([dead_letters] if dead_letters else []))
-    for sink in sinks:
-        ending.callback(sink.store.close)
-    return Target(
-        pipeline=spec.pipeline.name,
-        source=spec.source_parsed(),
-        stores=tuple(sink.store for sink in sinks),
-    )
-
-
 def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: ExitStack) -> Target:
     from directkafka.operations.offsets import source_of
+    from directkafka.operations.target import Target
     from directkafka.sinks.registry import store_at
 
     store = store_at(url)

@@ -1,4 +1,4 @@
-"""The HTTP server of a process that runs pipelines: metrics and health, in a thread of its own. It changes nothing."""
+"""The HTTP server: metrics and health of the pipelines of this process, and the page, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import ipaddress
 import logging
 import socket
 import threading
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Self
 
 import uvicorn
@@ -15,10 +17,13 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from directkafka.errors import EnvironmentFaultError
+from directkafka.monitoring.dashboard.board import OBSERVED_EVERY_S, Board
+from directkafka.monitoring.dashboard.details import Details
+from directkafka.monitoring.dashboard.routes import DashboardRoutes
 from directkafka.monitoring.health import Health, liveness, readiness
 from directkafka.monitoring.http import Address
 from directkafka.monitoring.metrics import MetricsCollector
@@ -26,41 +31,59 @@ from directkafka.pipeline.status import StatusView, started_pipelines
 
 log = logging.getLogger("directkafka.monitoring")
 
-_INDEX: Final = "directkafka: /metrics /healthz /readyz\n"
-
-#: How long the server may take to end, in seconds.
+#: How long the server may take to end, and how long of that a request that is being answered has, in seconds.
 _END_S: Final = 5.0
+_LAST_ANSWERS_S: Final = 1
 
 
 class HttpServer:
-    """Serves ``/metrics``, ``/healthz`` and ``/readyz`` until it is closed; also as a context manager.
+    """Serves ``/metrics``, ``/healthz``, ``/readyz`` and the page until it is closed; also as a context manager.
 
     Args:
         address: where to listen.
         stalled_after_s: after how many seconds at one step a pipeline counts as stalled.
+        files: pipeline files by the pipelines' names, which the page shows beside the pipelines of this process.
+        every_s: how often the page's pipelines are observed, in seconds.
+        token: what a change by the page must bring; None refuses all changes.
 
     Raises:
         EnvironmentFaultError: the address cannot be had.
     """
 
-    def __init__(self, address: Address, *, stalled_after_s: float) -> None:
+    def __init__(
+        self,
+        address: Address,
+        *,
+        stalled_after_s: float,
+        files: Mapping[str, Path] | None = None,
+        every_s: float = OBSERVED_EVERY_S,
+        token: str | None = None,
+    ) -> None:
         self._stalled_after_s = stalled_after_s
         self._registry = CollectorRegistry()
         self._registry.register(MetricsCollector())
         ProcessCollector(registry=self._registry)
         self._socket = _listen(address)
+        self._board = Board(files or {}, stalled_after_s=stalled_after_s, every_s=every_s)
+        self._page = DashboardRoutes(self._board, Details(files or {}), token=token)
         host, port = self._socket.getsockname()[:2]
         #: Where it listens, also if the system has chosen the port.
         self.address = Address(host=host, port=port)
         config = uvicorn.Config(
-            self._application(), log_config=None, log_level="warning", access_log=False, lifespan="off"
+            self._application(),
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=_LAST_ANSWERS_S,
         )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(
             target=self._server.run, kwargs={"sockets": [self._socket]}, name="directkafka http", daemon=True
         )
         self._thread.start()
-        log.info("metrics and health at http://%s", self.address)
+        self._board.start()
+        log.info("page, metrics and health at http://%s", self.address)
 
     def __enter__(self) -> Self:
         return self
@@ -70,13 +93,14 @@ class HttpServer:
 
     def close(self) -> None:
         """End it; a request that is being answered has a moment."""
+        self._board.close()
         self._server.should_exit = True
         self._thread.join(_END_S)
         self._socket.close()
 
     def _application(self) -> Starlette:
         routes = [
-            Route("/", self._index),
+            *self._page.routes(),
             Route("/metrics", self._metrics),
             Route("/healthz", self._healthz),
             Route("/readyz", self._readyz),
@@ -90,9 +114,6 @@ class HttpServer:
         return Starlette(routes=routes, middleware=guards)
 
     # Starlette runs these in threads: they may wait for Kafka.
-
-    def _index(self, _: Request) -> Response:
-        return PlainTextResponse(_INDEX)
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))

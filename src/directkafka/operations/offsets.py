@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import tenacity
@@ -45,10 +45,28 @@ def source_of(entry: LedgerEntry, bootstrap_servers: str) -> SourceOptions | Non
     return SourceOptions.parse(options, streaming=True, defaults=SOURCE_DEFAULTS, where="--bootstrap-server")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineSnapshot:
+    """A pipeline at one moment.
+
+    Attributes:
+        entries: what its ledgers say, those that know it.
+        positions: where it is in each partition, sorted.
+    """
+
+    entries: tuple[LedgerEntry, ...]
+    positions: tuple[PartitionPosition, ...]
+
+
 def look_at_offsets(
     pipeline: str, source: SourceOptions | None, stores: Sequence[Store]
 ) -> tuple[PartitionPosition, ...]:
-    """The position of a pipeline in each of its partitions, sorted. Safe while the pipeline runs.
+    """The positions of :func:`look_at_pipeline`."""
+    return look_at_pipeline(pipeline, source, stores).positions
+
+
+def look_at_pipeline(pipeline: str, source: SourceOptions | None, stores: Sequence[Store]) -> PipelineSnapshot:
+    """What the ledgers say of a pipeline, and where it is in each of its partitions. Safe while the pipeline runs.
 
     Args:
         pipeline: its name.
@@ -64,19 +82,23 @@ def look_at_offsets(
         stop=tenacity.stop_after_attempt(_ATTEMPTS_MAX), retry=tenacity.retry_if_exception(_is_outdated), reraise=True
     )
     if source is None:
-        return positions_in_ledgers([entry for store in stores if (entry := store.read(pipeline)) is not None])
+        entries = _entries(pipeline, stores)
+        return PipelineSnapshot(entries=entries, positions=positions_in_ledgers(entries))
     with closing(SourceCluster(source)) as cluster:
         return retrying(_attempt, pipeline, source, stores, cluster)
 
 
-def _attempt(
-    pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster
-) -> tuple[PartitionPosition, ...]:
-    entries = [entry for store in stores if (entry := store.read(pipeline)) is not None]
+def _attempt(pipeline: str, source: SourceOptions, stores: Sequence[Store], cluster: SourceCluster) -> PipelineSnapshot:
+    entries = _entries(pipeline, stores)
     snapshot = cluster.snapshot(must_exist=not entries, fresh=True)
     current = next_offsets(entries, snapshot)
     unread = unread_ranges(snapshot, current if entries else _starts(source, cluster, snapshot))
-    return partition_positions(snapshot, current, unread, cluster.first_timestamps(unread))
+    positions = partition_positions(snapshot, current, unread, cluster.first_timestamps(unread))
+    return PipelineSnapshot(entries=entries, positions=positions)
+
+
+def _entries(pipeline: str, stores: Sequence[Store]) -> tuple[LedgerEntry, ...]:
+    return tuple(entry for store in stores if (entry := store.read(pipeline)) is not None)
 
 
 def _is_outdated(error: BaseException) -> bool:

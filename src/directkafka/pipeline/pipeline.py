@@ -100,7 +100,7 @@ class Pipeline:
         self._transform = transform
         tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
         #: What it does now, and has done in this process.
-        self.status = PipelineStatus(name, [self.source_options])
+        self.status = PipelineStatus(name, [self.source_options], self._routes)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")

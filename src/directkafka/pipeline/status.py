@@ -18,11 +18,16 @@ from typing import Any, Final
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import TopicPartition
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.progress import BatchReport
 from directkafka.plain_text import message
 
 #: Upper bounds of the buckets in which durations are counted, in seconds.
 DURATION_BUCKETS_S: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0)
+
+
+#: Of so many batches a view has the times.
+RECENT_BATCHES_MAX: Final = 100
 
 
 class Step(StrEnum):
@@ -58,6 +63,42 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedBatch:
+    """A batch that is committed.
+
+    Attributes:
+        batch_id, generation: which; the generation is 0 for a query without a ledger.
+        committed_at_ms: when, in milliseconds since 1970.
+        records: records read, or offsets where Spark reads.
+        rows: rows in all tables.
+        plan_ms, write_ms, commit_ms: how long the steps took, in milliseconds; None where that is not known.
+    """
+
+    batch_id: int
+    generation: int
+    committed_at_ms: int
+    records: int
+    rows: int
+    plan_ms: int | None = None
+    write_ms: int | None = None
+    commit_ms: int | None = None
+
+    @classmethod
+    def of(cls, report: BatchReport, *, committed_at_ms: int) -> FinishedBatch:
+        """What a report says."""
+        return cls(
+            batch_id=report.batch_id,
+            generation=report.generation,
+            committed_at_ms=committed_at_ms,
+            records=report.offsets if report.records is None else report.records,
+            rows=sum(report.rows.values()),
+            plan_ms=report.plan_ms,
+            write_ms=report.write_ms,
+            commit_ms=report.commit_ms,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StatusView:
     """What is known of a pipeline at one moment. Counts begin at 0 with the :class:`PipelineStatus`.
 
@@ -79,6 +120,7 @@ class StatusView:
         durations: of each step of a batch.
         committed_at_ms: when the newest batch was committed, in milliseconds since 1970.
         ends: the next offset to read, by partition.
+        recent_batches: the last :data:`RECENT_BATCHES_MAX` batches, the newest last.
         failure: the error that ended the last run, as text that begins with its type.
     """
 
@@ -98,6 +140,7 @@ class StatusView:
     durations: Mapping[str, Histogram] = field(default_factory=dict)
     committed_at_ms: int | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    recent_batches: tuple[FinishedBatch, ...] = ()
     failure: str | None = None
 
 
@@ -107,13 +150,20 @@ class PipelineStatus:
     Args:
         pipeline: its name.
         sources: the Kafka sources that it reads; empty if only Spark knows them.
+        routes: where its rows go; empty for a query.
         clock: seconds on a monotonic clock.
     """
 
     def __init__(
-        self, pipeline: str, sources: Sequence[SourceOptions] = (), *, clock: Callable[[], float] = time.monotonic
+        self,
+        pipeline: str,
+        sources: Sequence[SourceOptions] = (),
+        routes: Sequence[Route] = (),
+        *,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sources = tuple(sources)
+        self.routes = tuple(routes)
         self._clock = clock
         self._lock = threading.Lock()
         self._view = StatusView(pipeline=pipeline, since_s=clock())
@@ -205,6 +255,8 @@ class PipelineStatus:
             step: view.durations.get(step, Histogram()).observed(lap_ms / 1000)
             for step, lap_ms in (("plan", report.plan_ms), ("write", report.write_ms), ("commit", report.commit_ms))
         }
+        committed_at_ms = int(time.time() * 1000)
+        batch = FinishedBatch.of(report, committed_at_ms=committed_at_ms)
         self._update(
             step=Step.WAITING,
             is_ready=True,
@@ -216,8 +268,9 @@ class PipelineStatus:
             row_counts=rows,
             dead_letter_count=view.dead_letter_count + letters,
             durations=durations,
-            committed_at_ms=int(time.time() * 1000),
+            committed_at_ms=committed_at_ms,
             ends=dict(ends),
+            recent_batches=(*view.recent_batches[1 - RECENT_BATCHES_MAX :], batch),
         )
 
     def ended(self, failure: BaseException | str | None = None) -> None:

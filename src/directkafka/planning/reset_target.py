@@ -5,12 +5,16 @@ The words are those of Kafka's own tool, ``kafka-consumer-groups --reset-offsets
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from enum import StrEnum
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, Positions, TopicPartition
+from directkafka.options.spec import shown
+from directkafka.options.texts import duration_ms, iso_duration_ms
 from directkafka.snapshot import ClusterSnapshot
 
 
@@ -36,6 +40,43 @@ class Listed:
 
 
 ResetTo = Earliest | Latest | Exact | AtTimestamp | Ago | ShiftBy | Listed
+
+
+def parse_moment(text: str, *, option: str) -> AtTimestamp:
+    """The first record at or after a time: ISO 8601, UTC where it has no zone.
+
+    Args:
+        text: ``2026-11-25T08:00`` or ``2026-11-25T08:00+01:00``.
+        option: where it was given, for the message.
+
+    Raises:
+        OptionError: it is none.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+        in_zone = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return AtTimestamp(max(math.ceil(in_zone.timestamp() * 1000), 0))
+    except (ValueError, OverflowError):
+        reason = f"expected a time in ISO 8601, such as 2026-11-25T08:00 or 2026-11-25T08:00+01:00, found {shown(text)}"
+        raise OptionError(option=option, reason=reason) from None
+
+
+def parse_ago(text: str, *, option: str) -> Ago:
+    """The first record of the last ``10m`` or ``PT10M``.
+
+    Args:
+        text: a duration.
+        option: where it was given, for the message.
+
+    Raises:
+        OptionError: it is none.
+    """
+    found = duration_ms(text)
+    if found is None:
+        found = iso_duration_ms(text)
+    if found is None:
+        raise OptionError(option=option, reason=f"expected a duration, such as 10m or PT10M, found {shown(text)}")
+    return Ago(found)
 
 
 @dataclass(frozen=True, slots=True)

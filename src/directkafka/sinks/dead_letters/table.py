@@ -82,6 +82,7 @@ class DeadLetterDialect:
         micros: a timestamp as microseconds since 1970.
         headers: headers as a JSON text, with values in base64.
         contains: whether the first text has the second in it.
+        beginning: as many of the first bytes as the second number says.
         lock: what locks the rows that a query finds.
         is_same_topic: a second condition, where ``"topic" = $1`` may ignore case or spaces at the end.
         is_whole: whether ``"offset"`` is a whole number, where a column may hold others.
@@ -93,6 +94,7 @@ class DeadLetterDialect:
     micros: str
     headers: str
     contains: str
+    beginning: str = "substr({0}, 1, {1})"
     lock: str = ""
     is_same_topic: str = "1 = 1"
     is_whole: str = "1 = 1"
@@ -103,6 +105,27 @@ class DeadLetterDialect:
         'UPDATE {target} AS letter SET "replay_claim" = planned.claim FROM {planned} '
         'WHERE {same} AND letter."replay_claim" IS NULL'
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetter:
+    """A dead letter, for people.
+
+    Attributes:
+        topic, partition, offset: the record's.
+        timestamp_ms: its timestamp, in milliseconds since 1970; None where the table has none.
+        reason: why it was rejected.
+        value: the beginning of its value; None for a tombstone.
+        byte_count: how long the value is.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None
+    reason: str
+    value: bytes | None
+    byte_count: int
 
 
 class DeadLetterTable(Protocol):
@@ -181,6 +204,32 @@ class DeadLetters:
         statement = self._sql("count_by_reason", chosen=chosen, limit=_limit(selection))
         with self.table.opened() as rows:
             return {str(reason): count for reason, count in rows(statement, parameters)}
+
+    def first(self, selection: Selection, *, bytes_max: int) -> tuple[DeadLetter, ...]:
+        """The dead letters of the selection, by topic, partition and offset; changes nothing.
+
+        Args:
+            selection: which; its ``limit`` bounds them.
+            bytes_max: how much of a value is looked at.
+        """
+        chosen, parameters = self._chosen(selection)
+        micros = self.table.dialect.micros.format('"timestamp"') if "timestamp" in self._columns else "NULL"
+        beginning = self.table.dialect.beginning.format('"value"', bytes_max)
+        statement = self._sql("first", chosen=chosen, limit=_limit(selection), timestamp=micros, value=beginning)
+        with self.table.opened() as rows:
+            found = rows(statement, parameters)
+        return tuple(
+            DeadLetter(
+                topic=topic,
+                partition=partition,
+                offset=offset,
+                timestamp_ms=None if micros is None else int(micros) // 1000,
+                reason=str(reason),
+                value=None if value is None else bytes(value),
+                byte_count=byte_count or 0,
+            )
+            for topic, partition, offset, micros, reason, value, byte_count in found
+        )
 
     def plan(self, transaction: Any, selection: Selection, *, after: int) -> None:
         """Inside the ledger's transaction: let go what an earlier replay held, and give each dead letter its batch.

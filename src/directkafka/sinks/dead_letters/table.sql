@@ -15,6 +15,11 @@ ALTER TABLE {target} ADD COLUMN {column} {type};
 SELECT "reason", count(*) FROM (SELECT "reason" FROM {target} WHERE {chosen} ORDER BY {record}{limit}) AS chosen
  GROUP BY "reason" ORDER BY count(*) DESC, "reason";
 
+-- name: first
+-- The first dead letters of this selection, with the beginnings of their values.
+SELECT {record}, {timestamp}, "reason", {value}, octet_length("value") FROM {target} WHERE {chosen}
+ ORDER BY {record}{limit};
+
 -- name: find_double
 -- A record with two dead letters: a replay could not tell one from the other.
 SELECT {record}, count(*) FROM {target} WHERE {chosen} GROUP BY {record} HAVING count(*) > 1 LIMIT 1;

@@ -26,6 +26,7 @@ _DIALECTS: Final = {
         micros="epoch_us({0})",
         headers="CAST(to_json([{{'key': one.key, 'value': base64(one.value)}} for one in {0}]) AS VARCHAR)",
         contains="contains({0}, {1})",
+        beginning="array_slice({0}, 1, {1})",
     ),
 }
 

@@ -90,6 +90,17 @@ def test_dead_letters_come_back_as_the_records_that_they_were(sink: Sink) -> Non
     }  # fmt: skip
 
 
+def test_the_first_letters_are_told_with_the_beginnings_of_their_values(sink: Sink) -> None:
+    fill(sink, [10, 3, 2_000_000])
+    found = dead_letters_of(sink).first(Selection(from_offset=1, limit=5), bytes_max=4)
+    assert [(letter.topic, letter.partition, letter.offset, letter.reason) for letter in found] == [
+        ("air", 0, 1, "new"), ("air", 0, 2, "new"),
+    ]  # fmt: skip
+    assert [(len(letter.value or b""), letter.byte_count) for letter in found] == [(3, 3), (4, 2_000_000)]
+    assert len(dead_letters_of(sink).first(Selection(limit=1), bytes_max=4)) == 1
+    assert dead_letters_of(sink).first(Selection(reason="other"), bytes_max=4) == ()
+
+
 def test_a_batch_ends_at_its_number_of_letters_or_of_bytes(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LETTERS_MAX", 3)
     monkeypatch.setattr(module, "BYTES_MAX", 100)

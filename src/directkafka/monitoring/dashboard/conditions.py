@@ -1,0 +1,169 @@
+"""Condition of a pipeline, decided from what was observed: whether it keeps up, and what has just happened. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from directkafka.offsets import TopicPartition
+from directkafka.operations.positions import PartitionPosition
+from directkafka.pipeline.status import FinishedBatch, Step
+
+#: A pipeline is behind when its oldest unread record is older, in seconds.
+BEHIND_S: Final = 60.0
+
+
+class Condition(StrEnum):
+    """How a pipeline does, the worst first."""
+
+    UNKNOWN = "unknown"
+    FAILED = "failed"
+    STANDS_STILL = "stands still"
+    RETRYING = "retrying"
+    BEHIND = "behind"
+    PAUSED = "paused"
+    ENDED = "ended"
+    NEVER_RAN = "never ran"
+    STARTING = "starting"
+    RUNNING = "running"
+    CAUGHT_UP = "caught up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """A pipeline as it was found at one moment.
+
+    Attributes:
+        at_ms: when, in milliseconds since 1970.
+        positions: where it is in each partition; empty where that is not known.
+        batch_id, generation: of the last batch that is committed; None without one.
+        committed_at_ms: when that was.
+        records: records that were read since some moment, which stays the same from one observation to the next.
+        rows: rows that were written, likewise.
+        dead_letters: dead letters, likewise; None where they are not counted.
+        is_paused: whether it waits for ``directkafka resume``.
+        step: what it does, and ``step_s`` for how many seconds; None where its process is another one.
+        failure: type of the error that ended it.
+        retries: steps that failed and were tried again.
+        batches: its last batches with their times, the newest last; empty where they are not told.
+        error: why nothing else is known.
+    """
+
+    at_ms: int
+    positions: tuple[PartitionPosition, ...] = ()
+    batch_id: int | None = None
+    generation: int | None = None
+    committed_at_ms: int | None = None
+    records: int = 0
+    rows: int = 0
+    dead_letters: int | None = None
+    is_paused: bool = False
+    step: Step | None = None
+    step_s: float = 0.0
+    failure: str | None = None
+    retries: int = 0
+    batches: tuple[FinishedBatch, ...] = ()
+    error: str | None = None
+
+    def lag(self) -> int | None:
+        """Unread offsets of all partitions; None where no partition is known."""
+        known = [position.lag for position in self.positions if position.lag is not None]
+        return sum(known) if known else None
+
+    def lag_seconds(self) -> float | None:
+        """Age of the oldest unread record; None where no partition is known."""
+        known = [position.lag_seconds for position in self.positions if position.lag_seconds is not None]
+        return max(known) if known else None
+
+    def ends(self) -> Mapping[TopicPartition, int]:
+        """The next offset to read, by partition."""
+        return {
+            TopicPartition(position.topic, position.partition): position.current
+            for position in self.positions
+            if position.current is not None
+        }
+
+
+def condition_of(found: Observation, *, stalled_after_s: float) -> tuple[Condition, str]:
+    """How the pipeline does, and why that is said.
+
+    Args:
+        found: what was observed.
+        stalled_after_s: after how many seconds at one step, or with unread records and no commit, it stands still.
+    """
+    if found.error is not None:
+        return Condition.UNKNOWN, found.error
+    if found.failure is not None:
+        return Condition.FAILED, f"{found.failure}; its log says more"
+    if found.is_paused:
+        return Condition.PAUSED, "until directkafka resume"
+    if found.step is not None:
+        told = _told_by_step(found, found.step, stalled_after_s=stalled_after_s)
+        if told is not None:
+            return told
+    elif found.batch_id is None:
+        return Condition.NEVER_RAN, "no batch is committed"
+    return _told_by_lag(found, stalled_after_s=stalled_after_s)
+
+
+def _told_by_step(found: Observation, step: Step, *, stalled_after_s: float) -> tuple[Condition, str] | None:
+    if step is Step.ENDED:
+        return Condition.ENDED, "the run is over"
+    if step is not Step.WAITING and found.step_s > stalled_after_s:
+        return Condition.STANDS_STILL, f"at the step {step} for {found.step_s:,.0f} s"
+    if step is Step.RETRYING:
+        return Condition.RETRYING, "a step failed, and is tried again"
+    return (Condition.STARTING, "no batch is planned yet") if step is Step.STARTING else None
+
+
+def _told_by_lag(found: Observation, *, stalled_after_s: float) -> tuple[Condition, str]:
+    lag, lag_s = found.lag(), found.lag_seconds()
+    if not lag:
+        return (Condition.RUNNING, "") if lag is None else (Condition.CAUGHT_UP, "everything is read")
+    silent_s = (found.at_ms - (found.committed_at_ms or 0)) / 1000
+    if found.step is None and silent_s > stalled_after_s and (lag_s is None or lag_s > stalled_after_s):
+        return Condition.STANDS_STILL, f"records are unread, and nothing was committed for {silent_s:,.0f} s"
+    if lag_s is not None and lag_s > BEHIND_S:
+        return Condition.BEHIND, f"the oldest unread record is {lag_s:,.0f} s old"
+    return Condition.RUNNING, ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that has happened to a pipeline.
+
+    Attributes:
+        at_ms: when it was seen, in milliseconds since 1970.
+        kind: ``takeover``, ``pause``, ``rewind`` or ``condition``.
+        text: what, in words.
+    """
+
+    at_ms: int
+    kind: str
+    text: str
+
+
+def events_between(before: Observation, after: Observation, conditions: tuple[Condition, Condition]) -> Iterator[Event]:
+    """What has happened from one observation to the next.
+
+    Args:
+        before, after: the two.
+        conditions: of the two.
+    """
+    if before.error is None and after.error is None:
+        if before.generation is not None and after.generation is not None and before.generation != after.generation:
+            text = f"generation {after.generation} took over from generation {before.generation}"
+            yield Event(at_ms=after.at_ms, kind="takeover", text=text)
+        if before.is_paused != after.is_paused:
+            yield Event(at_ms=after.at_ms, kind="pause", text="paused" if after.is_paused else "resumed")
+        then, now = before.ends(), after.ends()
+        moved_back = sorted(place for place, end in now.items() if end < then.get(place, 0))
+        if moved_back:
+            told = ", ".join(f"{place} from {then[place]:,} to {now[place]:,}" for place in moved_back[:3])
+            more = f", and {len(moved_back) - 3:,} more" if len(moved_back) > 3 else ""
+            yield Event(at_ms=after.at_ms, kind="rewind", text=f"set back: {told}{more}")
+    was, is_now = conditions
+    if was is not is_now:
+        yield Event(at_ms=after.at_ms, kind="condition", text=f"{was} → {is_now}")

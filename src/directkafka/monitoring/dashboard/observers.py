@@ -1,0 +1,140 @@
+"""Observers of pipelines: one looks at a pipeline of this process, the other at the ledgers of one that runs elsewhere.
+
+Neither changes anything or fences anybody, and neither waits for the pipeline.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final, Protocol
+
+from directkafka.errors import DirectKafkaError
+from directkafka.monitoring.dashboard.conditions import Observation
+from directkafka.monitoring.lag import LagReader
+from directkafka.operations.offsets import look_at_pipeline
+from directkafka.operations.target import Target, target_of_file
+from directkafka.pipeline.ledger.pause import paused_at_ms
+from directkafka.pipeline.status import PipelineStatus, StatusView
+from directkafka.plain_text import one_line
+from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.ledger import OFFSET_COUNTS
+
+log = logging.getLogger("directkafka.monitoring")
+
+#: How long an observer waits for Kafka, in seconds; it shows the lag of before if there is no answer.
+_LAG_TIMEOUT_S: Final = 3.0
+
+
+class Observer(Protocol):
+    """Says what a pipeline is like now."""
+
+    def observe(self) -> Observation:
+        """The pipeline as of now; what cannot be found out is in its ``error``."""
+
+    def close(self) -> None:
+        """Give back what it holds."""
+
+
+class StatusObserver:
+    """Observes a pipeline of this process.
+
+    Args:
+        status: the pipeline's.
+    """
+
+    def __init__(self, status: PipelineStatus) -> None:
+        self.status = status
+        self._lag = LagReader(status)
+
+    def observe(self) -> Observation:
+        """See :class:`Observer`."""
+        self._lag.begin()
+        views = self._lag.finish(_LAG_TIMEOUT_S)
+        view, now_s = self.status.view, time.monotonic()
+        return Observation(
+            at_ms=_now_ms(),
+            positions=tuple(position for each in views for position in each.aged(now_s)),
+            batch_id=view.batch_id,
+            generation=view.generation,
+            committed_at_ms=view.committed_at_ms,
+            records=sum(count.record_count for count in view.read.values()),
+            rows=sum(view.row_counts.values()),
+            dead_letters=view.dead_letter_count,
+            is_paused=view.is_paused,
+            step=view.step,
+            step_s=self.status.age_s(),
+            failure=_failure(view),
+            retries=sum(view.retry_counts.values()),
+            batches=view.recent_batches,
+        )
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LedgerObserver:
+    """Observes the pipeline of a file, wherever it runs: by its ledgers, and by Kafka.
+
+    Args:
+        file: the pipeline file. It is read again after a failure.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._held = ExitStack()
+        self._target: Target | None = None
+
+    def observe(self) -> Observation:
+        """See :class:`Observer`."""
+        try:
+            if self._target is None:
+                self._target = self._held.enter_context(target_of_file(self._file))
+            return _observation(self._target)
+        except DirectKafkaError as error:
+            self.close()
+            return Observation(at_ms=_now_ms(), error=one_line(f"{type(error).__name__}: {error}"))
+
+    def close(self) -> None:
+        """Close the stores."""
+        self._target = None
+        self._held.close()
+
+
+def _observation(target: Target) -> Observation:
+    stores = target.unique_stores()
+    found = look_at_pipeline(target.pipeline, target.source, stores)
+    newest = max(found.entries, key=lambda entry: entry.batch_id, default=None)
+    return Observation(
+        at_ms=_now_ms(),
+        positions=found.positions,
+        batch_id=newest.batch_id if newest else None,
+        generation=newest.generation if newest else None,
+        committed_at_ms=newest.committed_at_ms if newest else None,
+        records=sum(progress.end for progress in newest.progress) if newest else 0,
+        rows=_rows(found.entries),
+        dead_letters=_dead_letters(found.entries, target.dead_letter_sink),
+        is_paused=paused_at_ms(stores[0], target.pipeline) is not None,
+    )
+
+
+def _rows(entries: Sequence[LedgerEntry]) -> int:
+    return sum(rows for entry in entries for sink, rows in entry.total_rows.items() if sink not in OFFSET_COUNTS)
+
+
+def _dead_letters(entries: Sequence[LedgerEntry], sink: str | None) -> int | None:
+    if sink is None:
+        return None
+    return max((entry.total_rows.get(sink, 0) for entry in entries), default=0)
+
+
+def _failure(view: StatusView) -> str | None:
+    """The type of what ended the pipeline. Its text is in the log: it may hold values of records."""
+    return None if view.failure is None else view.failure.partition(":")[0]
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
