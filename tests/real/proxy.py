@@ -6,9 +6,15 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Self
+from typing import Final, Self
+
+from directkafka.testing.servers.ports import ReservedPort
 
 RECEIVE_BYTES = 1 << 16
+
+#: Ports stay reserved when their proxies have ended. Clients may go on to connect, and a server that was given the port
+#: would take what they send for its own: Spark fails a query whose worker, as it seems, does not know the secret.
+_PORTS: Final[list[ReservedPort]] = []
 
 
 class TcpProxy:
@@ -28,8 +34,9 @@ class TcpProxy:
         self.refuse = False
 
     def __enter__(self) -> Self:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
+        _PORTS.append(ReservedPort())
+        self.port: int = _PORTS[-1].number
+        self._listener = socket.create_server(("127.0.0.1", self.port))
         self._start(self._accept)
         return self
 

@@ -23,16 +23,16 @@ from directkafka.kafka.network.client import Channel, KafkaClient, open_channel,
 from directkafka.kafka.network.connections import Connections
 from directkafka.kafka.network.tls import tls_context
 from directkafka.testing import KafkaBroker
+from directkafka.testing.servers.ports import ReservedPort
 
 pytestmark = pytest.mark.real
 
 
 @pytest.fixture
-def nobody() -> str:
-    """An address where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    return f"127.0.0.1:{port}"
+def nobody() -> Iterator[str]:
+    """An address where nobody listens, or will: a JVM beside this test would take our requests for its worker's."""
+    with ReservedPort() as port:
+        yield port.address
 
 
 @pytest.fixture

@@ -1,0 +1,255 @@
+"""What the page's server answers, and which changes it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import pytest
+
+from directkafka.errors import EnvironmentFaultError, OptionError
+from directkafka.monitoring.dashboard.details import BusyError, Details
+from directkafka.monitoring.http import Address
+from directkafka.monitoring.http_server import HttpServer
+
+TOKEN = "a-token-of-the-test"
+
+Answer = tuple[int, dict[str, str], str]
+
+
+class Served:
+    """A server, and what was changed by it."""
+
+    def __init__(self, *, token: str | None) -> None:
+        self.server = HttpServer(Address(host="127.0.0.1", port=0), stalled_after_s=600, token=token)
+        self.changed: list[tuple[str, Mapping[str, str] | bool]] = []
+
+    def ask(self, path: str, *, body: bytes | None = None, **headers: str) -> Answer:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = Request(f"http://{self.server.address}{path}", data=body, headers=named)
+        try:
+            with urlopen(request, timeout=30) as answer:
+                return answer.status, dict(answer.headers), answer.read().decode()
+        except HTTPError as error:
+            return error.code, dict(error.headers), error.read().decode()
+
+    def post(self, path: str, content: object = None, **changes: str | None) -> tuple[int, dict[str, Any]]:
+        """A change as the page sends it; a header that is None is left out."""
+        headers: dict[str, str | None] = {
+            "content_type": "application/json", "authorization": f"Bearer {TOKEN}",
+            "origin": f"http://{self.server.address}", "sec_fetch_site": "same-origin",
+        }  # fmt: skip
+        given = {name: value for name, value in {**headers, **changes}.items() if value is not None}
+        asked = {"name": "numbers", "paused": "true", "to": "earliest"} if content is None else content
+        body = asked if isinstance(asked, bytes) else json.dumps(asked).encode()
+        status, _, text = self.ask(path, body=body, **given)
+        return status, json.loads(text)
+
+
+def served(monkeypatch: pytest.MonkeyPatch, *, token: str | None) -> Iterator[Served]:
+    made = Served(token=token)
+
+    def set_paused(_: Details, name: str, *, is_paused: bool) -> dict[str, Any]:
+        made.changed.append((name, is_paused))
+        return {"changed": True}
+
+    def reset(_: Details, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
+        made.changed.append((name, asked))
+        return {"changes_something": True}
+
+    monkeypatch.setattr(Details, "set_paused", set_paused)
+    monkeypatch.setattr(Details, "reset", reset)
+    with made.server:
+        yield made
+
+
+@pytest.fixture
+def with_token(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    yield from served(monkeypatch, token=TOKEN)
+
+
+@pytest.fixture
+def read_only(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    yield from served(monkeypatch, token=None)
+
+
+def test_the_page_weighs_less_than_200_kb_and_loads_nothing_from_elsewhere(read_only: Served) -> None:
+    status, headers, page = read_only.ask("/")
+    assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
+    paths = re.findall(r'(?:src|href)="(/[^"]*)"', page)
+    assert len(paths) == 4
+    answers = [read_only.ask(path) for path in paths]
+    assert [status for status, _, _ in answers] == [200] * 4
+    assert sum(len(text.encode()) for _, _, text in answers) + len(page.encode()) < 200_000
+    texts = [page, *(text for path, (_, _, text) in zip(paths, answers, strict=True) if "uPlot" not in path)]
+    assert not [text for text in texts if re.search(r"https?://|//[a-z]+\.", text)]
+
+
+def test_no_script_of_the_page_makes_markup_of_a_text() -> None:
+    script = resources.files("directkafka.monitoring.dashboard").joinpath("page", "dashboard.js").read_text()
+    assert re.findall(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\b|new Function", script) == []
+
+
+def test_every_answer_says_that_nothing_else_may_run_in_it(read_only: Served) -> None:
+    for path in ("/", "/page/dashboard.js", "/api/pipelines", "/api/pipeline?name=x", "/api/reset?name=x"):
+        _, headers, _ = read_only.ask(path)
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+
+
+def test_a_name_that_leads_here_from_another_site_is_refused(read_only: Served) -> None:
+    assert read_only.ask("/api/pipelines", host="evil.example")[0] == 400
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "text"),
+    [
+        (LookupError("numbers"), 404, "no such pipeline"),
+        (BusyError(), 503, "another lookup takes long"),
+        (OptionError(option="datetime", reason="expected a time"), 400, "expected a time"),
+        (EnvironmentFaultError(what="gone", remedy="wait"), 502, "EnvironmentFaultError: gone"),
+        (ZeroDivisionError("a value of a record"), 500, "the log says more"),
+    ],
+)
+def test_a_lookup_that_fails_says_what_is_wrong_and_shows_no_trace(
+    failure: Exception, status: int, text: str, read_only: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> dict[str, Any]:
+        raise failure
+
+    monkeypatch.setattr(Details, "dead_letters", fail)
+    monkeypatch.setattr(Details, "plan_reset", fail)
+    for path in ("/api/dead-letters?name=numbers", "/api/reset?name=numbers&to=earliest"):
+        found, _, answer = read_only.ask(path)
+        assert found == status
+        assert text in json.loads(answer)["error"]
+        assert "Traceback" not in answer
+        assert "a value of a record" not in answer
+
+
+def test_news_come_as_server_sent_events(read_only: Served) -> None:
+    with urlopen(f"http://{read_only.server.address}/api/events", timeout=30) as stream:
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        line = stream.readline().decode()
+    assert "pipelines" in json.loads(line.removeprefix("data: "))
+
+
+def test_a_server_with_open_pages_ends_all_the_same(read_only: Served) -> None:
+    with urlopen(f"http://{read_only.server.address}/api/events", timeout=30) as stream:
+        stream.readline()
+        read_only.server.close()
+        assert not [thread for thread in _threads() if thread == "directkafka http"]
+
+
+def _threads() -> list[str]:
+    import threading
+
+    return [thread.name for thread in threading.enumerate()]
+
+
+@pytest.mark.parametrize("path", ["/api/pause", "/api/reset"])
+def test_without_a_token_nothing_can_be_changed(path: str, read_only: Served) -> None:
+    status, answer = read_only.post(path)
+    assert (status, read_only.changed) == (403, [])
+    assert "--allow-changes" in answer["error"]
+
+
+@pytest.mark.parametrize("path", ["/api/pause", "/api/reset"])
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"authorization": None}, 401),
+        ({"authorization": "Bearer another"}, 401),
+        ({"authorization": "Bearer "}, 401),
+        ({"origin": None}, 403),
+        ({"origin": "null"}, 403),
+        ({"origin": "http://evil.example"}, 403),
+        ({"origin": "http://127.0.0.1:1"}, 403),
+        ({"sec_fetch_site": "cross-site"}, 403),
+        ({"sec_fetch_site": "same-site"}, 403),
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_a_change_that_does_not_come_from_the_page_with_the_token_is_refused(
+    path: str, changes: dict[str, str | None], status: int, with_token: Served
+) -> None:
+    found, _ = with_token.post(path, **changes)
+    assert (found, with_token.changed) == (status, [])
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"name": 1}', b'"x"', b"\xff"])
+def test_a_change_that_is_no_object_of_texts_is_refused(content: bytes, with_token: Served) -> None:
+    assert with_token.post("/api/pause", content)[0] == 400
+    assert with_token.changed == []
+
+
+def test_a_long_change_is_not_read(with_token: Served) -> None:
+    assert with_token.post("/api/pause", {"name": "x" * 20_000})[0] == 413
+
+
+def test_no_change_is_made_by_a_get(with_token: Served) -> None:
+    assert with_token.ask("/api/pause?name=numbers&paused=true")[0] == 405
+    assert with_token.changed == []
+
+
+def test_a_change_of_the_page_with_the_token_is_made_and_logged(
+    with_token: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert with_token.post("/api/pause") == (200, {"changed": True})
+    assert with_token.post("/api/pause", {"name": "numbers", "paused": "no"})[0] == 400
+    assert with_token.post("/api/reset", {"name": "numbers", "to": "latest"})[0] == 200
+    assert with_token.changed == [("numbers", True), ("numbers", {"to": "latest"})]
+    assert "the page changes numbers: /api/pause" in caplog.text
+    assert TOKEN not in caplog.text
+
+
+@pytest.fixture
+def asked_of() -> Callable[[dict[str, str]], object]:
+    from directkafka.monitoring.dashboard.details import reset_request
+
+    return reset_request
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({}, "expected earliest, latest"),
+        ({"to": "offset", "value": "x"}, "expected a whole number"),
+        ({"to": "offset", "value": "-1"}, "expected a whole number"),
+        ({"to": "shift", "value": "9" * 30}, "expected a whole number"),
+        ({"to": "datetime", "value": "<b>"}, "expected a time in ISO 8601"),
+        ({"to": "duration", "value": ""}, "expected a duration"),
+        ({"to": "latest", "rows": "drop"}, "expected keep or delete"),
+        ({"to": "latest", "topic": "a:b"}, "expected topic or topic:0,1"),
+    ],
+)
+def test_a_form_that_is_wrong_is_refused(
+    asked: dict[str, str], text: str, asked_of: Callable[[dict[str, str]], object]
+) -> None:
+    with pytest.raises(OptionError, match=re.escape(text)):
+        asked_of(asked)
+
+
+@pytest.mark.parametrize(
+    ("to", "value"),
+    [("earliest", ""), ("latest", ""), ("offset", "5"), ("datetime", "2026-11-25T08:00"), ("duration", "10m"),
+     ("shift", "-100")],
+)  # fmt: skip
+def test_a_form_asks_for_what_the_command_asks_for(
+    to: str, value: str, asked_of: Callable[[dict[str, str]], object]
+) -> None:
+    assert asked_of({"to": to, "value": value, "topic": "air:0,1", "rows": "delete"})
+
+
+def test_the_chart_library_is_the_one_that_is_named(read_only: Served) -> None:
+    folder = Path(str(resources.files("directkafka.monitoring.dashboard").joinpath("page")))
+    assert "uPlot (v1.6.32)" in (folder / "uPlot.iife.min.js").read_text()[:200]
+    assert "MIT License" in (folder / "uPlot.LICENSE").read_text()
