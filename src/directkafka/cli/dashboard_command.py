@@ -39,6 +39,9 @@ def dashboard(  # noqa: PLR0917 - typer gives them by name
     stalled_after: Annotated[
         str, typer.Option("--stalled-after", help="How long nothing may be committed while records are unread.")
     ] = "10m",
+    behind_after: Annotated[
+        str, typer.Option("--behind-after", help="How old an unread record may be until its pipeline is behind.")
+    ] = "1m",
     allow_changes: Annotated[
         bool,
         typer.Option(
@@ -61,6 +64,7 @@ def dashboard(  # noqa: PLR0917 - typer gives them by name
         option="--http",
         every_s=parse_duration_ms(every, option="--every") / 1000,
         stalled_after_s=parse_duration_ms(stalled_after, option="--stalled-after") / 1000,
+        behind_after_s=parse_duration_ms(behind_after, option="--behind-after") / 1000,
         token=token,
     ) as server:
         # Behind a #, where no server and no log sees the token.

@@ -84,7 +84,8 @@ def serve_dashboard(
     *,
     every_s: float,
     stalled_after_s: float,
-    token: str | None,
+    behind_after_s: float,
+    token: str | None = None,
     option: str = "address",
 ) -> HttpServer:
     """Serve a page about the pipelines of these files, wherever they run, until the server is closed.
@@ -94,6 +95,7 @@ def serve_dashboard(
         address: where to listen; as for :func:`serve_http`.
         every_s: how often ledgers and Kafka are looked at, in seconds.
         stalled_after_s: for how long nothing may be committed while records are unread, in seconds.
+        behind_after_s: how old an unread record may be until its pipeline is said to be behind, in seconds.
         token: what a change must bring; None refuses all changes.
         option: where the address was given, for messages.
 
@@ -119,7 +121,10 @@ def serve_dashboard(
         # What is wrong with these is told now, and not by the page.
         spec.source_parsed()
         spec.sinks()
-    return HttpServer(parsed, stalled_after_s=stalled_after_s, files=by_name, every_s=every_s, token=token)
+    return HttpServer(
+        parsed, stalled_after_s=stalled_after_s, files=by_name, every_s=every_s, behind_after_s=behind_after_s,
+        token=token,
+    )  # fmt: skip
 
 
 def _check_extra(option: str) -> None:

@@ -22,6 +22,7 @@ from starlette.routing import Route
 
 from directkafka.errors import EnvironmentFaultError
 from directkafka.monitoring.dashboard.board import OBSERVED_EVERY_S, Board
+from directkafka.monitoring.dashboard.conditions import BEHIND_AFTER_S, Limits
 from directkafka.monitoring.dashboard.details import Details
 from directkafka.monitoring.dashboard.routes import DashboardRoutes
 from directkafka.monitoring.health import Health, liveness, readiness
@@ -44,6 +45,7 @@ class HttpServer:
         stalled_after_s: after how many seconds at one step a pipeline counts as stalled.
         files: pipeline files by the pipelines' names, which the page shows beside the pipelines of this process.
         every_s: how often the page's pipelines are observed, in seconds.
+        behind_after_s: how old an unread record may be until the page says that its pipeline is behind.
         token: what a change by the page must bring; None refuses all changes.
 
     Raises:
@@ -57,6 +59,7 @@ class HttpServer:
         stalled_after_s: float,
         files: Mapping[str, Path] | None = None,
         every_s: float = OBSERVED_EVERY_S,
+        behind_after_s: float = BEHIND_AFTER_S,
         token: str | None = None,
     ) -> None:
         self._stalled_after_s = stalled_after_s
@@ -64,7 +67,8 @@ class HttpServer:
         self._registry.register(MetricsCollector())
         ProcessCollector(registry=self._registry)
         self._socket = _listen(address)
-        self._board = Board(files or {}, stalled_after_s=stalled_after_s, every_s=every_s)
+        limits = Limits(stalled_after_s=stalled_after_s, behind_after_s=behind_after_s)
+        self._board = Board(files or {}, limits=limits, every_s=every_s)
         self._page = DashboardRoutes(self._board, Details(files or {}), token=token)
         host, port = self._socket.getsockname()[:2]
         #: Where it listens, also if the system has chosen the port.

@@ -15,7 +15,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from directkafka.monitoring.dashboard.conditions import Condition, Event, Observation, condition_of, events_between
+from directkafka.monitoring.dashboard.conditions import (
+    Condition,
+    Event,
+    Limits,
+    Observation,
+    condition_of,
+    events_between,
+)
 from directkafka.monitoring.dashboard.history import History, Sample
 from directkafka.monitoring.dashboard.observers import LedgerObserver, Observer, StatusObserver
 from directkafka.pipeline.status import RECENT_BATCHES_MAX, FinishedBatch, PipelineStatus, started_pipelines
@@ -37,12 +44,12 @@ class Board:
     Args:
         files: pipeline files by the pipelines' names; they are observed by their ledgers. All pipelines that are
             started in this process are observed as well.
-        stalled_after_s: after how many seconds without a sign of life a pipeline stands still.
+        limits: what is too long.
         every_s: how often each is observed, in seconds.
     """
 
-    def __init__(self, files: Mapping[str, Path], *, stalled_after_s: float, every_s: float = OBSERVED_EVERY_S) -> None:
-        self._stalled_after_s = stalled_after_s
+    def __init__(self, files: Mapping[str, Path], *, limits: Limits, every_s: float = OBSERVED_EVERY_S) -> None:
+        self._limits = limits
         self._every_s = every_s
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -101,7 +108,7 @@ class Board:
                 log.warning("%s could not be observed", taken.name, exc_info=True)
                 found = Observation(at_ms=int(time.time() * 1000), error="it could not be observed; the log says more")
             with self._lock:
-                taken.add(found, stalled_after_s=self._stalled_after_s)
+                taken.add(found, self._limits)
                 taken.is_busy = False
                 self._version += 1
 
@@ -150,9 +157,9 @@ class BoardPipeline:
         self._events: deque[Event] = deque(maxlen=_EVENTS_MAX)
         self._batches: deque[FinishedBatch] = deque(maxlen=RECENT_BATCHES_MAX)
 
-    def add(self, found: Observation, *, stalled_after_s: float) -> None:
+    def add(self, found: Observation, limits: Limits) -> None:
         """Keep an observation, and what has happened since the one before."""
-        before, condition = self._last, condition_of(found, stalled_after_s=stalled_after_s)
+        before, condition = self._last, condition_of(found, limits)
         if before is not None:
             self._events.extend(events_between(before, found, (self._condition[0], condition[0])))
         self._condition = condition

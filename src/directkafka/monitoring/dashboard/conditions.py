@@ -11,8 +11,21 @@ from directkafka.offsets import TopicPartition
 from directkafka.operations.positions import PartitionPosition
 from directkafka.pipeline.status import FinishedBatch, Step
 
-#: A pipeline is behind when its oldest unread record is older, in seconds.
-BEHIND_S: Final = 60.0
+#: How old an unread record may be, unless it is said otherwise, in seconds.
+BEHIND_AFTER_S: Final = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is too long.
+
+    Attributes:
+        stalled_after_s: at one step, or without a commit while records are unread: a pipeline stands still, in seconds.
+        behind_after_s: the oldest unread record is older: a pipeline is behind, in seconds.
+    """
+
+    stalled_after_s: float
+    behind_after_s: float = BEHIND_AFTER_S
 
 
 class Condition(StrEnum):
@@ -86,12 +99,12 @@ class Observation:
         }
 
 
-def condition_of(found: Observation, *, stalled_after_s: float) -> tuple[Condition, str]:
+def condition_of(found: Observation, limits: Limits) -> tuple[Condition, str]:
     """How the pipeline does, and why that is said.
 
     Args:
         found: what was observed.
-        stalled_after_s: after how many seconds at one step, or with unread records and no commit, it stands still.
+        limits: what is too long.
     """
     if found.error is not None:
         return Condition.UNKNOWN, found.error
@@ -100,32 +113,33 @@ def condition_of(found: Observation, *, stalled_after_s: float) -> tuple[Conditi
     if found.is_paused:
         return Condition.PAUSED, "until directkafka resume"
     if found.step is not None:
-        told = _told_by_step(found, found.step, stalled_after_s=stalled_after_s)
+        told = _told_by_step(found, found.step, limits)
         if told is not None:
             return told
     elif found.batch_id is None:
         return Condition.NEVER_RAN, "no batch is committed"
-    return _told_by_lag(found, stalled_after_s=stalled_after_s)
+    return _told_by_lag(found, limits)
 
 
-def _told_by_step(found: Observation, step: Step, *, stalled_after_s: float) -> tuple[Condition, str] | None:
+def _told_by_step(found: Observation, step: Step, limits: Limits) -> tuple[Condition, str] | None:
     if step is Step.ENDED:
         return Condition.ENDED, "the run is over"
-    if step is not Step.WAITING and found.step_s > stalled_after_s:
+    if step is not Step.WAITING and found.step_s > limits.stalled_after_s:
         return Condition.STANDS_STILL, f"at the step {step} for {found.step_s:,.0f} s"
     if step is Step.RETRYING:
         return Condition.RETRYING, "a step failed, and is tried again"
     return (Condition.STARTING, "no batch is planned yet") if step is Step.STARTING else None
 
 
-def _told_by_lag(found: Observation, *, stalled_after_s: float) -> tuple[Condition, str]:
+def _told_by_lag(found: Observation, limits: Limits) -> tuple[Condition, str]:
     lag, lag_s = found.lag(), found.lag_seconds()
     if not lag:
         return (Condition.RUNNING, "") if lag is None else (Condition.CAUGHT_UP, "everything is read")
     silent_s = (found.at_ms - (found.committed_at_ms or 0)) / 1000
-    if found.step is None and silent_s > stalled_after_s and (lag_s is None or lag_s > stalled_after_s):
+    is_old = lag_s is None or lag_s > limits.stalled_after_s
+    if found.step is None and silent_s > limits.stalled_after_s and is_old:
         return Condition.STANDS_STILL, f"records are unread, and nothing was committed for {silent_s:,.0f} s"
-    if lag_s is not None and lag_s > BEHIND_S:
+    if lag_s is not None and lag_s > limits.behind_after_s:
         return Condition.BEHIND, f"the oldest unread record is {lag_s:,.0f} s old"
     return Condition.RUNNING, ""
 

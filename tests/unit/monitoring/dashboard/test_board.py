@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.real.kafka.logs import until
-from tests.unit.monitoring.dashboard.test_conditions import AT_MS, found, position
+from tests.unit.monitoring.dashboard.test_conditions import AT_MS, LIMITS, found, position
 
 from directkafka.monitoring.dashboard.board import Board, BoardPipeline
 from directkafka.monitoring.dashboard.conditions import Observation
@@ -39,7 +39,7 @@ class Given:
 def kept(*observations: Observation) -> dict[str, Any]:
     pipeline = BoardPipeline("numbers", Given(found()))
     for number, observation in enumerate(observations):
-        pipeline.add(replace(observation, at_ms=AT_MS + number * SPACED_MS), stalled_after_s=600)
+        pipeline.add(replace(observation, at_ms=AT_MS + number * SPACED_MS), LIMITS)
     return pipeline.whole()
 
 
@@ -99,7 +99,7 @@ def test_the_partitions_that_are_furthest_behind_come_first() -> None:
 
 @pytest.fixture
 def board() -> Iterator[Board]:
-    board = Board({}, stalled_after_s=600, every_s=0.05)
+    board = Board({}, limits=LIMITS, every_s=0.05)
     yield board
     board.close()
 
@@ -135,7 +135,7 @@ def test_an_observer_that_hangs_holds_up_no_request(board: Board, monkeypatch: p
         return found()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
-    hung = Board({"numbers": Path("numbers.toml")}, stalled_after_s=600)
+    hung = Board({"numbers": Path("numbers.toml")}, limits=LIMITS)
     hung.start()
     try:
         assert hangs.wait(10)
@@ -161,7 +161,7 @@ def test_an_observer_with_a_fault_is_told_and_goes_on(
         return found()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
-    board = Board({"numbers": Path("numbers.toml")}, stalled_after_s=600, every_s=0.05)
+    board = Board({"numbers": Path("numbers.toml")}, limits=LIMITS, every_s=0.05)
     board.start()
     try:
         until(lambda: names_and_batches(board)["numbers"] == 3, "it is not observed again")

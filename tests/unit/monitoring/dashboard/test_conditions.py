@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from directkafka.monitoring.dashboard.conditions import Condition, Observation, condition_of, events_between
+from directkafka.monitoring.dashboard.conditions import Condition, Limits, Observation, condition_of, events_between
 from directkafka.operations.positions import PartitionPosition
 from directkafka.pipeline.status import Step
 
 AT_MS = 1_800_000_000_000
+LIMITS = Limits(stalled_after_s=600)
 
 
 def position(lag: int | None = 0, lag_seconds: float | None = 0.0, current: int = 100, number: int = 0) -> Any:
@@ -53,11 +54,11 @@ def found(*positions: Any, **changes: Any) -> Observation:
     ],
 )  # fmt: skip
 def test_the_worst_that_is_known_is_the_condition(observation: Observation, condition: Condition, because: str) -> None:
-    assert condition_of(observation, stalled_after_s=600) == (condition, because)
+    assert condition_of(observation, LIMITS) == (condition, because)
 
 
 def told(before: Observation, after: Observation) -> list[tuple[str, str]]:
-    conditions = (condition_of(before, stalled_after_s=600)[0], condition_of(after, stalled_after_s=600)[0])
+    conditions = (condition_of(before, LIMITS)[0], condition_of(after, LIMITS)[0])
     return [(event.kind, event.text) for event in events_between(before, after, conditions)]
 
 
