@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         OptionError,
     )
     from directkafka.monitoring.http import metrics_collector, serve_http
+    from directkafka.monitoring.traces import trace_pipelines
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
     from directkafka.payloads.decode import decode
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "errors": "DataLossError DirectKafkaError FencedError LineageError OffsetMismatchError OptionError",
     "monitoring.http": "metrics_collector serve_http",
+    "monitoring.traces": "trace_pipelines",
     "offsets": "OffsetRange TopicPartition",
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
     "payloads.decode": "decode",
@@ -137,6 +139,7 @@ __all__ = [
     "restart",
     "serve_http",
     "spark_settings",
+    "trace_pipelines",
     "write_stream",
 ]
 

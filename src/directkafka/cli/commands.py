@@ -98,6 +98,7 @@ def run(  # noqa: PLR0917 - typer gives them by name
         pipeline.report = print_report
     with (
         _served(http, stalled_after),
+        _traced(),
         spark_in_file(pipeline.name, verbose=verbose),
         stopped_by_signals(pipeline),
         _drawn(pipeline, form, is_asked_for=live),
@@ -123,6 +124,13 @@ def _served(http: str | None, stalled_after: str) -> AbstractContextManager[obje
 
     stalled_after_s = parse_duration_ms(stalled_after, option="--stalled-after") / 1000
     return nullcontext() if http is None else serve_http(http, stalled_after_s=stalled_after_s, option="--http")
+
+
+def _traced() -> AbstractContextManager[object]:
+    """Traces for the time of the run, if OpenTelemetry's variables in the environment say where they go."""
+    from directkafka.monitoring.traces import is_asked_for, trace_pipelines
+
+    return trace_pipelines(option="OTEL_EXPORTER_OTLP_ENDPOINT") if is_asked_for() else nullcontext()
 
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from directkafka.kafka.consumer.range_task import ReadCount
 from directkafka.offsets import TopicPartition
@@ -144,6 +144,16 @@ class StatusView:
     failure: str | None = None
 
 
+class StatusListener(Protocol):
+    """Hears what pipelines tell, in the thread of their engines: it must return at once, and must not raise."""
+
+    def on_committed(self, status: PipelineStatus, report: BatchReport) -> None:
+        """A batch is committed in all stores."""
+
+    def on_failed(self, status: PipelineStatus, step: Step, error: str) -> None:
+        """A step has failed; ``error`` is the type of the error."""
+
+
 class PipelineStatus:
     """What one pipeline's engine tells; any thread may look.
 
@@ -225,6 +235,8 @@ class PipelineStatus:
     def retried(self, error: BaseException) -> None:
         """A step failed, and will be tried again."""
         name = type(error).__name__
+        for listener in tuple(listeners):
+            listener.on_failed(self, self._view.step, name)
         counts = self._view.retry_counts
         self._step_before = self._step_before or self._view.step
         self._update(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
@@ -272,6 +284,8 @@ class PipelineStatus:
             ends=dict(ends),
             recent_batches=(*view.recent_batches[1 - RECENT_BATCHES_MAX :], batch),
         )
+        for listener in tuple(listeners):
+            listener.on_committed(self, report)
 
     def ended(self, failure: BaseException | str | None = None) -> None:
         """The run is over.
@@ -280,6 +294,9 @@ class PipelineStatus:
             failure: what ended it, if that was an error; as text, it begins with its type.
         """
         text = failure if isinstance(failure, str | None) else f"{type(failure).__name__}: {failure}"
+        if text is not None:
+            for listener in tuple(listeners):
+                listener.on_failed(self, self._view.step, text.partition(":")[0])
         self._update(
             step=Step.ENDED,
             is_ready=False,
@@ -292,6 +309,9 @@ class PipelineStatus:
         with self._lock:
             self._view = replace(self._view, since_s=self._clock(), **changes)
 
+
+#: Those who hear of all pipelines of this process.
+listeners: Final[list[StatusListener]] = []
 
 _lock = threading.Lock()
 #: The status of each pipeline that was started in this process, by its name; of two of one name, the newest.

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar, assert_never
 from directkafka.errors import DataLossError, DirectKafkaError, TopicNotFoundError
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.admin.topics import deleted_topics
-from directkafka.kafka.consumer.first_records import first_timestamps
+from directkafka.kafka.consumer.first_records import first_headers, first_timestamps
 from directkafka.kafka.consumer.range_task import RangeTask
 from directkafka.kafka.network.client import KafkaClient
 from directkafka.offsets import OffsetRange, PartitionProgress, Positions, TopicPartition
@@ -145,6 +145,14 @@ class SourceCluster:
             BrokerUnreachableError, BrokerResponseError: after the options' retries.
         """
         return first_timestamps(self._client, self._admin, ranges, self._topics or None)
+
+    def first_headers(self, ranges: Iterable[OffsetRange]) -> list[list[tuple[str, bytes | None]]]:
+        """The headers of some of the first records of each range, a list for each record that has any.
+
+        Raises:
+            BrokerUnreachableError, BrokerResponseError: after the options' retries.
+        """
+        return first_headers(self._client, self._admin, ranges, self._topics or None)
 
     def report_progress(self, ends: Mapping[TopicPartition, int]) -> None:
         """Commit how far the query is to its group, and warn of retention. Neither may fail the query.

@@ -1,4 +1,4 @@
-"""The timestamps of the first records that a reader would get from partitions, asked for many of them at once.
+"""The first records that a reader would get from partitions: their timestamps and headers, asked for many at once.
 
 API: Fetch (1), one small request for each leader. The header of a record batch usually says the timestamp of its first
 record (``DefaultRecordBatch.java``). A batch is decoded only if the reader is in its middle, if it was compacted, or if
@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from directkafka.kafka.admin.admin_client import AdminClient
 from directkafka.kafka.admin.topics import TopicDescription, by_leader, by_topic, leader_of
@@ -18,6 +18,11 @@ from directkafka.kafka.network.client import KafkaClient, raise_for
 from directkafka.kafka.protocol.api_versions import FetchVersion
 from directkafka.offsets import OffsetRange, TopicPartition
 from directkafka.options.client import ClientOptions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from directkafka.kafka.records.decoder import RecordDecoder
 
 #: Holds one batch of a producer with the usual ``batch.size``.
 _PARTITION_MAX_BYTES: Final = 32 * 1024
@@ -102,6 +107,41 @@ def first_timestamps(
     asked = {partition: offset_range for partition, offset_range in by_partition.items() if offset_range.count()}
     found = admin.of_leaders(lambda described: _fetch_from_leaders(client, asked, described), asked, topics)
     return {partition: None for partition in by_partition if partition not in asked} | found
+
+
+def first_headers(
+    client: KafkaClient,
+    admin: AdminClient,
+    ranges: Iterable[OffsetRange],
+    topics: Mapping[str, TopicDescription] | None = None,
+) -> list[list[tuple[str, bytes | None]]]:
+    """The headers of the first records of each range: of those that come with one small answer of each leader.
+
+    Args:
+        client, admin, topics: as for :func:`first_timestamps`.
+        ranges: one of each partition at most.
+
+    Returns:
+        One list for each record that has headers. What is not in the answers is left out.
+
+    Raises:
+        BrokerUnreachableError, BrokerResponseError, MalformedBatchError: as :func:`first_timestamps`.
+    """
+    asked = {each.topic_partition: each for each in ranges if each.count()}
+
+    def fetch(described: Mapping[str, TopicDescription]) -> dict[TopicPartition, FetchedPartition]:
+        found: dict[TopicPartition, FetchedPartition] = {}
+        for node_id, partitions in by_leader(asked, described).items():
+            found |= _fetch(client, node_id, {partition: asked[partition] for partition in partitions}, described)
+        return found
+
+    headers: list[list[tuple[str, bytes | None]]] = []
+    for partition, fetched in admin.of_leaders(fetch, asked, topics).items():
+        decoder = _decoder(asked[partition], client.options, include_headers=True)
+        for batch in _decode(decoder, fetched):
+            with_headers = (cell for cell in batch.column("headers").to_pylist() if cell)
+            headers += [[(header["key"], header["value"]) for header in cell] for cell in with_headers]
+    return headers
 
 
 def _fetch_from_leaders(
@@ -236,21 +276,30 @@ def _timestamp_in_header(header: _Header, position: int, aborted: Sequence[tuple
 def _decoded(
     offset_range: OffsetRange, fetched: FetchedPartition, options: ClientOptions
 ) -> tuple[int | None, OffsetRange]:
+    decoder = _decoder(offset_range, options, include_headers=False)
+    for batch in _decode(decoder, fetched):
+        return batch.column("timestamp")[0].value // 1000, offset_range
+    return None, _from(offset_range, decoder.position)
+
+
+def _decoder(offset_range: OffsetRange, options: ClientOptions, *, include_headers: bool) -> RecordDecoder:
     # Not above: it is rarely needed, and numba is slow to import.
     from directkafka.kafka.records.decoder import RecordDecoder
-    from directkafka.kafka.records.record_batch import index_batches, readonly_bytes
 
-    decoder = RecordDecoder(
+    return RecordDecoder(
         offset_range.topic,
         offset_range.partition,
         offset_range.from_offset,
         offset_range.until_offset,
-        include_headers=False,
+        include_headers=include_headers,
         read_committed=options.isolation_level == "read_committed",
         check_crcs=options.check_crcs,
         decompressed_bytes_max=options.max_decompressed_batch_bytes,
     )
+
+
+def _decode(decoder: RecordDecoder, fetched: FetchedPartition) -> Iterator[pa.RecordBatch]:
+    from directkafka.kafka.records.record_batch import index_batches, readonly_bytes
+
     index = index_batches(readonly_bytes(fetched.records))
-    for batch in decoder.decode(memoryview(fetched.records), index, fetched.aborted_transactions):
-        return batch.column("timestamp")[0].value // 1000, offset_range
-    return None, _from(offset_range, decoder.position)
+    return decoder.decode(memoryview(fetched.records), index, fetched.aborted_transactions)
