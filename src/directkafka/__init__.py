@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         OptionError,
     )
     from directkafka.monitoring.http import metrics_collector, serve_http
+    from directkafka.monitoring.plots import plot_lag
     from directkafka.monitoring.traces import trace_pipelines
     from directkafka.offsets import OffsetRange, TopicPartition
     from directkafka.options.consumer import Assign, ConsumerStrategy, Subscribe, SubscribePattern
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 _NAMES = {
     "errors": "DataLossError DirectKafkaError FencedError LineageError OffsetMismatchError OptionError",
     "monitoring.http": "metrics_collector serve_http",
+    "monitoring.plots": "plot_lag",
     "monitoring.traces": "trace_pipelines",
     "offsets": "OffsetRange TopicPartition",
     "options.consumer": "Assign ConsumerStrategy Subscribe SubscribePattern",
@@ -133,6 +135,7 @@ __all__ = [
     "lag",
     "metrics_collector",
     "offset_ranges",
+    "plot_lag",
     "read_parquet",
     "record_counts",
     "register",

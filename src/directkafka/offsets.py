@@ -5,8 +5,10 @@ Pure vocabulary: nothing here does I/O or knows a clock.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from directkafka.html_table import html_table
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -63,6 +65,29 @@ class OffsetRange:
 
     def __str__(self) -> str:
         return f"{self.topic}-{self.partition}[{self.from_offset}, {self.until_offset})"
+
+
+class OffsetRangeList(list[OffsetRange]):
+    """A list of ranges; a notebook shows it as a table."""
+
+    def _repr_html_(self) -> str:
+        return _html_of_ranges(self)
+
+
+class OffsetRangeTuple(tuple[OffsetRange, ...]):
+    """The same as a tuple."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return _html_of_ranges(self)
+
+
+def _html_of_ranges(ranges: Sequence[OffsetRange]) -> str:
+    caption = f"{len(ranges):,} offset ranges, {sum(each.count() for each in ranges):,} offsets"
+    heads = ("topic", "partition", "from_offset", "until_offset", "offsets")
+    rows = ((each.topic, each.partition, each.from_offset, each.until_offset, each.count()) for each in ranges)
+    return html_table(caption, heads, rows)
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,9 @@ class PipelineTracer:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""
         self._put(_Told(status=status, at_ns=time.time_ns(), step=step, step_s=status.age_s(), error=error))
 
+    def on_ended(self, status: PipelineStatus) -> None:
+        """See :class:`~directkafka.pipeline.status.StatusListener`."""
+
     def _put(self, told: _Told) -> None:
         # Where spans cannot be made as quickly as batches are, some batches have none.
         with suppress(queue.Full):

@@ -24,6 +24,7 @@ from directkafka.pipeline.execution.session import active_session_kept, check_ex
 from directkafka.pipeline.execution.transform import GivenTransform, Transform, transform_given, transform_named
 from directkafka.pipeline.file import check_name, load, parse_trigger
 from directkafka.pipeline.ledger.store_group import Ledgers
+from directkafka.pipeline.notebook import NotebookViews
 from directkafka.pipeline.progress import Reporter, log_report
 from directkafka.pipeline.replay.engine import ReplayEngine
 from directkafka.pipeline.replay.report import ReplayReporter, ReplaySummary, log_replay
@@ -42,7 +43,7 @@ from directkafka.spark.source_cluster import SourceCluster
 _SIGNALS_SEEN_S = 1.0
 
 
-class Pipeline:
+class Pipeline(NotebookViews):
     """Kafka through a transform into stores, exactly once.
 
     Args:
@@ -114,7 +115,7 @@ class Pipeline:
         self._stop = threading.Event()
         self._run_lock = threading.Lock()
         self._runner: int | None = None
-        self._thread: threading.Thread | None = None
+        self._thread = None
         self._failure: BaseException | None = None
 
     @classmethod
@@ -169,7 +170,7 @@ class Pipeline:
                 user's own kind that is no :class:`directkafka.sinks.wrapped_sink.Clonable`.
         """
         routes = cloned(self._routes)
-        if routes is None and (self._run_lock.locked() or self._thread is not None):
+        if routes is None and self.is_running:
             raise AlreadyRunningError(pipeline=self.name)
         if routes is None:
             return self._routes

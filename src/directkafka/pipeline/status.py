@@ -153,6 +153,9 @@ class StatusListener(Protocol):
     def on_failed(self, status: PipelineStatus, step: Step, error: str) -> None:
         """A step has failed; ``error`` is the type of the error."""
 
+    def on_ended(self, status: PipelineStatus) -> None:
+        """The run is over, well or not."""
+
 
 class PipelineStatus:
     """What one pipeline's engine tells; any thread may look.
@@ -304,6 +307,8 @@ class PipelineStatus:
             is_retrying=False,
             failure=None if text is None else message(text),
         )
+        for listener in tuple(listeners):
+            listener.on_ended(self)
 
     def _update(self, **changes: Any) -> None:
         with self._lock:

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from directkafka.errors import LineageError
+from directkafka.html_table import html_of_records
 from directkafka.offsets import OffsetRange, PartitionProgress
 from directkafka.pipeline.execution.executor_errors import job_errors
 from directkafka.pipeline.execution.outputs import outputs_of
@@ -92,7 +93,16 @@ class Finding:
         }
 
 
-def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
+class Findings(tuple[Finding, ...]):
+    """The findings of one pipeline; a notebook shows them as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        return html_of_records("Rows against offsets", [finding.as_record() for finding in self])
+
+
+def verify(pipeline: Pipeline) -> Findings:
     """Compare every sink of a pipeline. Of one that runs meanwhile the numbers may be of two batches.
 
     Raises:
@@ -105,7 +115,7 @@ def verify(pipeline: Pipeline) -> tuple[Finding, ...]:
         cluster = ending.enter_context(closing(SourceCluster(pipeline.source_options)))
         for route in routes:
             ending.callback(route.sink.store.close)
-        return tuple(_compare(pipeline, route, cluster) for route in routes)
+        return Findings(_compare(pipeline, route, cluster) for route in routes)
 
 
 def _compare(pipeline: Pipeline, route: Route, cluster: SourceCluster) -> Finding:

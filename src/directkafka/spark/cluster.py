@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Self
 
-from directkafka.errors import OptionError, TopicNotFoundError
+from directkafka.errors import DirectKafkaError, OptionError, TopicNotFoundError
+from directkafka.html_table import html_table
 from directkafka.kafka.admin.admin_client import AdminClient, TopicDescription
 from directkafka.kafka.network.client import KafkaClient
-from directkafka.offsets import OffsetRange, Positions, TopicPartition, from_nested
+from directkafka.offsets import OffsetRangeList, Positions, TopicPartition, from_nested
 from directkafka.options.client import ClientOptions
 from directkafka.options.positions import read_position
 from directkafka.planning.starts import needed_lookups, resolve_ranges
@@ -138,7 +139,7 @@ class Cluster:
         start: Where = "earliest",
         end: Where = "latest",
         partitions: Iterable[int] | None = None,
-    ) -> list[OffsetRange]:
+    ) -> OffsetRangeList:
         """The offset ranges of a window of time or of offsets, in some or all partitions; no record is fetched.
 
         Args:
@@ -169,7 +170,7 @@ class Cluster:
         resolved = resolve_ranges(
             starting, ending, snapshot, self._found(starting, snapshot), self._found(ending, snapshot)
         )
-        return list(resolved.ranges)
+        return OffsetRangeList(resolved.ranges)
 
     def snapshot(self, partitions: Iterable[TopicPartition]) -> ClusterSnapshot:
         """Leaders, earliest and latest offsets of the partitions at one moment, as one value."""
@@ -182,6 +183,16 @@ class Cluster:
     def close(self) -> None:
         """Close the connections; may be called twice."""
         self._client.close()
+
+    def _repr_html_(self) -> str:
+        """Its topics, asked for now; a cluster that does not answer is told as such."""
+        caption = f"Kafka at {', '.join(self.options.bootstrap_servers)}"
+        try:
+            topics = self._admin.topics()
+        except DirectKafkaError as error:
+            return html_table(caption, ("",), [(str(error),)])
+        rows = ((name, len(topics[name].leaders)) for name in sorted(topics) if not topics[name].internal)
+        return html_table(caption, ("topic", "partitions"), rows)
 
     def __enter__(self) -> Self:
         return self

@@ -18,7 +18,7 @@ from pyspark.core.rdd import PipelinedRDD
 
 from directkafka.errors import OptionError
 from directkafka.kafka.consumer.range_task import RangeTask
-from directkafka.offsets import OffsetRange, TopicPartition, total_count
+from directkafka.offsets import OffsetRange, OffsetRangeTuple, TopicPartition, total_count
 from directkafka.options.payloads import Payloads, payload_params
 from directkafka.options.read_policy import HEADERS, RECORD_COLUMNS, ReadPolicy
 from directkafka.options.spec import shown
@@ -192,7 +192,7 @@ def create_rdd(
     return KafkaRDD(sc, tasks, read, placement.locations)
 
 
-def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
+def offset_ranges(rdd: RDD[Any]) -> OffsetRangeTuple:
     """The ranges of an RDD that comes from Kafka: range ``i`` is what partition ``i`` was read from.
 
     That holds for the RDD itself and for what is made of it partition by partition (``map``, ``filter``,
@@ -201,7 +201,7 @@ def offset_ranges(rdd: RDD[Any]) -> tuple[OffsetRange, ...]:
     Raises:
         OptionError: the RDD is not, or not any more, partitioned as Kafka is.
     """
-    return _origin(rdd).offset_ranges
+    return OffsetRangeTuple(_origin(rdd).offset_ranges)
 
 
 def record_counts(rdd: RDD[Any]) -> tuple[int, ...]:

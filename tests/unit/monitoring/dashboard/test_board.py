@@ -135,13 +135,13 @@ def test_an_observer_that_hangs_holds_up_no_request(board: Board, monkeypatch: p
         return found()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
-    hung = Board({"numbers": Path("numbers.toml")}, limits=LIMITS)
+    hung = Board({"of a file": Path("numbers.toml")}, limits=LIMITS)
     hung.start()
     try:
         assert hangs.wait(10)
         before_s = time.monotonic()
         assert "not observed yet" in hung.summaries().decode()
-        assert hung.pipeline("numbers") is not None
+        assert hung.pipeline("of a file") is not None
         assert hung.pipeline("others") is None
         assert time.monotonic() - before_s < 5
     finally:
@@ -161,12 +161,12 @@ def test_an_observer_with_a_fault_is_told_and_goes_on(
         return found()
 
     monkeypatch.setattr("directkafka.monitoring.dashboard.observers.LedgerObserver.observe", observe)
-    board = Board({"numbers": Path("numbers.toml")}, limits=LIMITS, every_s=0.05)
+    board = Board({"of a file": Path("numbers.toml")}, limits=LIMITS, every_s=0.05)
     board.start()
     try:
-        until(lambda: names_and_batches(board)["numbers"] == 3, "it is not observed again")
+        until(lambda: names_and_batches(board)["of a file"] == 3, "it is not observed again")
     finally:
         board.close()
-    assert "numbers could not be observed" in caplog.text
-    events = (board.pipeline("numbers") or {})["events"]
+    assert "of a file could not be observed" in caplog.text
+    events = (board.pipeline("of a file") or {})["events"]
     assert events[0]["text"] == "unknown → caught up"
