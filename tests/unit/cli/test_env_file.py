@@ -92,7 +92,7 @@ def test_every_command_about_a_pipeline_file_takes_it() -> None:
     about_a_file = {
         command.callback.__name__
         for command in app.registered_commands
-        if "file" in (command.callback.__annotations__ if command.callback else {})
+        if {"file", "files"} & set(command.callback.__annotations__ if command.callback else {})
     }
     taking = {
         command.callback.__name__
