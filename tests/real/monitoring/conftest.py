@@ -78,6 +78,13 @@ def promtool(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., subproce
     return run
 
 
+@pytest.fixture(scope="session")
+def prometheus_binary() -> Path:
+    """Prometheus itself, from the same package."""
+    place = shutil.which("prometheus")
+    return Path(place) if place else _packaged_promtool().with_name("prometheus")
+
+
 def _packaged_promtool() -> Path:
     place = cache_folder() / "prometheus" / "usr" / "bin" / "promtool"
     if place.is_file():

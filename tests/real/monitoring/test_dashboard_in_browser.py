@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from tests.hostile import HOSTILE
 from tests.real.kafka.logs import WAIT_S, until
 from tests.real.monitoring.browser import Browser, chromium
+from tests.real.monitoring.drivers import Driver, Records
 from tests.real.pipeline.conftest import COUNT, World
 from tests.real.pipeline.test_replay import EVERY_TENTH, ROUND
 from tests.topics import make_topic
@@ -145,58 +141,6 @@ SQL = (
 )
 
 
-class Records:
-    """Writes records into a topic, some each second, from a thread; a burst when it is asked for one."""
-
-    def __init__(self, servers: str, topic: str) -> None:
-        self._producer = Producer({"bootstrap.servers": servers})
-        self._topic = topic
-        self._ended = threading.Event()
-        self._lock = threading.Lock()
-        self.count = 0
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
-
-    def burst(self, count: int) -> None:
-        """Write so many at once."""
-        with self._lock:
-            for number in range(self.count, self.count + count):
-                value = b"none" if number % 50 == 7 else b"%d" % number
-                self._producer.produce(self._topic, value, partition=0 if number % 4 else number // 4 % 3)
-                if number % 10_000 == 0:
-                    self._producer.poll(0)
-            self.count += count
-            assert self._producer.flush(WAIT_S) == 0
-
-    def end(self) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.2):
-            self.burst(40)
-
-
-class Driver:
-    """``directkafka run`` as a process."""
-
-    def __init__(self, file: Path) -> None:
-        command = [str(Path(sys.executable).parent / "directkafka"), "run", str(file)]
-        with (file.parent / "run.log").open("ab") as log:
-            self.process = subprocess.Popen(
-                command, stdout=log, stderr=log, env={**os.environ, "TMPDIR": str(file.parent)}, start_new_session=True
-            )
-
-    def kill(self) -> None:
-        """The driver, its JVM and all workers, at once."""
-        os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
-        assert self.process.wait(WAIT_S) == 0
-
-
 @pytest.mark.slow
 def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catches_up(
     browser: Browser, kafka_broker: KafkaBroker, database: str, tmp_path: Path
@@ -209,7 +153,9 @@ def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catc
             kafka=kafka_broker.bootstrap_servers, topic=topic, sql=json.dumps(SQL), dsn=database, folder=tmp_path
         )
     )
-    records = Records(kafka_broker.bootstrap_servers, topic)
+    records = Records(
+        kafka_broker.bootstrap_servers, topic, lambda number: b"none" if number % 50 == 7 else b"%d" % number
+    )
     driver = Driver(file)
     try:
         with serve_dashboard(
