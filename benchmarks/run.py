@@ -52,6 +52,7 @@ GROUPS = (
     "memory",
     "peers",
     "files",
+    "operate",
 )
 
 
@@ -144,6 +145,7 @@ def _measures(
         "driver": lambda: import_module("direct").driver_work(spark(), repeat=repeat),
         "writes": lambda: writes.writes(spark(), servers, **counted),
         **_sinks(spark, database, servers, rows),
+        "operate": lambda: import_module("operate").operate(spark(), servers, repeat=repeat),
     }
 
 
