@@ -121,6 +121,18 @@ def command(spark: SparkSession, terminal: Command, monkeypatch: pytest.MonkeyPa
     return terminal
 
 
+def read(line: str, here: dict[str, str]) -> tuple[list[str], str | None]:
+    """The words of an example, with this machine's addresses, and the file that its output goes to."""
+    for told, meant in here.items():
+        line = line.replace(told, meant)
+    found = re.fullmatch(r"([^|>]*?)(?: \| jq .*| > (\S+))?", line)
+    assert found is not None
+    arguments = shlex.split(found[1])
+    if arguments[0] == "dashboard" and "--http" not in arguments:
+        arguments += ["--http", "127.0.0.1:0"]
+    return arguments, found[2]
+
+
 def test_every_command_has_examples() -> None:
     found = examples()
     assert [name for name, lines in found.items() if not lines] == []
@@ -147,21 +159,17 @@ def test_every_example_runs(
         code, _, said = command("run", name)
         assert code == 0, said
 
+    here = {
+        "localhost:9092": broker.bootstrap_servers,
+        "postgresql://localhost/flights": database,
+        "/data/checkpoints/flights": f"{tmp_path}/checkpoint",
+        "s3://bucket/checkpoints/flights": f"{tmp_path}/checkpoint",
+        "127.0.0.1:9464": "127.0.0.1:0",
+        "127.0.0.1:8081": "127.0.0.1:0",
+    }
+
     def example(line: str) -> None:
-        here = {
-            "localhost:9092": broker.bootstrap_servers,
-            "postgresql://localhost/flights": database,
-            "/data/checkpoints/flights": f"{tmp_path}/checkpoint",
-            "s3://bucket/checkpoints/flights": f"{tmp_path}/checkpoint",
-            "127.0.0.1:9464": "127.0.0.1:0",
-            "127.0.0.1:8081": "127.0.0.1:0",
-        }
-        for said_so, meant in here.items():
-            line = line.replace(said_so, meant)
-        words, place = re.fullmatch(r"([^|>]*?)(?: \| jq .*| > (\S+))?", line).groups()  # type: ignore[union-attr]
-        arguments = shlex.split(words)
-        if arguments[0] == "dashboard" and "--http" not in arguments:
-            arguments += ["--http", "127.0.0.1:0"]
+        arguments, place = read(line, here)
         code, shown, said = command(*arguments)
         assert code == 0, f"{line}: {said}"
         if place:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ import pytest
 from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 from tests.real.kafka.logs import WAIT_S, until
-from tests.real.monitoring.drivers import Driver, Records
+from tests.real.monitoring.drivers import Driver, Records, free_port
 from tests.topics import make_topic
 
 from directkafka.monitoring.http import serve_dashboard
@@ -79,11 +78,6 @@ def run(line: str, folder: Path, **variables: str) -> tuple[int, str]:
         timeout=WAIT_S, check=False,
     )  # fmt: skip
     return done.returncode, done.stdout + done.stderr
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 @contextmanager
