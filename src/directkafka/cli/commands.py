@@ -23,6 +23,7 @@ from directkafka.cli.output import (
     say,
     set_up_logging,
 )
+from directkafka.errors import OptionError
 
 if TYPE_CHECKING:
     from directkafka.pipeline.pipeline import Pipeline
@@ -127,10 +128,19 @@ def _served(http: str | None, stalled_after: str) -> AbstractContextManager[obje
 
 
 def _traced() -> AbstractContextManager[object]:
-    """Traces for the time of the run, if OpenTelemetry's variables in the environment say where they go."""
+    """Traces for the time of the run, if OpenTelemetry's variables in the environment say where they go.
+
+    A platform may set these for every program, so a missing extra is told, and no reason not to run.
+    """
     from directkafka.monitoring.traces import is_asked_for, trace_pipelines
 
-    return trace_pipelines(option="OTEL_EXPORTER_OTLP_ENDPOINT") if is_asked_for() else nullcontext()
+    if not is_asked_for():
+        return nullcontext()
+    try:
+        return trace_pipelines(option="OTEL_EXPORTER_OTLP_ENDPOINT")
+    except OptionError as error:
+        say(f"no traces are sent: {error.reason}", label="note", style="yellow")
+        return nullcontext()
 
 
 @app.command(epilog="Example:\n\n  directkafka check flights.toml")

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from directkafka.cli import all_commands as _commands  # noqa: F401 - they register with the app
+from directkafka.cli import commands
 from directkafka.cli.app import app
 from directkafka.pipeline.pipeline import Pipeline
 from directkafka.pipeline.replay.report import ReplaySummary
@@ -81,3 +82,14 @@ def test_a_replay_prints_a_table_and_what_was_rejected_again(file: Path, called:
     assert "rejected again" in done.stdout
     assert "3 dead letters tried, 1 of them rejected again" in done.stderr
     assert called == [{"dry_run": False}]
+
+
+def test_traces_that_are_asked_for_without_their_extra_are_told_and_the_run_goes_on(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318")
+    monkeypatch.delenv("OTEL_SDK_DISABLED", raising=False)
+    monkeypatch.setattr("directkafka.options.texts.find_spec", lambda _: None)
+    with commands._traced():
+        pass
+    assert "no traces are sent: the package opentelemetry is not installed" in capsys.readouterr().err
