@@ -66,7 +66,7 @@ def run(  # noqa: PLR0917 - typer gives them by name
     http: Annotated[
         str | None,
         typer.Option(
-            "--http", metavar="HOST:PORT", help="Serve /metrics, /healthz and /readyz there, as at 127.0.0.1:9464."
+            "--http", metavar="HOST:PORT", help="Serve a page, /metrics, /healthz and /readyz there: 127.0.0.1:9464."
         ),
     ] = None,
     stalled_after: Annotated[

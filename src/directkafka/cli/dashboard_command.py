@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -22,6 +23,7 @@ from directkafka.errors import OptionError
 #: A token of the user's own, for a page that others reach; without it one is made at each start.
 TOKEN_VARIABLE = "DIRECTKAFKA_DASHBOARD_TOKEN"
 _TOKEN_BYTES = 18
+_EVERY_S_MIN = 0.5
 _TOKEN_CHARACTERS_MIN = 16
 
 
@@ -57,18 +59,21 @@ def dashboard(  # noqa: PLR0917 - typer gives them by name
     from directkafka.planning.trigger import parse_duration_ms
 
     set_up_logging(verbose=verbose)
+    every_s = parse_duration_ms(every, option="--every") / 1000
+    if every_s < _EVERY_S_MIN:
+        raise OptionError(option="--every", reason=f"expected {_EVERY_S_MIN} s or more, found {every}")
     token = _token() if allow_changes else None
     with serve_dashboard(
         files,
         http,
         option="--http",
-        every_s=parse_duration_ms(every, option="--every") / 1000,
+        every_s=every_s,
         stalled_after_s=parse_duration_ms(stalled_after, option="--stalled-after") / 1000,
         behind_after_s=parse_duration_ms(behind_after, option="--behind-after") / 1000,
         token=token,
     ) as server:
         # Behind a #, where no server and no log sees the token.
-        page = f"http://{server.address}/" + (f"#token={token}" if token else "")
+        page = f"http://{server.address}/" + (f"#token={quote(token, safe='')}" if token else "")
         print_record({"page": page}, form, text=page)
         _wait_for([signal.SIGTERM, signal.SIGINT])
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,9 +13,7 @@ from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, 
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
 from directkafka.errors import OptionError
-from directkafka.offsets import Earliest, Exact, Latest, TopicPartition
-from directkafka.options.spec import shown
-from directkafka.options.texts import whole_number
+from directkafka.offsets import Earliest, Exact, Latest
 from directkafka.planning.reset_target import (
     Listed,
     ResetTo,
@@ -25,12 +22,11 @@ from directkafka.planning.reset_target import (
     TopicChoice,
     parse_ago,
     parse_moment,
+    parse_offsets,
 )
 
 if TYPE_CHECKING:
     from directkafka.operations.reset import ResetOutcome
-
-_COLUMNS = ("topic", "partition", "offset")
 
 
 @app.command(
@@ -76,7 +72,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     set_up_logging(verbose=verbose)
     is_done = yes or execute
     _check_alone(is_done, {"--dry-run": dry_run, "--export": export})
-    from directkafka.operations.reset import Reset, ResetRequest
+    from directkafka.operations.reset import Reset, ResetRequest, checkpoint_remark
     from directkafka.pipeline.execution.routes import route_outputs
     from directkafka.pipeline.file import load
 
@@ -103,11 +99,8 @@ def reset(  # noqa: PLR0917 - typer gives them by name
         print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
         return
     _print_outcome(spec.pipeline.name, outcome, form, is_done=is_done)
-    if spec.pipeline.engine == "structured":
-        say(
-            f"the checkpoint {spec.pipeline.checkpoint} will still say where the pipeline was: name an empty folder in "
-            f"its place in {file}, then run directkafka restart {file} --from ledger --yes; windows begin anew"
-        )
+    if spec.pipeline.checkpoint is not None:
+        say(checkpoint_remark(spec.pipeline.checkpoint, str(file)))
 
 
 def _check_alone(is_done: bool, others: Mapping[str, bool]) -> None:
@@ -136,27 +129,11 @@ def _listed(path: Path) -> Listed:
     Raises:
         OptionError: it cannot be read, or a line of it is none; names the line.
     """
-    offsets: dict[TopicPartition, int] = {}
     try:
-        lines = list(csv.reader(path.read_text(encoding="utf-8").splitlines()))
-    except (OSError, ValueError, csv.Error) as error:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError) as error:
         raise OptionError(option="--from-file", reason=f"{path} cannot be read: {error}") from None
-    for number, line in enumerate(lines, start=1):
-        if not line:
-            continue
-        partition, offset = (
-            (whole_number(part.strip()) for part in line[1:]) if len(line) == len(_COLUMNS) else (None, None)
-        )
-        if partition is None or offset is None or min(partition, offset) < 0 or max(partition >> 31, offset >> 63):
-            reason = f"line {number} of {path}: expected topic,partition,offset, found {shown(','.join(line))}"
-            raise OptionError(option="--from-file", reason=reason)
-        place = TopicPartition(line[0].strip(), partition)
-        if place in offsets:
-            raise OptionError(option="--from-file", reason=f"line {number} of {path} names {place} a second time")
-        offsets[place] = offset
-    if not offsets:
-        raise OptionError(option="--from-file", reason=f"{path} names no partition")
-    return Listed(offsets)
+    return Listed(parse_offsets(lines, option="--from-file", where=str(path)))
 
 
 def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_done: bool) -> None:

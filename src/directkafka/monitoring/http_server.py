@@ -67,12 +67,12 @@ class HttpServer:
         self._registry.register(MetricsCollector())
         ProcessCollector(registry=self._registry)
         self._socket = _listen(address)
-        limits = Limits(stalled_after_s=stalled_after_s, behind_after_s=behind_after_s)
-        self._board = Board(files or {}, limits=limits, every_s=every_s)
-        self._page = DashboardRoutes(self._board, Details(files or {}), token=token)
         host, port = self._socket.getsockname()[:2]
         #: Where it listens, also if the system has chosen the port.
         self.address = Address(host=host, port=port)
+        limits = Limits(stalled_after_s=stalled_after_s, behind_after_s=behind_after_s)
+        self._board = Board(files or {}, limits=limits, every_s=every_s)
+        self._page = DashboardRoutes(self._board, Details(files or {}), is_loopback=self._is_loopback(), token=token)
         config = uvicorn.Config(
             self._application(),
             log_config=None,
@@ -102,6 +102,9 @@ class HttpServer:
         self._thread.join(_END_S)
         self._socket.close()
 
+    def _is_loopback(self) -> bool:
+        return ipaddress.ip_address(self.address.host).is_loopback
+
     def _application(self) -> Starlette:
         routes = [
             *self._page.routes(),
@@ -110,23 +113,25 @@ class HttpServer:
             Route("/readyz", self._readyz),
         ]
         guards = []
-        if ipaddress.ip_address(self.address.host).is_loopback:
+        if self._is_loopback():
             # A page of another site, in a browser of this machine, must not read this by a name that leads here.
             guards.append(
                 Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]", self.address.host])
             )
         return Starlette(routes=routes, middleware=guards)
 
-    # Starlette runs these in threads: they may wait for Kafka.
+    # In a thread: it may wait for Kafka.
 
     def _metrics(self, request: Request) -> Response:
         encode, content_type = choose_encoder(request.headers.get("accept", ""))
         return Response(encode(self._registry), headers={"content-type": content_type})
 
-    def _healthz(self, _: Request) -> Response:
+    # These never wait, and must not wait for threads either: a supervisor restarts who does not answer.
+
+    async def _healthz(self, _: Request) -> Response:
         return _answer(liveness(_views(), stalled_after_s=self._stalled_after_s))
 
-    def _readyz(self, _: Request) -> Response:
+    async def _readyz(self, _: Request) -> Response:
         return _answer(readiness(_views()))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from directkafka.errors import OptionError
 from directkafka.options.texts import check_installed
 
 if TYPE_CHECKING:
@@ -29,11 +30,16 @@ def trace_pipelines(*, option: str = "traces") -> PipelineTracer:
     Raises:
         OptionError: the extra ``opentelemetry`` is not installed.
     """
-    for package in ("opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter"):
+    for package in ("opentelemetry", "opentelemetry.sdk"):
         check_installed(package, extra="opentelemetry", option=option)
     from directkafka.monitoring.tracing import PipelineTracer, tracer_of_process
 
-    return PipelineTracer(tracer_of_process())
+    try:
+        return PipelineTracer(tracer_of_process())
+    except ImportError as error:
+        # A program with a provider of its own need not have it.
+        reason = f"{error.name} is not installed: run pip install '.[opentelemetry]' in a checkout of directkafka"
+        raise OptionError(option=option, reason=reason) from None
 
 
 def is_asked_for() -> bool:

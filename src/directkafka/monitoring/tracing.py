@@ -39,7 +39,8 @@ log = logging.getLogger("directkafka.monitoring")
 LINKS_MAX: Final = 128
 
 _QUEUE_MAX: Final = 1_000
-_END_S: Final = 10.0
+#: How long the end waits for room in the queue, and then for the spans in it, in seconds.
+_END_S: Final = 5.0
 _TRACEPARENT: Final = "traceparent"
 _PROPAGATOR: Final = TraceContextTextMapPropagator()
 
@@ -222,8 +223,17 @@ def tracer_of_process() -> Tracer:
 
 
 def _provider() -> TracerProvider:
+    """One that sends by OTLP over HTTP.
+
+    Raises:
+        ImportError: the package for that is not installed.
+    """
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
+    for name in ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if os.environ.get(name, "http/protobuf") != "http/protobuf":
+            log.warning("%s=%s: spans are sent by OTLP over HTTP all the same (port 4318)", name, os.environ[name])
+            break
     service = {} if os.environ.get("OTEL_SERVICE_NAME") else {"service.name": "directkafka"}
     provider = TracerProvider(resource=Resource.create(service))
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))

@@ -63,6 +63,19 @@ _HALF_DONE: Final = (
 )
 
 
+def checkpoint_remark(checkpoint: str, file: str) -> str:
+    """What is left to be done under the structured engine, whose checkpoint has the offsets too.
+
+    Args:
+        checkpoint: its folder.
+        file: the pipeline file.
+    """
+    return (
+        f"the checkpoint {checkpoint} will still say where the pipeline was: name an empty folder in "
+        f"its place in {file}, then run directkafka restart {file} --from ledger --yes; windows begin anew"
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResetRequest:
     """What is asked for.

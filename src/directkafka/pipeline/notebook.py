@@ -14,6 +14,9 @@ from directkafka.html_table import html_table
 from directkafka.pipeline.progress import BatchReport
 from directkafka.pipeline.status import PipelineStatus, Step, listeners
 
+#: How often a loop without news looks whether the run is over, in seconds.
+_LOOKED_EVERY_S: Final = 1.0
+
 #: Reports that wait for a slow reader; of more, the oldest are left out.
 _WAITING_MAX: Final = 1_000
 
@@ -51,15 +54,29 @@ class NotebookViews:
         Raises:
             DirectKafkaError: what ended the run, as :meth:`Pipeline.wait` does; after :meth:`Pipeline.start` only.
         """
+        # Before the first report is asked for: the loop may begin later.
         listener = _Listener(self.status)
         listeners.append(listener)
+        return self._reports(listener)
+
+    def _reports(self, listener: _Listener) -> Iterator[BatchReport]:
         try:
-            if self.is_running:
-                while (report := listener.next()) is not None:
+            while True:
+                # The run may have ended between the two, or before: then nobody says that it ends.
+                is_over = not self._is_under_way()
+                report = listener.next(wait_s=0.0 if is_over else _LOOKED_EVERY_S)
+                if report is not None:
                     yield report
+                elif is_over:
+                    break
         finally:
             listeners.remove(listener)
         self.wait()
+
+    def _is_under_way(self) -> bool:
+        """Whether there is a run, or one that begins; a replay is none."""
+        is_started = self._thread is not None and self._thread.is_alive()
+        return is_started or self.status.view.step is not Step.ENDED
 
     def _repr_html_(self) -> str:
         view = self.status.view
@@ -90,9 +107,11 @@ class _Listener:
         self._status = status
         self._reports: queue.Queue[BatchReport | None] = queue.Queue(_WAITING_MAX)
 
-    def next(self) -> BatchReport | None:
-        """The next report; None at the end of the run."""
-        return self._reports.get()
+    def next(self, *, wait_s: float) -> BatchReport | None:
+        """The next report; None if there is none in that time, or the run is over."""
+        with suppress(queue.Empty):
+            return self._reports.get(timeout=wait_s) if wait_s else self._reports.get_nowait()
+        return None
 
     def on_committed(self, status: PipelineStatus, report: BatchReport) -> None:
         """See :class:`~directkafka.pipeline.status.StatusListener`."""

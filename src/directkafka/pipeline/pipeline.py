@@ -100,11 +100,11 @@ class Pipeline(NotebookViews):
         self._source = PipelineSource.of(source, self._routes, commit_to_group=commit_to_group)
         self._transform = transform
         tell_sinks_what_is_read(self._routes, self.source_options, pipeline=name)
-        #: What it does now, and has done in this process.
-        self.status = PipelineStatus(name, [self.source_options], self._routes)
         self._trigger = parse_trigger(trigger)
         self._trigger_given = trigger
         self._checkpoint = None if checkpoint is None else path_text(checkpoint, option="checkpoint")
+        #: What it does now, and has done in this process.
+        self.status = PipelineStatus(name, [self.source_options], self._routes, checkpoint=self._checkpoint)
         self._output_mode = output_mode
         if execution not in ("auto", "spark"):
             raise OptionError(option="execution", reason=f"expected 'auto' or 'spark', found {execution!r}")

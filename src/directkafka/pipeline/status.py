@@ -69,16 +69,18 @@ class FinishedBatch:
     Attributes:
         batch_id, generation: which; the generation is 0 for a query without a ledger.
         committed_at_ms: when, in milliseconds since 1970.
-        records: records read, or offsets where Spark reads.
-        rows: rows in all tables.
+        records: records read, or offsets where Spark reads; None where that is not known.
+        rows: rows in all tables; None likewise.
+        batch_count: how many batches that are, with those before it that were not seen one by one.
         plan_ms, write_ms, commit_ms: how long the steps took, in milliseconds; None where that is not known.
     """
 
     batch_id: int
     generation: int
     committed_at_ms: int
-    records: int
-    rows: int
+    records: int | None
+    rows: int | None
+    batch_count: int = 1
     plan_ms: int | None = None
     write_ms: int | None = None
     commit_ms: int | None = None
@@ -164,6 +166,7 @@ class PipelineStatus:
         pipeline: its name.
         sources: the Kafka sources that it reads; empty if only Spark knows them.
         routes: where its rows go; empty for a query.
+        checkpoint: Spark's, under the structured engine.
         clock: seconds on a monotonic clock.
     """
 
@@ -173,10 +176,12 @@ class PipelineStatus:
         sources: Sequence[SourceOptions] = (),
         routes: Sequence[Route] = (),
         *,
+        checkpoint: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.sources = tuple(sources)
         self.routes = tuple(routes)
+        self.checkpoint = checkpoint
         self._clock = clock
         self._lock = threading.Lock()
         self._view = StatusView(pipeline=pipeline, since_s=clock())
@@ -239,7 +244,8 @@ class PipelineStatus:
         """A step failed, and will be tried again."""
         name = type(error).__name__
         for listener in tuple(listeners):
-            listener.on_failed(self, self._view.step, name)
+            # A step that failed before, and fails again, is still that step.
+            listener.on_failed(self, self._step_before or self._view.step, name)
         counts = self._view.retry_counts
         self._step_before = self._step_before or self._view.step
         self._update(step=Step.RETRYING, is_retrying=True, retry_counts={**counts, name: counts.get(name, 0) + 1})
@@ -299,7 +305,7 @@ class PipelineStatus:
         text = failure if isinstance(failure, str | None) else f"{type(failure).__name__}: {failure}"
         if text is not None:
             for listener in tuple(listeners):
-                listener.on_failed(self, self._view.step, text.partition(":")[0])
+                listener.on_failed(self, self._step_before or self._view.step, text.partition(":")[0])
         self._update(
             step=Step.ENDED,
             is_ready=False,

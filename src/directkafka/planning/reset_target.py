@@ -5,8 +5,9 @@ The words are those of Kafka's own tool, ``kafka-consumer-groups --reset-offsets
 
 from __future__ import annotations
 
+import csv
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -14,7 +15,7 @@ from enum import StrEnum
 from directkafka.errors import OptionError
 from directkafka.offsets import Ago, AtTimestamp, Earliest, Exact, Latest, Positions, TopicPartition
 from directkafka.options.spec import shown
-from directkafka.options.texts import duration_ms, iso_duration_ms
+from directkafka.options.texts import duration_ms, iso_duration_ms, whole_number
 from directkafka.snapshot import ClusterSnapshot
 
 
@@ -77,6 +78,38 @@ def parse_ago(text: str, *, option: str) -> Ago:
     if found is None:
         raise OptionError(option=option, reason=f"expected a duration, such as 10m or PT10M, found {shown(text)}")
     return Ago(found)
+
+
+def parse_offsets(lines: Iterable[str], *, option: str, where: str) -> dict[TopicPartition, int]:
+    """The offsets in lines of CSV, ``topic,partition,offset``.
+
+    Args:
+        lines: empty ones are passed over.
+        option: where they were given, for messages.
+        where: what the lines are of, for messages.
+
+    Raises:
+        OptionError: a line is none, or names a partition a second time; or there is no line.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    try:
+        read = list(csv.reader(lines))
+    except csv.Error as error:
+        raise OptionError(option=option, reason=f"{where} cannot be read: {error}") from None
+    for number, line in enumerate(read, start=1):
+        if not line:
+            continue
+        partition, offset = (whole_number(part.strip()) for part in line[1:]) if len(line) == 3 else (None, None)
+        if partition is None or offset is None or min(partition, offset) < 0 or max(partition >> 31, offset >> 63):
+            reason = f"line {number} of {where}: expected topic,partition,offset, found {shown(','.join(line))}"
+            raise OptionError(option=option, reason=reason)
+        place = TopicPartition(line[0].strip(), partition)
+        if place in offsets:
+            raise OptionError(option=option, reason=f"line {number} of {where} names {place} a second time")
+        offsets[place] = offset
+    if not offsets:
+        raise OptionError(option=option, reason=f"{where} names no partition")
+    return offsets
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,6 +170,7 @@ def test_a_pipeline_of_a_file_is_observed_by_its_ledger_and_kafka(file: Path, wo
         after = observer.observe()
         assert condition_of(after, Limits(stalled_after_s=600))[0] is Condition.CAUGHT_UP
         assert (after.rows, after.dead_letters, after.generation) == (COUNT, len(ROUND), 1)
+        assert (before.lineage, after.lineage is not None) == (None, True)
         stores = [route.sink.store for route in pipeline.routes]
         sink = (SQLiteSink if "sqlite" in file.read_text() else DuckDBSink)(file.parent / "rows.db", "records")
         assert look_at_offsets("numbers", pipeline.source_options, [sink.store]) == after.positions

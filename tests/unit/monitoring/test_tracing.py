@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from importlib import util
 
 import pytest
+from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -177,7 +179,7 @@ def test_a_run_has_traces_where_the_environment_says_where_they_go(
     assert is_asked_for() is is_asked
 
 
-@pytest.mark.parametrize("package", ["opentelemetry", "opentelemetry.sdk", "opentelemetry.exporter"])
+@pytest.mark.parametrize("package", ["opentelemetry", "opentelemetry.sdk"])
 def test_without_the_extra_it_is_named(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     find_spec = util.find_spec
     monkeypatch.setattr(
@@ -185,3 +187,19 @@ def test_without_the_extra_it_is_named(package: str, monkeypatch: pytest.MonkeyP
     )
     with pytest.raises(OptionError, match=rf"{package} is not installed: run pip install '\.\[opentelemetry\]'"):
         directkafka.trace_pipelines()
+
+
+def test_without_an_exporter_it_is_named_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "opentelemetry.exporter.otlp.proto.http.trace_exporter"
+    monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setattr("directkafka.monitoring.tracing.trace.get_tracer_provider", trace.ProxyTracerProvider)
+    with pytest.raises(OptionError, match=rf"{name} .*is not installed|{name} is not installed"):
+        directkafka.trace_pipelines()
+
+
+def test_a_step_that_fails_again_is_still_that_step(traced: Traced) -> None:
+    status = PipelineStatus("flights")
+    status.at(Step.COMMIT)
+    for _ in range(2):
+        status.retried(ConnectionError("gone"))
+    assert [(span.attributes or {})["directkafka.step"] for span in traced.spans(2)] == ["commit", "commit"]

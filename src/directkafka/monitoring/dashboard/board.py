@@ -22,6 +22,8 @@ from directkafka.monitoring.dashboard.conditions import (
     Observation,
     condition_of,
     events_between,
+    records_between,
+    rows_between,
 )
 from directkafka.monitoring.dashboard.history import History, Sample
 from directkafka.monitoring.dashboard.observers import LedgerObserver, Observer, StatusObserver
@@ -31,7 +33,12 @@ log = logging.getLogger("directkafka.monitoring")
 
 #: How often a pipeline is observed unless it is said otherwise, in seconds.
 OBSERVED_EVERY_S: Final = 5.0
-_THREAD_COUNT: Final = 4
+#: The same while nobody looks at the page: a history is kept, and Kafka is asked less.
+_UNWATCHED_EVERY_S: Final = 30.0
+_WATCHED_FOR_S: Final = 60.0
+#: A look that takes this much longer is one at something that does not answer.
+_SLOW_LOOK_S: Final = 15.0
+_THREADS_MAX: Final = 16
 _EVENTS_MAX: Final = 100
 #: Partitions of one pipeline that the page is told of, those with the most unread records.
 _PARTITIONS_SHOWN_MAX: Final = 1_000
@@ -55,10 +62,11 @@ class Board:
         self._ended = threading.Event()
         self._pipelines = {name: BoardPipeline(name, LedgerObserver(file)) for name, file in files.items()}
         self._version = 0
-        self._summaries: tuple[int, bytes] = (-1, b"")
+        self._asked_s = time.monotonic()
         self._threads = [
             threading.Thread(target=self._run, name=f"dashboard {number}", daemon=True)
-            for number in range(min(_THREAD_COUNT, max(1, len(files))))
+            # One for each pipeline, as far as that is sensible: a store that hangs holds one up.
+            for number in range(min(_THREADS_MAX, max(1, len(files))))
         ]
 
     def start(self) -> None:
@@ -67,8 +75,14 @@ class Board:
             thread.start()
 
     def close(self) -> None:
-        """End the threads; one that waits for Kafka or a store ends when it has its answer."""
+        """End the threads, and close the observers; one that waits for an answer ends when it has it."""
         self._ended.set()
+        with self._lock:
+            idle = [each for each in self._pipelines.values() if not each.is_busy]
+            for each in idle:
+                each.is_busy = True
+        for each in idle:
+            each.observer.close()
 
     @property
     def is_closed(self) -> bool:
@@ -83,18 +97,24 @@ class Board:
     def summaries(self) -> bytes:
         """A line on each pipeline, as JSON."""
         with self._lock:
-            version, told = self._summaries
-            if version != self._version:
-                found = [self._pipelines[name].summary() for name in sorted(self._pipelines)]
-                told = json.dumps({"pipelines": found}).encode()
-                self._summaries = (self._version, told)
-            return told
+            self._note_question()
+            found = [self._pipelines[name].summary() for name in sorted(self._pipelines)]
+        return json.dumps({"pipelines": found}).encode()
 
     def pipeline(self, name: str) -> dict[str, Any] | None:
         """All that is known of a pipeline, for JSON; None if there is none of this name."""
         with self._lock:
+            self._note_question()
             found = self._pipelines.get(name)
             return None if found is None else found.whole()
+
+    def _note_question(self) -> None:
+        """Somebody looks; who has just begun to gets news at once."""
+        now_s = time.monotonic()
+        if now_s - self._asked_s > _WATCHED_FOR_S:
+            for pipeline in self._pipelines.values():
+                pipeline.due_s = 0.0
+        self._asked_s = now_s
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -109,8 +129,10 @@ class Board:
                 found = Observation(at_ms=int(time.time() * 1000), error="it could not be observed; the log says more")
             with self._lock:
                 taken.add(found, self._limits)
-                taken.is_busy = False
+                taken.is_busy = self._ended.is_set()
                 self._version += 1
+            if taken.is_busy:
+                taken.observer.close()
 
     def _take(self) -> tuple[BoardPipeline | None, float]:
         """A pipeline that is due, marked as busy; or how long to wait for one, in seconds."""
@@ -121,7 +143,11 @@ class Board:
             first = min(free, key=lambda each: each.due_s, default=None)
             if first is None or first.due_s > now_s:
                 return None, min(1.0, first.due_s - now_s if first else 1.0)
-            first.is_busy, first.due_s = True, now_s + self._every_s
+            every_s = self._every_s
+            if now_s - self._asked_s > _WATCHED_FOR_S:
+                every_s = max(every_s, _UNWATCHED_EVERY_S)
+            first.is_busy, first.due_s = True, now_s + every_s
+            first.is_due_every(every_s)
             return first, 0.0
 
     def _adopt(self, started: Iterable[PipelineStatus]) -> None:
@@ -156,6 +182,14 @@ class BoardPipeline:
         self._history = History()
         self._events: deque[Event] = deque(maxlen=_EVENTS_MAX)
         self._batches: deque[FinishedBatch] = deque(maxlen=RECENT_BATCHES_MAX)
+        self._count = 0
+        #: When it was observed last, in milliseconds since 1970, and how long that may be ago.
+        self._observed_at_ms = 0
+        self._old_after_ms = math.inf
+
+    def is_due_every(self, every_s: float) -> None:
+        """Say how often it is observed, in seconds; what is much older than that counts as unknown."""
+        self._old_after_ms = 1000 * max(3 * every_s, every_s + _SLOW_LOOK_S)
 
     def add(self, found: Observation, limits: Limits) -> None:
         """Keep an observation, and what has happened since the one before."""
@@ -163,12 +197,14 @@ class BoardPipeline:
         if before is not None:
             self._events.extend(events_between(before, found, (self._condition[0], condition[0])))
         self._condition = condition
+        self._observed_at_ms = found.at_ms
         self._sample = _sample(found, before)
         self._history.add(self._sample)
         if found.batches:
             self._batches = deque(found.batches, maxlen=RECENT_BATCHES_MAX)
-        elif found.error is None and _is_new_batch(found, before):
-            self._batches.append(_batch(found, before))
+        elif found.error is None and (batch := _batches_since(found, before)) is not None:
+            self._batches.append(batch)
+        self._count += 1
         # What was known before is better than nothing, while Kafka or a store does not answer.
         if found.error is None or before is None:
             self._last = found
@@ -177,10 +213,16 @@ class BoardPipeline:
         """A line on it."""
         found = self._last or Observation(at_ms=0)
         sample = self._sample
+        condition, because = self._condition
+        silent_ms = time.time() * 1000 - self._observed_at_ms
+        if self._observed_at_ms and silent_ms > self._old_after_ms:
+            condition = Condition.UNKNOWN
+            because = f"it could not be observed for {silent_ms / 1000:,.0f} s: Kafka or a store does not answer"
         return {
             "name": self.name,
-            "condition": self._condition[0],
-            "because": self._condition[1],
+            "observed": self._count,
+            "condition": condition,
+            "because": because,
             "step": found.step,
             "batch_id": found.batch_id,
             "generation": found.generation,
@@ -211,34 +253,32 @@ class BoardPipeline:
 
 def _sample(found: Observation, before: Observation | None) -> Sample:
     lag, lag_seconds = found.lag(), found.lag_seconds()
-    is_known = before is not None and before.error is None and found.error is None
     passed_s = (found.at_ms - before.at_ms) / 1000 if before else 0.0
 
-    def rate(now: int, then: int) -> float:
-        # A count that has gone back is that of a new process, or of a pipeline that was set back.
-        return max(0, now - then) / passed_s if is_known and passed_s > 0 else _NAN
+    def rate(count: int | None) -> float:
+        return count / passed_s if count is not None and passed_s > 0 else _NAN
 
     return Sample(
         at_ms=found.at_ms,
         lag=_NAN if lag is None else lag,
         lag_seconds=_NAN if lag_seconds is None else lag_seconds,
-        records_per_s=rate(found.records, before.records if before else 0),
-        rows_per_s=rate(found.rows, before.rows if before else 0),
+        records_per_s=rate(records_between(before, found) if before else None),
+        rows_per_s=rate(rows_between(before, found) if before else None),
     )
 
 
-def _is_new_batch(found: Observation, before: Observation | None) -> bool:
-    return found.batch_id is not None and before is not None and before.batch_id != found.batch_id
-
-
-def _batch(found: Observation, before: Observation | None) -> FinishedBatch:
-    """The newest batch of a ledger, with what all batches since the last observation have read."""
+def _batches_since(found: Observation, before: Observation | None) -> FinishedBatch | None:
+    """The batches of a ledger that were committed since the last observation, as one; None without any."""
+    if before is None or before.error is not None or found.batch_id is None or found.batch_id == before.batch_id:
+        return None
+    is_same = found.lineage == before.lineage and before.batch_id is not None
     return FinishedBatch(
-        batch_id=found.batch_id or 0,
+        batch_id=found.batch_id,
+        batch_count=max(1, found.batch_id - (before.batch_id or 0)) if is_same else 1,
         generation=found.generation or 0,
         committed_at_ms=found.committed_at_ms or found.at_ms,
-        records=max(0, found.records - (before.records if before else 0)),
-        rows=max(0, found.rows - (before.rows if before else 0)),
+        records=records_between(before, found),
+        rows=rows_between(before, found),
     )
 
 

@@ -53,8 +53,9 @@ class Observation:
         positions: where it is in each partition; empty where that is not known.
         batch_id, generation: of the last batch that is committed; None without one.
         committed_at_ms: when that was.
-        records: records that were read since some moment, which stays the same from one observation to the next.
-        rows: rows that were written, likewise.
+        lineage: which history of the pipeline; a reset begins a new one.
+        records: records that its process has read; None where it is another process: then offsets are compared.
+        rows: rows that were written, by its process or by all.
         dead_letters: dead letters, likewise; None where they are not counted.
         is_paused: whether it waits for ``directkafka resume``.
         step: what it does, and ``step_s`` for how many seconds; None where its process is another one.
@@ -69,7 +70,8 @@ class Observation:
     batch_id: int | None = None
     generation: int | None = None
     committed_at_ms: int | None = None
-    records: int = 0
+    lineage: str | None = None
+    records: int | None = None
     rows: int = 0
     dead_letters: int | None = None
     is_paused: bool = False
@@ -97,6 +99,29 @@ class Observation:
             for position in self.positions
             if position.current is not None
         }
+
+
+def records_between(before: Observation, after: Observation) -> int | None:
+    """Records that were read from one observation to the next; None where that cannot be known.
+
+    A count that has gone back is that of a new process. Where offsets are compared, those of partitions that both know;
+    after a reset they say nothing of what was read.
+    """
+    if before.error is not None or after.error is not None:
+        return None
+    if before.records is not None and after.records is not None:
+        return max(0, after.records - before.records)
+    if before.lineage != after.lineage:
+        return None
+    then = before.ends()
+    return sum(max(0, end - then[place]) for place, end in after.ends().items() if place in then)
+
+
+def rows_between(before: Observation, after: Observation) -> int | None:
+    """Rows that were written from one observation to the next; None where that cannot be known."""
+    if before.error is not None or after.error is not None or before.lineage != after.lineage:
+        return None
+    return max(0, after.rows - before.rows)
 
 
 def condition_of(found: Observation, limits: Limits) -> tuple[Condition, str]:

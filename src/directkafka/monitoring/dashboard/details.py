@@ -7,7 +7,7 @@ is made at a time: a page that is opened many times must not be a load for the d
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from directkafka.errors import OptionError
 from directkafka.offsets import Earliest, Exact, Latest
-from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest
+from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest, checkpoint_remark
 from directkafka.operations.reset_effects import totals
 from directkafka.options.source import SourceOptions
 from directkafka.options.texts import whole_number
@@ -24,31 +24,72 @@ from directkafka.pipeline.execution.routes import Route, cloned, route_outputs
 from directkafka.pipeline.file import load
 from directkafka.pipeline.ledger.pause import set_paused
 from directkafka.pipeline.status import started_pipelines
-from directkafka.plain_text import cut, message, one_line
-from directkafka.planning.reset_target import ResetTo, RowsPolicy, ShiftBy, TopicChoice, parse_ago, parse_moment
+from directkafka.plain_text import message, one_line
+from directkafka.planning.reset_target import (
+    Listed,
+    ResetTo,
+    RowsPolicy,
+    ShiftBy,
+    TopicChoice,
+    parse_ago,
+    parse_moment,
+    parse_offsets,
+)
 from directkafka.sinks.api import Store
-from directkafka.sinks.dead_letters.table import DeadLetter, DeadLetters, Selection
+from directkafka.sinks.dead_letters.table import DeadLetter, DeadLetters
 
-#: How long a lookup waits for the one before, in seconds.
+#: How long a lookup waits for the one before, in seconds, and how many may wait.
 _TURN_S: Final = 30.0
+_WAITING_MAX: Final = 3
 _LETTERS_MAX: Final = 50
 _REASONS_MAX: Final = 100
-_REASON_CHARACTERS_MAX: Final = 500
 _VALUE_BYTES_MAX: Final = 2_000
 _EFFECTS_MAX: Final = 2_000
 
 
 class BusyError(Exception):
-    """Another lookup takes long."""
+    """Other lookups take long."""
+
+
+class UnknownPipelineError(Exception):
+    """There is no such pipeline, or this process does not know its stores."""
+
+
+class _Turns:
+    """Lets one in after the other; of many that wait, most are sent away at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._places = threading.BoundedSemaphore(_WAITING_MAX + 1)
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """One turn.
+
+        Raises:
+            BusyError: too many wait, or the one before takes too long.
+        """
+        if not self._places.acquire(blocking=False):
+            raise BusyError
+        try:
+            if not self._lock.acquire(timeout=_TURN_S):
+                raise BusyError
+            try:
+                yield
+            finally:
+                self._lock.release()
+        finally:
+            self._places.release()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Parts:
     """A pipeline with sinks of this lookup alone."""
 
-    name: str
     source: SourceOptions
     routes: tuple[Route, ...]
+    checkpoint: str | None
+    file: str = "FILE"
 
     def stores(self) -> tuple[Store, ...]:
         """Each place once, in order."""
@@ -67,21 +108,23 @@ class Details:
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._files = dict(files)
-        self._turn = threading.Lock()
+        #: Lookups wait for lookups; a change must not wait for those that anybody may ask for.
+        self._lookups = _Turns()
+        self._changes = _Turns()
 
     def dead_letters(self, name: str, *, reason: str | None = None) -> dict[str, Any]:
-        """The dead letters of a pipeline: how many have which reason, and the first of them.
+        """The dead letters of a pipeline: how many have which reason, and some of them.
 
         Args:
             name: the pipeline's.
-            reason: of the records that are shown, a text that their reason has in it.
+            reason: the beginning of the reason of those that are shown, as it is in the table; None for any.
 
         Raises:
-            LookupError: there is no such pipeline.
+            UnknownPipelineError: there is no such pipeline.
             BusyError: another lookup takes long.
             DirectKafkaError: the store does not answer.
         """
-        with self._opened(name) as parts:
+        with self._opened(name, self._lookups) as parts:
             sink = next((route.sink for route in parts.routes if route.output == DEAD_LETTERS), None)
             if sink is None:
                 return _no_letters("this pipeline has no dead letters")
@@ -91,13 +134,15 @@ class Details:
             found = DeadLetters(table, name)
             if not found.is_there:
                 return _no_letters("none yet")
-            counts = list(found.count_by_reason(Selection()).items())
-            first = found.first(Selection(reason=reason, limit=_LETTERS_MAX), bytes_max=_VALUE_BYTES_MAX)
+            reasons = found.common_reasons(_REASONS_MAX)
+            some = found.some(_LETTERS_MAX, bytes_max=_VALUE_BYTES_MAX, reason=reason)
+            count = found.count()
         return {
             "note": "",
-            "count": sum(count for _, count in counts),
-            "reasons": [{"reason": _reason(text), "count": count} for text, count in counts[:_REASONS_MAX]],
-            "letters": [_as_record(letter) for letter in first],
+            "count": count,
+            # As it is in the table, for the next question, and as it may be shown.
+            "reasons": [{"raw": text, "reason": one_line(text), "count": count} for text, count in reasons.items()],
+            "letters": [_as_record(letter) for letter in some],
         }
 
     def plan_reset(self, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
@@ -109,93 +154,94 @@ class Details:
 
         Raises:
             OptionError: the request is wrong, or the reset cannot be right.
-            LookupError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
+            UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
         """
         request = reset_request(asked)
-        with self._opened(name) as parts:
-            return _outcome(Reset(name, parts.source, parts.routes, request).plan())
+        with self._opened(name, self._lookups) as parts:
+            return _outcome(Reset(name, parts.source, parts.routes, request).plan(), parts)
 
     def reset(self, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """Do it; fences a driver.
 
         Raises:
             FencedError: a newer driver, or another reset, came in between.
-            OptionError, LookupError, BusyError, DirectKafkaError: as :meth:`plan_reset`.
+            OptionError, UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`plan_reset`.
         """
         request = reset_request(asked)
-        with self._opened(name) as parts:
-            return _outcome(Reset(name, parts.source, parts.routes, request).run())
+        with self._opened(name, self._changes) as parts:
+            return _outcome(Reset(name, parts.source, parts.routes, request).run(), parts)
 
     def set_paused(self, name: str, *, is_paused: bool) -> dict[str, Any]:
         """Pause a pipeline, or let it go on.
 
         Raises:
-            LookupError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
+            UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
         """
-        with self._opened(name) as parts:
+        with self._opened(name, self._changes) as parts:
             return {"changed": set_paused(parts.stores(), name, is_paused=is_paused)}
 
     @contextmanager
-    def _opened(self, name: str) -> Iterator[_Parts]:
-        if not self._turn.acquire(timeout=_TURN_S):
-            raise BusyError
-        try:
-            with ExitStack() as ending:
-                parts = self._parts(name)
-                for route in parts.routes:
-                    ending.callback(route.sink.store.close)
-                yield parts
-        finally:
-            self._turn.release()
+    def _opened(self, name: str, turns: _Turns) -> Iterator[_Parts]:
+        with turns.taken(), ExitStack() as ending:
+            parts = self._parts(name)
+            for route in parts.routes:
+                ending.callback(route.sink.store.close)
+            yield parts
 
     def _parts(self, name: str) -> _Parts:
         if name in self._files:
             spec = load(self._files[name])
-            return _Parts(name=name, source=spec.source_parsed(), routes=route_outputs(*spec.sinks()))
+            if spec.pipeline.name != name:
+                raise OptionError(option="name", reason=f"the file of {name} is that of {spec.pipeline.name} now")
+            return _Parts(
+                source=spec.source_parsed(),
+                routes=route_outputs(*spec.sinks()),
+                checkpoint=spec.pipeline.checkpoint,
+                file=str(self._files[name]),
+            )
         for status in started_pipelines():
             if status.view.pipeline == name and status.routes and len(status.sources) == 1:
                 routes = cloned(status.routes)
                 if routes is not None:
-                    return _Parts(name=name, source=status.sources[0], routes=routes)
-        raise LookupError(name)
+                    return _Parts(source=status.sources[0], routes=routes, checkpoint=status.checkpoint)
+        raise UnknownPipelineError(name)
 
 
 def reset_request(asked: Mapping[str, str]) -> ResetRequest:
     """What a form asks for.
 
     Args:
-        asked: ``to`` is earliest, latest, offset, datetime, duration or shift, ``value`` what the last four need;
-            ``topic`` may be ``topic`` or ``topic:0,1``, and ``rows`` keep or delete.
+        asked: ``to`` is earliest, latest, offset, datetime, duration, shift or offsets, ``value`` what the last five
+            need; ``topic`` may be ``topic`` or ``topic:0,1``, and ``rows`` keep or delete.
 
     Raises:
         OptionError: it is wrong.
     """
-    rows = asked.get("rows") or RowsPolicy.KEEP
-    if rows not in set(RowsPolicy):
+    # None is what the command takes without --rows: a reset that is half done is finished as it was begun.
+    rows = asked.get("rows") or None
+    if rows not in {None, *RowsPolicy}:
         raise OptionError(option="rows", reason="expected keep or delete")
     topic = asked.get("topic", "").strip()
     return ResetRequest(
         to=_reset_to(asked.get("to", ""), asked.get("value", "").strip()),
         topics=(TopicChoice.parse(topic),) if topic else (),
-        rows=RowsPolicy(rows),
+        rows=None if rows is None else RowsPolicy(rows),
     )
 
 
 def _reset_to(to: str, value: str) -> ResetTo:
-    match to:
-        case "earliest":
-            return Earliest()
-        case "latest":
-            return Latest()
-        case "offset":
-            return Exact(_number(value, is_signed=False))
-        case "datetime":
-            return parse_moment(value, option="datetime")
-        case "duration":
-            return parse_ago(value, option="duration")
-        case "shift":
-            return ShiftBy(_number(value, is_signed=True))
-    raise OptionError(option="to", reason="expected earliest, latest, offset, datetime, duration or shift")
+    ways: dict[str, Callable[[], ResetTo]] = {
+        "earliest": Earliest,
+        "latest": Latest,
+        "offset": lambda: Exact(_number(value, is_signed=False)),
+        "datetime": lambda: parse_moment(value, option="datetime"),
+        "duration": lambda: parse_ago(value, option="duration"),
+        "shift": lambda: ShiftBy(_number(value, is_signed=True)),
+        "offsets": lambda: Listed(parse_offsets(value.splitlines(), option="offsets", where="the request")),
+    }
+    if to not in ways:
+        raise OptionError(option="to", reason=f"expected one of {', '.join(ways)}")
+    return ways[to]()
 
 
 def _number(text: str, *, is_signed: bool) -> int:
@@ -205,11 +251,14 @@ def _number(text: str, *, is_signed: bool) -> int:
     return found
 
 
-def _outcome(outcome: ResetOutcome) -> dict[str, Any]:
+def _outcome(outcome: ResetOutcome, parts: _Parts) -> dict[str, Any]:
     effects: Sequence[Any] = outcome.effects
+    remarks = list(outcome.remarks)
+    if parts.checkpoint is not None:
+        remarks.append(checkpoint_remark(parts.checkpoint, parts.file))
     return {
         "changes_something": outcome.changes_something,
-        "remarks": [message(remark) for remark in outcome.remarks],
+        "remarks": [message(remark) for remark in remarks],
         "totals": totals(effects),
         "effects": [effect.as_record() for effect in effects[:_EFFECTS_MAX]],
         "offsets": [
@@ -223,17 +272,13 @@ def _no_letters(note: str) -> dict[str, Any]:
     return {"note": note, "count": 0, "reasons": [], "letters": []}
 
 
-def _reason(text: str) -> str:
-    return one_line(cut(text, _REASON_CHARACTERS_MAX))
-
-
 def _as_record(letter: DeadLetter) -> dict[str, Any]:
     return {
         "topic": one_line(letter.topic),
         "partition": letter.partition,
         "offset": letter.offset,
         "timestamp_ms": letter.timestamp_ms,
-        "reason": _reason(letter.reason),
+        "reason": one_line(letter.reason),
         "value": None if letter.value is None else one_line(letter.value.decode(errors="backslashreplace")),
         "byte_count": letter.byte_count,
     }

@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final, Protocol
 
-from directkafka.errors import DirectKafkaError
+from directkafka.errors import DirectKafkaError, StoreAccessError
 from directkafka.monitoring.dashboard.conditions import Observation
 from directkafka.monitoring.lag import LagReader
 from directkafka.operations.offsets import look_at_pipeline
@@ -20,7 +20,7 @@ from directkafka.operations.target import Target, target_of_file
 from directkafka.pipeline.ledger.pause import paused_at_ms
 from directkafka.pipeline.status import PipelineStatus, StatusView
 from directkafka.plain_text import one_line
-from directkafka.sinks.api import LedgerEntry
+from directkafka.sinks.api import LedgerEntry, Store
 from directkafka.sinks.ledger import OFFSET_COUNTS
 
 log = logging.getLogger("directkafka.monitoring")
@@ -80,19 +80,23 @@ class LedgerObserver:
     """Observes the pipeline of a file, wherever it runs: by its ledgers, and by Kafka.
 
     Args:
-        file: the pipeline file. It is read again after a failure.
+        file: the pipeline file. It is read again when it has changed, and after a failure.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._held = ExitStack()
         self._target: Target | None = None
+        self._changed_at = 0
 
     def observe(self) -> Observation:
         """See :class:`Observer`."""
         try:
-            if self._target is None:
+            changed_at = self._file.stat().st_mtime_ns if self._file.exists() else 0
+            if self._target is None or changed_at != self._changed_at:
+                self.close()
                 self._target = self._held.enter_context(target_of_file(self._file))
+                self._changed_at = changed_at
             return _observation(self._target)
         except DirectKafkaError as error:
             self.close()
@@ -114,11 +118,19 @@ def _observation(target: Target) -> Observation:
         batch_id=newest.batch_id if newest else None,
         generation=newest.generation if newest else None,
         committed_at_ms=newest.committed_at_ms if newest else None,
-        records=sum(progress.end for progress in newest.progress) if newest else 0,
+        lineage=newest.lineage if newest else None,
         rows=_rows(found.entries),
         dead_letters=_dead_letters(found.entries, target.dead_letter_sink),
-        is_paused=paused_at_ms(stores[0], target.pipeline) is not None,
+        is_paused=_is_paused(target.pipeline, stores[0]),
     )
+
+
+def _is_paused(pipeline: str, store: Store) -> bool:
+    try:
+        return paused_at_ms(store, pipeline) is not None
+    except StoreAccessError:
+        # In Kafka a pause is a topic. Without rights on it the pipeline cannot be paused either.
+        return False
 
 
 def _rows(entries: Sequence[LedgerEntry]) -> int:

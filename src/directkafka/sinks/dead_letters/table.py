@@ -29,6 +29,9 @@ CLAIM: Final = "replay_claim"
 LETTERS_MAX: Final = 10_000
 BYTES_MAX: Final = 16 * 1024 * 1024
 
+#: As much of a reason is shown to people.
+REASON_CHARACTERS_MAX: Final = 500
+
 _RECORD: Final = '"topic", "partition", "offset"'
 
 #: Columns without which there is nothing to replay.
@@ -114,7 +117,7 @@ class DeadLetter:
     Attributes:
         topic, partition, offset: the record's.
         timestamp_ms: its timestamp, in milliseconds since 1970; None where the table has none.
-        reason: why it was rejected.
+        reason: the beginning of why it was rejected.
         value: the beginning of its value; None for a tombstone.
         byte_count: how long the value is.
     """
@@ -205,20 +208,40 @@ class DeadLetters:
         with self.table.opened() as rows:
             return {str(reason): count for reason, count in rows(statement, parameters)}
 
-    def first(self, selection: Selection, *, bytes_max: int) -> tuple[DeadLetter, ...]:
-        """The dead letters of the selection, by topic, partition and offset; changes nothing.
+    def common_reasons(self, limit: int) -> dict[str, int]:
+        """The beginnings of the most common reasons, and how many dead letters have each; changes nothing."""
+        chosen, parameters = self._chosen(Selection())
+        statement = self._sql("common_reasons", chosen=chosen, limit=int(limit), reason_max=REASON_CHARACTERS_MAX)
+        with self.table.opened() as rows:
+            return {str(reason): count for reason, count in rows(statement, parameters)}
+
+    def count(self) -> int:
+        """How many there are; changes nothing."""
+        chosen, parameters = self._chosen(Selection())
+        with self.table.opened() as rows:
+            return int(rows(self._sql("count", chosen=chosen), parameters)[0][0])
+
+    def some(self, limit: int, *, bytes_max: int, reason: str | None = None) -> tuple[DeadLetter, ...]:
+        """Some dead letters, sorted by topic, partition and offset; changes nothing.
 
         Args:
-            selection: which; its ``limit`` bounds them.
+            limit: how many, at most.
             bytes_max: how much of a value is looked at.
+            reason: the beginning of their reason, as :meth:`common_reasons` tells it; None for any.
         """
-        chosen, parameters = self._chosen(selection)
+        chosen, parameters = self._chosen(Selection())
+        if reason is not None:
+            parameters.append(reason)
+            text = self.table.dialect.text
+            chosen += f' AND substr("reason", 1, {REASON_CHARACTERS_MAX}) = CAST(${len(parameters)} AS {text})'
         micros = self.table.dialect.micros.format('"timestamp"') if "timestamp" in self._columns else "NULL"
         beginning = self.table.dialect.beginning.format('"value"', bytes_max)
-        statement = self._sql("first", chosen=chosen, limit=_limit(selection), timestamp=micros, value=beginning)
+        statement = self._sql(
+            "some", chosen=chosen, limit=int(limit), timestamp=micros, value=beginning, reason_max=REASON_CHARACTERS_MAX
+        )
         with self.table.opened() as rows:
             found = rows(statement, parameters)
-        return tuple(
+        letters = (
             DeadLetter(
                 topic=topic,
                 partition=partition,
@@ -230,6 +253,7 @@ class DeadLetters:
             )
             for topic, partition, offset, micros, reason, value, byte_count in found
         )
+        return tuple(sorted(letters, key=lambda letter: (letter.topic, letter.partition, letter.offset)))
 
     def plan(self, transaction: Any, selection: Selection, *, after: int) -> None:
         """Inside the ledger's transaction: let go what an earlier replay held, and give each dead letter its batch.

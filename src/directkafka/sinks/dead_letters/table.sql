@@ -15,10 +15,19 @@ ALTER TABLE {target} ADD COLUMN {column} {type};
 SELECT "reason", count(*) FROM (SELECT "reason" FROM {target} WHERE {chosen} ORDER BY {record}{limit}) AS chosen
  GROUP BY "reason" ORDER BY count(*) DESC, "reason";
 
--- name: first
--- The first dead letters of this selection, with the beginnings of their values.
-SELECT {record}, {timestamp}, "reason", {value}, octet_length("value") FROM {target} WHERE {chosen}
- ORDER BY {record}{limit};
+-- name: common_reasons
+-- For people: the beginnings of the reasons that most dead letters have.
+SELECT substr("reason", 1, {reason_max}) AS beginning, count(*) FROM {target} WHERE {chosen}
+ GROUP BY beginning ORDER BY count(*) DESC, beginning LIMIT {limit};
+
+-- name: count
+-- For people: how many there are.
+SELECT count(*) FROM {target} WHERE {chosen};
+
+-- name: some
+-- For people: some dead letters of this selection, whichever are found first, with the beginnings of their values.
+SELECT {record}, {timestamp}, substr("reason", 1, {reason_max}), {value}, octet_length("value")
+  FROM {target} WHERE {chosen} LIMIT {limit};
 
 -- name: find_double
 -- A record with two dead letters: a replay could not tell one from the other.

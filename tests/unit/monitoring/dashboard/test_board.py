@@ -68,15 +68,51 @@ def test_a_pipeline_that_was_never_observed_is_told_as_such() -> None:
     assert (whole["condition"], whole["because"], whole["lag"]) == ("starting", "not observed yet", None)
 
 
-def test_the_batches_of_a_ledger_are_those_that_were_seen() -> None:
-    batch = {"batch_id": 3, "committed_at_ms": AT_MS - 1_000, "records": 100, "rows": 90}
-    later = {"batch_id": 5, "generation": 2, "committed_at_ms": AT_MS + 4_000, "records": 700, "rows": 600}
-    whole = kept(found(**batch), found(**batch), found(**later))
+def of_ledger(batch_id: int, current: int, **changes: Any) -> Observation:
+    """What a ledger tells: offsets, and no count of records."""
+    given = {"lineage": "first", "committed_at_ms": AT_MS + batch_id, "rows": 10 * batch_id, **changes}
+    return found(position(0, 0.0, current=current), batch_id=batch_id, **given)
+
+
+def test_the_batches_of_a_ledger_are_those_since_the_last_look() -> None:
+    whole = kept(of_ledger(3, 1_000), of_ledger(3, 1_000), of_ledger(5, 1_600, generation=2))
     assert whole["batches"] == [
-        {"batch_id": 5, "generation": 2, "committed_at_ms": AT_MS + 4_000, "records": 600, "rows": 510,
+        {"batch_id": 5, "batch_count": 2, "generation": 2, "committed_at_ms": AT_MS + 5, "records": 600, "rows": 20,
          "plan_ms": None, "write_ms": None, "commit_ms": None}
     ]  # fmt: skip
+    assert whole["records_per_s"] == 120
     assert [event["text"] for event in whole["events"]] == ["generation 2 took over from generation 1"]
+
+
+def test_what_was_never_seen_before_is_not_taken_for_records_that_were_read() -> None:
+    never = found(batch_id=None, generation=None, positions=())
+    far = of_ledger(1, 5_000_000_000)
+    gone = Observation(at_ms=0, error="StoreError: gone")
+    for before in (never, gone):
+        whole = kept(before, far)
+        assert not any(rate for rate in whole["history"]["records_per_s"])
+        assert [batch["records"] for batch in whole["batches"] if batch["records"]] == []
+
+
+def test_offsets_that_a_reset_skips_are_not_taken_for_records_that_were_read() -> None:
+    whole = kept(of_ledger(3, 1_000), of_ledger(4, 5_000_000_000, lineage="second"))
+    assert whole["records_per_s"] is None
+    assert [(batch["records"], batch["batch_count"]) for batch in whole["batches"]] == [(None, 1)]
+
+
+def test_a_partition_that_is_new_does_not_count_up_to_its_offset() -> None:
+    before = of_ledger(3, 1_000)
+    after = replace(of_ledger(4, 1_010), positions=(position(current=1_010), position(current=9_000_000, number=1)))
+    assert kept(before, after)["batches"][0]["records"] == 10
+
+
+def test_a_pipeline_that_could_not_be_observed_for_long_is_unknown() -> None:
+    pipeline = BoardPipeline("numbers", Given(found()))
+    pipeline.is_due_every(5)
+    pipeline.add(replace(found(), at_ms=int(time.time() * 1000) - 60_000), LIMITS)
+    summary = pipeline.summary()
+    assert summary["condition"] == "unknown"
+    assert "could not be observed for 6" in summary["because"]
 
 
 def test_the_batches_of_this_process_come_with_their_times() -> None:
@@ -124,6 +160,29 @@ def test_a_pipeline_that_starts_in_this_process_appears_and_so_does_each_batch(b
     # Another run of this name takes its place.
     PipelineStatus("board-1").started()
     until(lambda: names_and_batches(board)["board-1"] is None, "the old run is still shown")
+
+
+def test_who_closes_a_board_closes_its_observers() -> None:
+    board = Board({}, limits=LIMITS)
+    observer = Given(found())
+    board._pipelines["numbers"] = BoardPipeline("numbers", observer)
+    board.close()
+    assert observer.closed == 1
+
+
+def test_while_nobody_looks_pipelines_are_observed_less_often_and_at_once_when_somebody_does() -> None:
+    board = Board({}, limits=LIMITS, every_s=1.0)
+    pipeline = board._pipelines["numbers"] = BoardPipeline("numbers", Given(found()))
+    board._asked_s -= 3_600
+    taken, _ = board._take()
+    assert taken is pipeline
+    assert pipeline.due_s - time.monotonic() > 20
+    board.summaries()
+    assert pipeline.due_s == 0
+    pipeline.is_busy = False
+    board._take()
+    assert pipeline.due_s - time.monotonic() <= 1
+    board.close()
 
 
 def test_an_observer_that_hangs_holds_up_no_request(board: Board, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
+from tests.real.kafka.logs import until
 
 from directkafka.errors import EnvironmentFaultError, OptionError
-from directkafka.monitoring.dashboard.details import BusyError, Details
+from directkafka.monitoring.dashboard.details import BusyError, Details, UnknownPipelineError, reset_request
 from directkafka.monitoring.http import Address
 from directkafka.monitoring.http_server import HttpServer
+from directkafka.offsets import TopicPartition
+from directkafka.planning.reset_target import Listed, RowsPolicy, TopicChoice
 
 TOKEN = "a-token-of-the-test"
 
@@ -111,8 +115,9 @@ def test_a_name_that_leads_here_from_another_site_is_refused(read_only: Served) 
 @pytest.mark.parametrize(
     ("failure", "status", "text"),
     [
-        (LookupError("numbers"), 404, "no such pipeline"),
-        (BusyError(), 503, "another lookup takes long"),
+        (UnknownPipelineError("numbers"), 404, "no such pipeline"),
+        (BusyError(), 503, "other lookups take long"),
+        (KeyError("a value of a record"), 500, "the log says more"),
         (OptionError(option="datetime", reason="expected a time"), 400, "expected a time"),
         (EnvironmentFaultError(what="gone", remedy="wait"), 502, "EnvironmentFaultError: gone"),
         (ZeroDivisionError("a value of a record"), 500, "the log says more"),
@@ -149,8 +154,6 @@ def test_a_server_with_open_pages_ends_all_the_same(read_only: Served) -> None:
 
 
 def _threads() -> list[str]:
-    import threading
-
     return [thread.name for thread in threading.enumerate()]
 
 
@@ -172,6 +175,7 @@ def test_without_a_token_nothing_can_be_changed(path: str, read_only: Served) ->
         ({"origin": "null"}, 403),
         ({"origin": "http://evil.example"}, 403),
         ({"origin": "http://127.0.0.1:1"}, 403),
+        ({"origin": "http://[::1"}, 403),
         ({"sec_fetch_site": "cross-site"}, 403),
         ({"sec_fetch_site": "same-site"}, 403),
         ({"content_type": "text/plain"}, 415),
@@ -192,7 +196,7 @@ def test_a_change_that_is_no_object_of_texts_is_refused(content: bytes, with_tok
 
 
 def test_a_long_change_is_not_read(with_token: Served) -> None:
-    assert with_token.post("/api/pause", {"name": "x" * 20_000})[0] == 413
+    assert with_token.post("/api/pause", {"name": "x" * 2_000_000})[0] == 413
 
 
 def test_no_change_is_made_by_a_get(with_token: Served) -> None:
@@ -211,17 +215,10 @@ def test_a_change_of_the_page_with_the_token_is_made_and_logged(
     assert TOKEN not in caplog.text
 
 
-@pytest.fixture
-def asked_of() -> Callable[[dict[str, str]], object]:
-    from directkafka.monitoring.dashboard.details import reset_request
-
-    return reset_request
-
-
 @pytest.mark.parametrize(
     ("asked", "text"),
     [
-        ({}, "expected earliest, latest"),
+        ({}, "expected one of earliest, latest"),
         ({"to": "offset", "value": "x"}, "expected a whole number"),
         ({"to": "offset", "value": "-1"}, "expected a whole number"),
         ({"to": "shift", "value": "9" * 30}, "expected a whole number"),
@@ -231,11 +228,9 @@ def asked_of() -> Callable[[dict[str, str]], object]:
         ({"to": "latest", "topic": "a:b"}, "expected topic or topic:0,1"),
     ],
 )
-def test_a_form_that_is_wrong_is_refused(
-    asked: dict[str, str], text: str, asked_of: Callable[[dict[str, str]], object]
-) -> None:
+def test_a_form_that_is_wrong_is_refused(asked: dict[str, str], text: str) -> None:
     with pytest.raises(OptionError, match=re.escape(text)):
-        asked_of(asked)
+        reset_request(asked)
 
 
 @pytest.mark.parametrize(
@@ -243,10 +238,73 @@ def test_a_form_that_is_wrong_is_refused(
     [("earliest", ""), ("latest", ""), ("offset", "5"), ("datetime", "2026-11-25T08:00"), ("duration", "10m"),
      ("shift", "-100")],
 )  # fmt: skip
-def test_a_form_asks_for_what_the_command_asks_for(
-    to: str, value: str, asked_of: Callable[[dict[str, str]], object]
+def test_a_form_asks_for_what_the_command_asks_for(to: str, value: str) -> None:
+    request = reset_request({"to": to, "value": value, "topic": "air:0,1", "rows": "delete"})
+    assert (request.topics, request.rows) == ((TopicChoice("air", (0, 1)),), RowsPolicy.DELETE)
+
+
+def test_who_does_not_say_what_becomes_of_rows_leaves_it_to_a_reset_that_is_half_done() -> None:
+    assert reset_request({"to": "latest"}).rows is None
+    assert reset_request({"to": "latest", "rows": ""}).rows is None
+    assert reset_request({"to": "latest", "rows": "keep"}).rows is RowsPolicy.KEEP
+
+
+def test_the_offsets_that_were_shown_can_be_asked_for() -> None:
+    request = reset_request({"to": "offsets", "value": '"air",0,5\n"air",1,7'})
+    assert request.to == Listed({TopicPartition("air", 0): 5, TopicPartition("air", 1): 7})
+    with pytest.raises(OptionError, match="line 1 of the request: expected topic,partition,offset"):
+        reset_request({"to": "offsets", "value": "x"})
+
+
+@pytest.fixture
+def reached_by_others(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
+    monkeypatch.setattr(HttpServer, "_is_loopback", lambda _: False)
+    monkeypatch.setattr(Details, "dead_letters", lambda *_, **__: {"count": 0})
+    monkeypatch.setattr(Details, "plan_reset", lambda *_, **__: {"totals": []})
+    yield from served(monkeypatch, token=TOKEN)
+
+
+@pytest.mark.parametrize("path", ["/api/dead-letters?name=numbers", "/api/reset?name=numbers&to=earliest"])
+def test_where_others_reach_the_address_values_are_shown_with_the_token_alone(
+    path: str, reached_by_others: Served
 ) -> None:
-    assert asked_of({"to": to, "value": value, "topic": "air:0,1", "rows": "delete"})
+    assert reached_by_others.ask(path)[0] == 403
+    assert reached_by_others.ask(path, authorization="Bearer another")[0] == 403
+    assert reached_by_others.ask(path, authorization=f"Bearer {TOKEN}")[0] == 200
+    assert reached_by_others.ask("/api/pipelines")[0] == 200
+
+
+def test_lookups_that_take_long_hold_up_neither_health_nor_changes(
+    with_token: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    released = threading.Event()
+
+    def hang(*_: object, **__: object) -> dict[str, Any]:
+        released.wait(60)
+        return {}
+
+    monkeypatch.setattr(Details, "dead_letters", hang)
+    asking = [
+        threading.Thread(target=with_token.ask, args=("/api/dead-letters?name=numbers",), daemon=True)
+        for _ in range(60)
+    ]
+    for thread in asking:
+        thread.start()
+    try:
+        until(lambda: with_token.ask("/api/dead-letters?name=numbers")[0] == 503, "all of them wait", 30)
+        assert with_token.ask("/healthz")[0] == 200
+        assert with_token.ask("/api/pipelines")[0] == 200
+    finally:
+        released.set()
+    for thread in asking:
+        thread.join(60)
+
+
+def test_pages_beyond_a_number_are_refused(read_only: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("directkafka.monitoring.dashboard.routes._STREAMS_MAX", 1)
+    with urlopen(f"http://{read_only.server.address}/api/events", timeout=30) as stream:
+        stream.readline()
+        assert read_only.ask("/api/events")[0] == 503
 
 
 def test_the_chart_library_is_the_one_that_is_named(read_only: Served) -> None:

@@ -9,7 +9,10 @@ const BADGES = {
 const HISTORY = ["lag", "lag_seconds", "records_per_s", "rows_per_s"];
 
 const byId = (id) => document.getElementById(id);
-const state = { pipelines: [], chosen: null, fetching: false, isStale: false, token: null, reason: null, asked: null };
+const state = {
+  pipelines: [], chosen: null, isFetching: false, isStale: false, seen: null, token: null, reason: null, plan: null,
+  letterQuestions: 0, planQuestions: 0,
+};
 
 // --- what is shown of a value -------------------------------------------------------------------------------------
 
@@ -24,8 +27,10 @@ function seconds(value) {
   return `${(value / 3600).toFixed(1)} h`;
 }
 
+// Times are UTC, as in logs, dead letters and what a reset takes.
 const ago = (ms) => (ms ? `${seconds(Math.max(0, (Date.now() - ms) / 1000))} ago` : "–");
-const clock = (ms) => new Date(ms).toLocaleTimeString("en-GB");
+const clock = (ms) => new Date(ms).toISOString().slice(11, 19);
+const day = (ms) => `${new Date(ms).toISOString().slice(0, 19).replace("T", " ")}Z`;
 const moment = (ms) => (ms === null ? "–" : new Date(ms).toISOString().replace(".000Z", "Z"));
 
 function element(tag, properties = {}, ...children) {
@@ -41,6 +46,16 @@ function element(tag, properties = {}, ...children) {
 const cell = (text, className = "") => element("td", { className }, text);
 const figure = (text, className = "") => cell(text, `number ${className}`);
 
+const shown = new Map();
+
+/** Puts children in place of others, if what they are made of differs: a selection, a tooltip, a reader's place stay. */
+function replace(parent, content, make) {
+  const text = JSON.stringify(content);
+  if (shown.get(parent) === text) return;
+  shown.set(parent, text);
+  parent.replaceChildren(...make());
+}
+
 function setText(id, text) {
   const found = byId(id);
   if (found.textContent !== text) found.textContent = text;
@@ -53,13 +68,15 @@ function showBadge(badge, condition) {
 
 // --- requests -------------------------------------------------------------------------------------------------------
 
+const login = () => (state.token ? { "authorization": `Bearer ${state.token}` } : {});
+
 async function get(path, query) {
-  const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { cache: "no-store" });
+  const answer = await fetch(`${path}?${new URLSearchParams(query)}`, { cache: "no-store", headers: login() });
   return await told(answer);
 }
 
 async function post(path, content) {
-  const headers = { "content-type": "application/json", "authorization": `Bearer ${state.token ?? ""}` };
+  const headers = { "content-type": "application/json", ...login() };
   return await told(await fetch(path, { method: "POST", headers, body: JSON.stringify(content) }));
 }
 
@@ -73,7 +90,11 @@ async function told(answer) {
 
 function showPipelines() {
   const body = byId("pipelines").tBodies[0];
-  if (!state.pipelines.length) return;
+  if (!state.pipelines.length) {
+    const none = element("td", { colSpan: 8, className: "quiet" }, "No pipeline has started yet.");
+    body.replaceChildren(element("tr", {}, none));
+    return;
+  }
   const rows = new Map([...body.rows].filter((row) => row.dataset.name).map((row) => [row.dataset.name, row]));
   const names = state.pipelines.map((pipeline) => pipeline.name);
   if (rows.size !== names.length || !names.every((name) => rows.has(name))) {
@@ -106,7 +127,9 @@ function rowOf(name) {
 function choose(name, byHand = false) {
   if (state.chosen !== name) {
     state.chosen = name;
-    state.reason = null;
+    state.reason = state.plan = state.seen = null;
+    state.letterQuestions += 1;
+    state.planQuestions += 1;
     byId("letters").open = byId("reset").open = false;
     byId("effects").hidden = byId("reset-now").hidden = true;
     setText("reset-told", "Nothing is changed by looking.");
@@ -125,18 +148,27 @@ function choose(name, byHand = false) {
 
 async function refresh() {
   if (state.chosen === null) return;
-  if (state.fetching) {
+  const summary = state.pipelines.find((pipeline) => pipeline.name === state.chosen);
+  const seen = summary ? `${summary.name} ${summary.observed} ${summary.condition}` : null;
+  if (seen !== null && seen === state.seen) return;
+  if (state.isFetching) {
     state.isStale = true;
     return;
   }
-  state.fetching = true;
+  state.isFetching = true;
   try {
     const found = await get("/api/pipeline", { name: state.chosen });
-    if (found.name === state.chosen) showDetail(found);
+    if (found.name === state.chosen) {
+      showDetail(found);
+      state.seen = seen;
+    }
   } catch (error) {
+    // It is not there any more, or the server does not answer: what was shown is not so now.
+    setText("detail-head", state.chosen);
+    showBadge(byId("badge"), "unknown");
     setText("because", error.message);
   } finally {
-    state.fetching = false;
+    state.isFetching = false;
   }
   if (state.isStale) {
     state.isStale = false;
@@ -160,23 +192,23 @@ function showDetail(found) {
   byId("changes").hidden = !(found.allows_changes && state.token);
   showCharts(found.history);
   showBatches(found.batches);
-  showPartitions(found.positions);
-  const events = found.events.map((event) => element("li", { className: event.kind },
-    element("time", {}, clock(event.at_ms)), event.text));
-  byId("events").replaceChildren(...(events.length ? events : [element("li", { className: "quiet" }, "nothing yet")]));
+  showPartitions(found);
+  replace(byId("events"), found.events, () => (found.events.length
+    ? found.events.map((event) => element("li", { className: event.kind }, element("time", {}, day(event.at_ms)), event.text))
+    : [element("li", { className: "quiet" }, "nothing yet")]));
 }
 
 function showBatches(batches) {
   const longest = Math.max(1, ...batches.map(timeOf));
-  const most = Math.max(1, ...batches.map((batch) => batch.records));
+  const most = Math.max(1, ...batches.map((batch) => batch.records ?? 0));
   let generation = batches.length ? batches[0].generation : null;
-  const bars = batches.slice(-100).map((batch) => {
+  replace(byId("batches"), batches, () => batches.slice(-100).map((batch) => {
     const isNew = batch.generation !== generation;
     generation = batch.generation;
     const bar = element("li", { title: describe(batch), className: isNew ? "new-generation" : "" });
     bar.setAttribute("aria-label", describe(batch));
     const parts = batch.plan_ms === null
-      ? [["whole", batch.records / most]]
+      ? [["whole", (batch.records ?? 0) / most]]
       : ["plan", "write", "commit"].map((step) => [step, batch[`${step}_ms`] / longest]);
     for (const [name, share] of parts.reverse()) {
       const part = element("i", { className: name });
@@ -184,8 +216,7 @@ function showBatches(batches) {
       bar.append(part);
     }
     return bar;
-  });
-  byId("batches").replaceChildren(...bars);
+  }));
   const last = batches.at(-1);
   setText("batches-told", last ? describe(last) : "No batch was seen yet.");
 }
@@ -197,27 +228,30 @@ function describe(batch) {
     ? "(how long its steps took is told by the page of the run itself: directkafka run --http)"
     : `in ${number(timeOf(batch))} ms: plan ${number(batch.plan_ms)}, write ${number(batch.write_ms)}, ` +
       `commit ${number(batch.commit_ms)}`;
-  return `Batch ${number(batch.batch_id)} of generation ${batch.generation}, ${clock(batch.committed_at_ms)}: ` +
+  const first = batch.batch_id - batch.batch_count + 1;
+  const which = batch.batch_count > 1 ? `Batches ${number(first)} to ${number(batch.batch_id)}` : `Batch ${number(batch.batch_id)}`;
+  return `${which} of generation ${batch.generation}, ${day(batch.committed_at_ms)}: ` +
     `${number(batch.records)} records, ${number(batch.rows)} rows ${times}`;
 }
 
-function showPartitions(positions) {
+function showPartitions({ positions, partitions, lag }) {
   const most = Math.max(1, ...positions.map((position) => position.lag ?? 0));
-  const rows = positions.slice(0, PARTITIONS_SHOWN).map((position) => {
-    const name = `${position.topic}-${position.partition}`;
-    const meter = element("meter", { max: most, value: position.lag ?? 0 });
-    meter.setAttribute("aria-hidden", "true");
-    return element("tr", {}, cell(name), element("td", { className: "number" }, number(position.lag), meter),
-      figure(seconds(position.lag_seconds)), figure(number(position.current), "wide"),
-      figure(number(position.end), "wide"));
+  replace(byId("partitions").tBodies[0], positions, () => {
+    const first = positions.slice(0, PARTITIONS_SHOWN);
+    const rows = first.map((position) => {
+      const meter = element("meter", { max: most, value: position.lag ?? 0 });
+      meter.setAttribute("aria-hidden", "true");
+      return element("tr", {}, cell(`${position.topic}-${position.partition}`),
+        element("td", { className: "number" }, number(position.lag), meter), figure(seconds(position.lag_seconds)),
+        figure(number(position.current), "wide"), figure(number(position.end), "wide"));
+    });
+    if (partitions > first.length) {
+      const unread = lag - first.reduce((sum, position) => sum + (position.lag ?? 0), 0);
+      rows.push(element("tr", { className: "quiet" }, cell(`${number(partitions - first.length)} more`),
+        figure(number(unread)), figure(""), figure("", "wide"), figure("", "wide")));
+    }
+    return rows;
   });
-  if (positions.length > PARTITIONS_SHOWN) {
-    const left = positions.slice(PARTITIONS_SHOWN);
-    const unread = left.reduce((sum, position) => sum + (position.lag ?? 0), 0);
-    rows.push(element("tr", { className: "quiet" }, cell(`${number(left.length)} more`), figure(number(unread)),
-      figure(""), figure("", "wide"), figure("", "wide")));
-  }
-  byId("partitions").tBodies[0].replaceChildren(...rows);
 }
 
 // --- charts ---------------------------------------------------------------------------------------------------------
@@ -240,13 +274,14 @@ function chart(id, series) {
       ...axis, scale, side: side ? 1 : 3, size: 58, grid: side ? { show: false } : axis.grid,
       values: (_, marks) => marks.map((mark) => (mark >= 1000 ? `${numbers.format(mark / 1000)}k` : String(mark))),
     }))],
-    series: [{ value: (_, value) => (value ? clock(value * 1000) : "–") }, ...series.map((each) => ({
+    series: [{ label: "UTC", value: (_, value) => (value ? day(value * 1000) : "–") }, ...series.map((each) => ({
       label: each.label, scale: each.scale, stroke: colour(each.colour), width: 1.5, spanGaps: true,
       value: (_, value) => number(value),
     }))],
   }, [[], ...series.map(() => [])], place);
-  new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: 200 })).observe(place);
-  return made;
+  const observer = new ResizeObserver(() => made.setSize({ width: place.clientWidth, height: 200 }));
+  observer.observe(place);
+  return { setData: (data) => made.setData(data), destroy: () => { observer.disconnect(); made.destroy(); } };
 }
 
 /** Hours and minutes; with seconds where the marks are less than ten minutes apart. */
@@ -280,27 +315,30 @@ function showCharts(samples) {
 async function showLetters() {
   const name = state.chosen;
   if (name === null || !byId("letters").open) return;
+  const question = ++state.letterQuestions;
   setText("letters-note", "looking …");
   try {
     const found = await get("/api/dead-letters", state.reason === null ? { name } : { name, reason: state.reason });
-    if (name !== state.chosen) return;
-    setText("letters-note", found.note || `${number(found.count)} dead letters; of those chosen, the first are shown.`);
+    if (question !== state.letterQuestions) return;
+    setText("letters-note", found.note || `${number(found.count)} dead letters; some of those chosen are shown.`);
+    const hadFocus = byId("reasons").contains(document.activeElement);
     byId("reasons").replaceChildren(...found.reasons.map(reasonButton));
+    if (hadFocus) (byId("reasons").querySelector("[aria-pressed=true]") ?? byId("reasons").firstChild)?.focus();
     byId("letters-table").hidden = !found.letters.length;
     byId("letters-table").tBodies[0].replaceChildren(...found.letters.map((letter) => element("tr", {},
       cell(`${letter.topic}-${letter.partition}`), figure(number(letter.offset)), cell(moment(letter.timestamp_ms), "wide"),
       cell(letter.reason), cell(valueOf(letter)))));
   } catch (error) {
-    setText("letters-note", error.message);
+    if (question === state.letterQuestions) setText("letters-note", error.message);
   }
 }
 
-function reasonButton({ reason, count }) {
-  const isChosen = state.reason === reason;
+function reasonButton({ raw, reason, count }) {
+  const isChosen = state.reason === raw;
   const button = element("button", { type: "button" }, `${reason} (${number(count)})`);
   button.setAttribute("aria-pressed", String(isChosen));
   button.onclick = () => {
-    state.reason = isChosen ? null : reason;
+    state.reason = isChosen ? null : raw;
     showLetters();
   };
   return button;
@@ -324,26 +362,33 @@ function readForm() {
 async function planReset(event) {
   event.preventDefault();
   if (state.chosen === null) return;
+  forgetPlan();
   const asked = readForm();
+  const question = state.planQuestions;
   setText("reset-told", "looking …");
-  byId("effects").hidden = byId("reset-now").hidden = true;
+  byId("effects").hidden = true;
   try {
     const plan = await get("/api/reset", asked);
-    if (asked.name !== state.chosen) return;
-    showEffects(plan);
-    state.asked = asked;
+    // The form was changed meanwhile, or another pipeline was chosen: this is no answer to what is seen now.
+    if (question !== state.planQuestions) return;
+    showEffects(plan, plan.changes_something ? "Nothing is changed yet." : "The pipeline is there already.");
+    state.plan = { asked, offsets: plan.offsets };
     byId("reset-now").hidden = !(plan.changes_something && state.token && !byId("changes").hidden);
   } catch (error) {
-    setText("reset-told", error.message);
+    if (question === state.planQuestions) setText("reset-told", error.message);
   }
 }
 
-function showEffects(plan) {
-  const remarks = plan.remarks.map((remark) => `Note: ${remark}`);
-  const verdict = plan.changes_something
-    ? (plan.effects.length ? "Nothing is changed yet." : "No table would lose or double anything. Nothing is changed yet.")
-    : "The pipeline is there already: nothing would be lost or doubled.";
-  setText("reset-told", [verdict, ...remarks].join("\n"));
+/** What is shown does not count any more. */
+function forgetPlan() {
+  state.planQuestions += 1;
+  state.plan = null;
+  byId("reset-now").hidden = true;
+}
+
+function showEffects(plan, verdict) {
+  const nothing = plan.changes_something && !plan.effects.length ? ["No table loses or doubles anything."] : [];
+  setText("reset-told", [verdict, ...nothing, ...plan.remarks.map((remark) => `Note: ${remark}`)].join("\n"));
   const rows = [
     ...plan.totals.map((total) => effectRow(total, "total")), ...plan.effects.map((effect) => effectRow(effect, "")),
   ];
@@ -359,27 +404,38 @@ function effectRow(effect, className) {
 }
 
 async function resetNow() {
-  const asked = state.asked;
-  if (!confirm(`Reset ${asked.name} now? A driver that runs is stopped, and goes on there when it is started again.`)) return;
-  byId("reset-now").hidden = true;
+  const { asked, offsets } = state.plan;
+  const to = [form.elements.to.selectedOptions[0].textContent, asked.value].filter(Boolean).join(" ");
+  const rows = asked.rows === "delete" ? "rows deleted" : "rows kept";
+  const question = `Reset ${asked.name}, to go on ${to}, ${rows}? A driver that runs is stopped; start it again afterwards.`;
+  if (!confirm(question)) return;
+  forgetPlan();
+  const number = state.planQuestions;
   setText("reset-told", "resetting …");
+  byId("reset-told").focus();
+  // The offsets that were shown, wherever the pipeline is by now.
+  const value = offsets.map((each) => `"${each.topic}",${each.partition},${each.offset}`).join("\n");
   try {
-    await post("/api/reset", asked);
-    setText("reset-told", "Reset. Start the pipeline again if it has been stopped by this.");
+    const done = await post("/api/reset", { name: asked.name, to: "offsets", value, rows: asked.rows });
+    const told = done.changes_something ? "It is reset. Start the pipeline again if this has stopped it." : "Nothing was to be changed.";
+    if (number === state.planQuestions) showEffects(done, told);
   } catch (error) {
-    setText("reset-told", error.message);
+    if (number === state.planQuestions) setText("reset-told", error.message);
   }
 }
 
 async function setPaused(isPaused) {
+  const name = state.chosen;
   setText("changes-told", "…");
+  let told;
   try {
-    const { changed } = await post("/api/pause", { name: state.chosen, paused: String(isPaused) });
+    const { changed } = await post("/api/pause", { name, paused: String(isPaused) });
     const word = isPaused ? "paused" : "resumed";
-    setText("changes-told", changed ? `${word}; the driver notices within 2 s` : `it is ${word} already`);
+    told = changed ? `${word}; the driver notices within 2 s` : `it is ${word} already`;
   } catch (error) {
-    setText("changes-told", error.message);
+    told = error.message;
   }
+  if (name === state.chosen) setText("changes-told", told);
 }
 
 // --- beginning ------------------------------------------------------------------------------------------------------
@@ -394,7 +450,7 @@ function readAddress() {
   }
   // The token must not stay in the history, or be seen by whoever looks at the screen.
   if (given.has("token")) history.replaceState(null, "", location.pathname);
-  if (given.has("pipeline")) state.chosen = given.get("pipeline");
+  if (given.has("pipeline") && given.get("pipeline") !== state.chosen) choose(given.get("pipeline"));
 }
 
 function listen() {
@@ -406,6 +462,8 @@ function listen() {
   source.onerror = () => {
     setText("connection", "no connection: shown is what was known last");
     byId("connection").className = "lost";
+    // After an answer that is no stream, as a proxy's, the browser does not try again by itself.
+    if (source.readyState === EventSource.CLOSED) setTimeout(listen, 5000);
   };
   source.onmessage = (event) => {
     state.pipelines = JSON.parse(event.data).pipelines;
@@ -415,14 +473,15 @@ function listen() {
   };
 }
 
-readAddress();
 makeCharts();
+readAddress();
+addEventListener("hashchange", readAddress);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
   makeCharts();
   if (state.samples) showCharts(state.samples);
 });
 form.addEventListener("submit", planReset);
-form.addEventListener("input", () => { byId("reset-now").hidden = true; });
+form.addEventListener("input", forgetPlan);
 form.elements.to.addEventListener("change", () => {
   form.elements.value.disabled = ["earliest", "latest"].includes(form.elements.to.value);
 });
