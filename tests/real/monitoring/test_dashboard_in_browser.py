@@ -207,7 +207,7 @@ def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catc
             browser.keep_picture("dashboard-reset")
             browser.find("#reset-now").click()
             browser.driver.switch_to.alert.accept()
-            browser.shows("#reset-told", "Reset. Start the pipeline again")
+            browser.shows("#reset-told", "It is reset.")
             assert driver.process.wait(WAIT_S) == 3, "the driver is not fenced"
             browser.shows("#events", "set back: ")
             records.end()
