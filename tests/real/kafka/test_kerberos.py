@@ -30,6 +30,7 @@ from tests.real.secure_broker import (
 from directkafka.errors import BrokerAccessError, BrokerResponseError, BrokerUnreachableError, OptionError
 from directkafka.kafka.consumer.partition_connection import PartitionConnection
 from directkafka.kafka.consumer.range_reader import read_range
+from directkafka.kafka.network import kerberos
 from directkafka.kafka.network.client import KafkaClient, open_channel
 from directkafka.options.client import ClientOptions
 from directkafka.testing import KafkaBroker
@@ -278,6 +279,23 @@ def test_a_service_whose_key_the_broker_does_not_have_is_told(broker: KafkaBroke
     told = refusal(broker, entry(ann, service="other"))
     assert f"it refused the login of the principal ann@{REALM} by GSSAPI" in told
     assert "kafka.sasl.kerberos.service.name" in told
+
+
+def test_after_a_refusal_tickets_are_fetched_anew_since_the_broker_may_have_a_new_key(
+    broker: KafkaBroker, topic: str, kdc: Kdc
+) -> None:
+    kdc.add("loyal")
+    params = entry(kdc.keytab("loyal"), f"loyal@{REALM}")
+    connect_and_read(broker, topic, params)
+    of_broker = kdc.folder / f"{SERVICE.replace('/', '-')}.keytab"
+    Path(kdc.keytab(SERVICE, "renewed-service")).replace(of_broker)
+    try:
+        with pytest.raises(BrokerAccessError, match=f"refused the login of the principal loyal@{REALM}"):
+            until(lambda: broker_count(options_for(broker, params)) and None, "the broker never sees its new keytab")
+        connect_and_read(broker, topic, params)
+    finally:
+        # What other tests have fetched is of no use any more.
+        kerberos._kept.clear()
 
 
 def test_a_cache_without_a_ticket_is_told(broker: KafkaBroker, folder: Path, tmp_path: Path) -> None:
