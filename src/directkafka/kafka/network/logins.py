@@ -1,4 +1,4 @@
-"""Logins of kafka-python: our tokens, bounds on what a broker may ask for, and a log without secrets.
+"""Logins of kafka-python: our tokens and tickets, bounds on what a broker may ask for, and a log without secrets.
 
 Whoever answers in the broker's place, where there is no TLS, chooses how often SCRAM hashes the password. After one
 round, what a client sends is enough to try a dictionary against it at the full speed of a machine. RFC 5802 (section
