@@ -31,11 +31,11 @@ in_temporary_folder = folder=$$(mktemp -d "$${TMPDIR:-/tmp}/directkafka-make-XXX
 	export TMPDIR="$$folder" SPARK_LAUNCHER_OPTS="-XX:-UsePerfData" \
 	SPARK_SUBMIT_OPTS="-XX:-UsePerfData -Djava.io.tmpdir=$$folder" &&
 
-.PHONY: help setup demo test test-all test-browser soak bench lint format docs pins clean
+.PHONY: help setup demo test test-all test-browser test-kerberos soak bench lint format docs pins clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
-	@echo "  ARGS=\"...\" is passed on by demo, test, test-all, test-browser, soak and bench. Cache: $(DIRECTKAFKA_CACHE)"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@echo "  ARGS=\"...\" is passed on by demo, the tests, soak and bench. Cache: $(DIRECTKAFKA_CACHE)"
 
 setup: .venv/.stamp ## virtual environment, pinned packages, broker jars (every target does this by itself)
 	@$(VENV_PYTHON) -m directkafka.testing.broker_jars
@@ -59,6 +59,13 @@ SCREENSHOTS ?= build/screenshots
 test-browser: setup ## the page in a real browser (Chromium and its driver must be there); pictures in SCREENSHOTS
 	@$(in_temporary_folder) DIRECTKAFKA_BROWSER_REQUIRED=1 DIRECTKAFKA_SCREENSHOTS="$(SCREENSHOTS)" \
 		$(VENV_PYTHON) -m pytest tests/real/monitoring/test_dashboard_in_browser.py $(ARGS)
+
+# The package is compiled, so the tests' environment does not have it until this asks for it.
+test-kerberos: setup ## logins by Kerberos, with a KDC (its programs and libkrb5's headers must be there)
+	@$(in_temporary_folder) $(VENV_PYTHON) -m pip install --quiet --require-virtualenv --require-hashes \
+		--use-pep517 -r requirements/kerberos.txt
+	@$(in_temporary_folder) DIRECTKAFKA_KERBEROS_REQUIRED=1 $(VENV_PYTHON) -m pytest \
+		tests/real/kafka/test_kerberos.py $(ARGS)
 
 MINUTES ?= 10
 SEED ?= 1

@@ -60,6 +60,7 @@ class Authorities:
 
     trusted: Certified
     between: Certified
+    server: Certified
     other: Certified
     client: Certified
     stranger: Certified
@@ -67,9 +68,11 @@ class Authorities:
 
 def make_authorities() -> Authorities:
     trusted, other = authority("trusted"), authority("other")
+    between = authority("between", trusted)
     return Authorities(
         trusted=trusted,
-        between=authority("between", trusted),
+        between=between,
+        server=for_server(between),
         other=other,
         client=for_client(trusted, "mutual-client"),
         stranger=for_client(other, "stranger"),
@@ -83,7 +86,6 @@ def secure_broker(authorities: Authorities, *, everyone_may: bool = True) -> Kaf
         authorities: who signs what.
         everyone_may: whether users may do everything with what has no ACL.
     """
-    good = for_server(authorities.between)
     servers = {
         "EXPIRED": for_server(authorities.trusted, expired=True),
         "OTHER_HOST": for_server(authorities.trusted, hosts=["broker.example.org"]),
@@ -96,9 +98,9 @@ def secure_broker(authorities: Authorities, *, everyone_may: bool = True) -> Kaf
     for listener, protocol in LISTENERS.items():
         prefix = f"listener.name.{listener.lower()}"
         if protocol.endswith("SSL"):
-            config |= _with_prefix(f"{prefix}.ssl", _tls(servers.get(listener, good), authorities))
+            config |= with_prefix(f"{prefix}.ssl", tls_settings(servers.get(listener, authorities.server), authorities))
         if protocol.startswith("SASL"):
-            config |= _with_prefix(prefix, _sasl(by_token="TOKEN" in listener))
+            config |= with_prefix(prefix, _sasl(by_token="TOKEN" in listener))
         if listener.startswith("SHORT"):
             config |= {f"{prefix}.{name}.connections.max.reauth.ms": SESSION_MS for name in _mechanisms(listener)}
     config["listener.name.mutual.ssl.client.auth"] = "required"
@@ -109,11 +111,11 @@ def _mechanisms(listener: str) -> list[str]:
     return ["oauthbearer"] if "TOKEN" in listener else ["plain", *(name.lower() for name in _SCRAM)]
 
 
-def _with_prefix(prefix: str, settings: Mapping[str, object]) -> dict[str, object]:
+def with_prefix(prefix: str, settings: Mapping[str, object]) -> dict[str, object]:
     return {f"{prefix}.{name}": value for name, value in settings.items()}
 
 
-def _tls(server: Certified, authorities: Authorities) -> dict[str, object]:
+def tls_settings(server: Certified, authorities: Authorities) -> dict[str, object]:
     return {
         "keystore.type": "PEM",
         "keystore.key": server.key_pem(),

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 
 from directkafka.options.config_providers import CONFIG_PROVIDERS, with_provided_values
 from directkafka.options.names import IGNORED_CLIENT_NAMES, hint
+from directkafka.options.security.kerberos import KerberosLogin
 from directkafka.options.security.oauthbearer import TokenSource
 from directkafka.options.security.presets import PRESET, with_presets
 from directkafka.options.security.sasl import OPEN_MECHANISMS, SASL_SPECS, read_sasl, warn_in_the_clear
@@ -53,12 +54,13 @@ class ClientOptions:
         ssl_trust_store: which certificates are trusted; None for the system's own.
         ssl_key_store: who this client is; None when it shows no certificate.
         ssl_check_hostname: whether the broker's certificate must name its host.
-        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER`` or ``AWS_MSK_IAM``; None
-            without SASL.
+        sasl_mechanism: ``PLAIN``, ``SCRAM-SHA-256``, ``SCRAM-SHA-512``, ``OAUTHBEARER``, ``AWS_MSK_IAM`` or
+            ``GSSAPI``; None without SASL.
         sasl_username, sasl_password: the login of the first three.
         sasl_token_source: where OAUTHBEARER's token comes from.
         sasl_extensions: names and values that are sent with it.
         sasl_aws_profile: whose credentials AWS_MSK_IAM uses; None for the default ones.
+        sasl_kerberos: whose ticket GSSAPI uses, and for which service.
 
     The other fields are named, bounded and explained by their :class:`OptionSpec`.
     """
@@ -73,6 +75,7 @@ class ClientOptions:
     sasl_password: Secret | None = None
     sasl_token_source: TokenSource | None = None
     sasl_aws_profile: str | None = None
+    sasl_kerberos: KerberosLogin | None = None
     sasl_extensions: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     client_id: str = option(
         "directkafka",

@@ -37,8 +37,8 @@ _PRODUCER = """
     transaction.two.phase.commit.enable transactional.id
 """
 _KERBEROS = """
-    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.service.name
-    sasl.kerberos.ticket.renew.jitter sasl.kerberos.ticket.renew.window.factor
+    sasl.kerberos.kinit.cmd sasl.kerberos.min.time.before.relogin sasl.kerberos.ticket.renew.jitter
+    sasl.kerberos.ticket.renew.window.factor
 """
 _JAVA_TOKENS = """
     sasl.login.connect.timeout.ms sasl.login.read.timeout.ms sasl.login.refresh.buffer.seconds
@@ -67,7 +67,7 @@ IGNORED_CLIENT_NAMES: Final[dict[str, str]] = {
         (_JAVA_CLASSES, "it names Java code"),
         (_JAVA_CLIENT, "it tunes the Java client"),
         (_PRODUCER, "it is a producer's"),
-        (_KERBEROS, "it belongs to a login that is not supported"),
+        (_KERBEROS, "the Kerberos library fetches tickets of a keytab when they are needed"),
         ("sasl.oauthbearer.method", "the other settings say where the token comes from"),
         (_JAVA_TOKENS, "it is of a way to a token that is not known here, or of how Java waits for one"),
     )

@@ -137,6 +137,8 @@ def test_every_java_name_is_either_used_or_ignored_or_refused() -> None:
         "sasl.oauthbearer.method",
         "sasl.oauthbearer.client.secret",
         "sasl.oauthbearer.extensions",
+        "sasl.kerberos.principal",
+        "sasl.kerberos.keytab",
         *(spec.name for spec in payload_specs()),
     }
     java = [name for name in used | ignored if name not in others and name.islower()]
@@ -155,6 +157,7 @@ ENDPOINT = {
     "sasl.oauthbearer.client.credentials.client.id": "a",
     "sasl.oauthbearer.client.credentials.client.secret": "b",
 }
+TICKET = {"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI", "sasl.kerberos.service.name": "kafka"}
 NO_SOURCE = {"security.protocol": "SASL_SSL", "sasl.mechanism": "OAUTHBEARER"}
 STORE = {"security.protocol": "SSL", "ssl.keystore.location": "/k", "ssl.truststore.location": "/t"}
 KEY = {"ssl.keystore.key": "K", "ssl.keystore.certificate.chain": "C", "ssl.keystore.type": "PEM"}
@@ -178,6 +181,9 @@ BESIDE: dict[str, tuple[Mapping[str, object], object]] = {
     "sasl.oauthbearer.scope": (ENDPOINT, "read"),
     "sasl.oauthbearer.header.urlencode": (ENDPOINT, True),
     "sasl.oauthbearer.extensions": (TOKEN, "logicalCluster=lkc"),
+    "sasl.kerberos.service.name": (TICKET, "brokers"),
+    "sasl.kerberos.principal": (TICKET, "ann@R"),
+    "sasl.kerberos.keytab": ({**TICKET, "sasl.kerberos.principal": "ann@R"}, "/ann.keytab"),
     "security.preset": ({}, "aws-msk"),
     "config.providers": ({"client.id": "${env:PATH}"}, "env"),
     "ssl.truststore.type": ({"security.protocol": "SSL", "ssl.truststore.location": "/t"}, "PEM"),

@@ -10,10 +10,11 @@ import ssl
 from collections.abc import Iterator
 
 from directkafka.errors import BrokerAccessError, BrokerUnreachableError
+from directkafka.kafka.network.kerberos import forget_tickets
 from directkafka.kafka.network.oauth import forget_token
 from directkafka.kafka.protocol.error_codes import ErrorCode
 from directkafka.options.client import ClientOptions
-from directkafka.options.security.sasl import AWS_MSK_IAM, OAUTHBEARER
+from directkafka.options.security.sasl import AWS_MSK_IAM, GSSAPI, OAUTHBEARER
 
 #: OpenSSL's numbers of what is wrong with a certificate (``x509_vfy.h``).
 _NOT_YET_VALID, _EXPIRED = 9, 10
@@ -34,7 +35,7 @@ _LOGIN_REFUSED = (
 def connection_failure(
     error: Exception, options: ClientOptions, addresses: tuple[str, ...], timeout_ms: int
 ) -> BrokerAccessError | BrokerUnreachableError:
-    """The error to raise for a failure to connect. If the login was refused, a kept token is dropped.
+    """The error to raise for a failure to connect. If the login was refused, a kept token or ticket is dropped.
 
     Args:
         error: the failure; an error of TLS may be its cause, its context or its argument. An error of Kafka's has its
@@ -52,6 +53,8 @@ def connection_failure(
     if code in _LOGIN_REFUSED:
         if options.sasl_token_source is not None:
             forget_token(options.sasl_token_source)
+        if options.sasl_kerberos is not None:
+            forget_tickets(options.sasl_kerberos)
         # kafka-python puts the error's name before the broker's words.
         words = str(error.args[0] if error.args else error).rpartition("Error: ")[2]
         remedy = getattr(error, "remedy", None)
@@ -150,6 +153,11 @@ def _login_refusal(code: int, words: str, options: ClientOptions) -> tuple[str, 
 def _login_remedy(options: ClientOptions) -> str:
     if options.sasl_mechanism == AWS_MSK_IAM:
         return "Give the identity kafka-cluster:Connect in its IAM policy, and look at this machine's clock"
+    if options.sasl_mechanism == GSSAPI:
+        return (
+            "Compare kafka.sasl.kerberos.service.name with the principal in the broker's own sasl.jaas.config, whose "
+            "keytab must have the KDC's present key, and look at the clocks of both machines"
+        )
     if options.sasl_mechanism != OAUTHBEARER:
         return (
             "Correct name and password in kafka.sasl.jaas.config, or in kafka.sasl.username and kafka.sasl.password, "
@@ -171,6 +179,8 @@ def _principal(options: ClientOptions) -> str:
         return "the user of the token"
     if options.sasl_mechanism == AWS_MSK_IAM:
         return f"the identity of AWS of {options.sasl_aws_profile or 'the default profile'}"
+    if options.sasl_kerberos is not None:
+        return f"the principal {options.sasl_kerberos.principal or 'of the credential cache'}"
     if options.ssl_key_store is not None:
         return "the user of the client's certificate"
     return "the user ANONYMOUS (a client that does not log in)"

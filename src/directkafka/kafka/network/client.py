@@ -115,7 +115,7 @@ class KafkaClient:
             BrokerUnreachableError: no connection, or no answer within ``request.timeout.ms``. Where any broker will do,
                 the next one is asked, with the same limits, until both limits have passed since the first.
             BrokerAccessError: TLS or the login failed.
-            OptionError: a store cannot be read, or the token's function fails.
+            OptionError: a store or a keytab cannot be read, or the token's function fails.
             BrokerResponseError: the broker is too old for the question (``UNSUPPORTED_VERSION``).
         """
         with self._lock:
@@ -278,7 +278,7 @@ def open_channel(options: ClientOptions, host: str, port: int, *, timeout_ms: in
     Raises:
         BrokerUnreachableError: no connection, or a broker that speaks no Fetch version this library knows.
         BrokerAccessError: TLS or the login failed.
-        OptionError: a store cannot be read, or the token's function fails.
+        OptionError: a store or a keytab cannot be read, or the token's function fails.
     """
     timeout_ms = min(timeout_ms or options.connect_timeout_ms, options.connect_timeout_ms)
     address = address_text(host, port)

@@ -23,6 +23,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 from kafka.net.transport import KafkaSSLTransport, KafkaTCPTransport
 
+from directkafka.kafka.network.kerberos import TicketProvider
 from directkafka.kafka.network.oauth import TokenProvider
 from directkafka.options.client import ClientOptions
 
@@ -49,6 +50,8 @@ def connection_settings(options: ClientOptions) -> dict[str, Any]:
     if options.sasl_aws_profile is not None:
         # kafka-python has no name for a profile of AWS; its AWS_MSK_IAM has no user.
         settings["sasl_plain_username"] = options.sasl_aws_profile
+    if options.sasl_kerberos is not None:
+        settings["sasl_kerberos_name"] = TicketProvider(options.sasl_kerberos, options.connect_timeout_ms / 1000)
     if options.sasl_token_source is not None:
         settings["sasl_oauth_token_provider"] = TokenProvider(options.sasl_token_source, options.sasl_extensions)
     return settings

@@ -1,4 +1,4 @@
-"""Logins of kafka-python: our tokens, bounds on what a broker may ask for, and a log without secrets.
+"""Logins of kafka-python: our tokens and tickets, bounds on what a broker may ask for, and a log without secrets.
 
 Whoever answers in the broker's place, where there is no TLS, chooses how often SCRAM hashes the password. After one
 round, what a client sends is enough to try a dictionary against it at the full speed of a machine. RFC 5802 (section
@@ -16,14 +16,18 @@ from __future__ import annotations
 import logging
 import os
 import re
+import struct
 from typing import Any, Final
 
 from kafka.errors import SaslAuthenticationFailedError
 from kafka.net.sasl import register_sasl_mechanism
+from kafka.net.sasl.gssapi import SaslMechanismGSSAPI
 from kafka.net.sasl.msk import AwsMskIamClient, SaslMechanismAwsMskIam
 from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.net.sasl.scram import SaslMechanismScram
 
+from directkafka.kafka.network.kerberos import TicketProvider
+from directkafka.kafka.network.kerberos_faults import TicketError, is_over
 from directkafka.kafka.network.oauth import TokenProvider
 
 _LOGGERS = ("kafka.net.connection", "kafka.protocol.parser")
@@ -116,10 +120,57 @@ class _MskLogin(SaslMechanismAwsMskIam):  # type: ignore[misc]
         return AwsMskIamClient(self.host, credentials.access_key, credentials.secret_key, region, credentials.token)
 
 
+class _NoTicketError(SaslAuthenticationFailedError):  # type: ignore[misc]
+    def __init__(self, fault: TicketError) -> None:
+        super().__init__(fault.cause)
+        self.remedy = fault.remedy
+
+
+class _UnprovenBrokerError(SaslAuthenticationFailedError):  # type: ignore[misc]
+    remedy = (
+        "Somebody else may answer at its address, or it has no key for the service of kafka.sasl.kerberos.service.name"
+    )
+
+
+class _KerberosLogin(SaslMechanismGSSAPI):  # type: ignore[misc]
+    """With tickets of a keytab or a cache that the options name; kafka-python's own has the environment's alone.
+
+    The settings of kafka-python carry a provider of tickets under the name of a principal.
+    """
+
+    def __init__(self, *, host: str, sasl_kerberos_name: TicketProvider, **_: Any) -> None:
+        self._is_done = False
+        self._is_authenticated = False
+        try:
+            begun = sasl_kerberos_name.begin(host)
+        except TicketError as fault:
+            raise _NoTicketError(fault) from fault
+        self._client_ctx, self._next_token = begun.context, begun.token
+        # As whom this client wants to act: as Java's, it says who it is.
+        self.auth_id = begun.principal
+
+    def receive(self, auth_bytes: bytes) -> None:
+        try:
+            super().receive(auth_bytes)
+        except (ValueError, LookupError, struct.error) as error:
+            raise _UnprovenBrokerError(f"its answer is none of GSSAPI's: {error}") from error
+        except Exception as error:
+            if type(error).__module__.partition(".")[0] != "gssapi":
+                raise
+            if is_over(error):
+                raise ConnectionError("the ticket's time was over during the login") from error
+            raise _UnprovenBrokerError(f"it could not prove who it is: {error}") from error
+
+    def auth_details(self) -> str:
+        # kafka-python's own asks the context, which may be over in this moment.
+        return f"Authenticated as {self.auth_id} via SASL / GSSAPI"
+
+
 def prepare_logins() -> None:
     """Log in so from now on; calling it twice is harmless."""
     AbstractTokenProvider.register(TokenProvider)
     for name in _MECHANISMS:
         register_sasl_mechanism(name, _BoundedScram, overwrite=True)
     register_sasl_mechanism("AWS_MSK_IAM", _MskLogin, overwrite=True)
+    register_sasl_mechanism("GSSAPI", _KerberosLogin, overwrite=True)
     mask_logins()

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from directkafka.options.security.kerberos import KERBEROS_SPECS, SERVICE_NAME, read_kerberos
 from directkafka.options.security.oauthbearer import TOKEN_SPECS, read_token_source
 from directkafka.options.spec import OptionSpec, RawOptions, Secret, warn_unused
 from directkafka.told_once import warn_once
@@ -15,12 +16,14 @@ logger = logging.getLogger("directkafka.options")
 
 OAUTHBEARER: Final = "OAUTHBEARER"
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
+GSSAPI: Final = "GSSAPI"
 _LOGIN_MODULES: Final = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
     OAUTHBEARER: "OAuthBearerLoginModule",
     AWS_MSK_IAM: "IAMLoginModule",
+    GSSAPI: "Krb5LoginModule",
 }
 
 SASL_MECHANISM: Final = OptionSpec(
@@ -28,14 +31,16 @@ SASL_MECHANISM: Final = OptionSpec(
     kind="choice",
     choices=tuple(_LOGIN_MODULES),
     aliases=("sasl.mechanisms",),
-    doc="How to log in. Required with SASL: Kafka's default, GSSAPI, is not supported.",
+    doc="How to log in. Required with SASL; Kafka's default, GSSAPI, counts where a setting of Kerberos or its "
+    "Krb5LoginModule is given.",
 )
 JAAS_CONFIG: Final = OptionSpec(
     name="sasl.jaas.config",
     kind="secret",
     doc='The login as Java writes it, \'MODULE required username="..." password="...";\', where MODULE is '
     "Java's PlainLoginModule or ScramLoginModule with its package; OAuthBearerLoginModule may have clientId, "
-    "clientSecret, scope and extension_NAME, Amazon's IAMLoginModule awsProfileName.",
+    "clientSecret, scope and extension_NAME, Amazon's IAMLoginModule awsProfileName, Krb5LoginModule useKeyTab, "
+    "keyTab, principal, useTicketCache, ticketCache and serviceName.",
 )
 SASL_USERNAME: Final = OptionSpec(
     name="sasl.username", kind="text", doc="The login's name (librdkafka's way, without JAAS)."
@@ -46,10 +51,15 @@ SASL_PASSWORD: Final = OptionSpec(
     doc="The login's password (librdkafka's way, without JAAS).",
 )
 
-SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, *TOKEN_SPECS)
+SASL_SPECS: Final = (SASL_MECHANISM, JAAS_CONFIG, SASL_USERNAME, SASL_PASSWORD, *TOKEN_SPECS, *KERBEROS_SPECS)
 
 _WITH_PASSWORD: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _AWS_PROFILE: Final = "awsProfileName"
+#: What an entry says behind its module, for messages.
+_LOGIN_FORMS: Final = {
+    **dict.fromkeys(_WITH_PASSWORD, ' username="..." password="..."'),
+    GSSAPI: ' useKeyTab=true keyTab="..." principal="..." serviceName="kafka"',
+}
 
 #: These send what logs in over the wire; SCRAM proves only that it knows the password.
 OPEN_MECHANISMS: Final = ("PLAIN", OAUTHBEARER)
@@ -71,10 +81,15 @@ def read_sasl(given: RawOptions, *, protocol: str) -> dict[str, Any]:
     """
     mechanism = _mechanism(given)
     login = _read_jaas(given, mechanism) if given.text(JAAS_CONFIG) else {}
+    if mechanism != GSSAPI:
+        warn_unused(given, *KERBEROS_SPECS, why=f"{mechanism} has no ticket")
     if mechanism == OAUTHBEARER:
         warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{OAUTHBEARER} has a token in their place")
         return {"sasl_mechanism": mechanism, **read_token_source(given, login, JAAS_CONFIG)}
     warn_unused(given, *TOKEN_SPECS, why=f"{mechanism} has no token")
+    if mechanism == GSSAPI:
+        warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{GSSAPI} has a ticket in their place")
+        return {"sasl_mechanism": mechanism, "sasl_kerberos": read_kerberos(given, login, JAAS_CONFIG)}
     if mechanism == AWS_MSK_IAM:
         warn_unused(given, SASL_USERNAME, SASL_PASSWORD, why=f"{AWS_MSK_IAM} uses the credentials of AWS")
         if protocol != "SASL_SSL":
@@ -113,11 +128,26 @@ def _read_profile(given: RawOptions, login: Mapping[str, str]) -> str | None:
 
 
 def _mechanism(given: RawOptions) -> str:
-    mechanism = given.text(SASL_MECHANISM).upper() or "GSSAPI (Kafka's default)"
+    mechanism = given.text(SASL_MECHANISM).upper()
+    if not mechanism and _is_kerberos(given):
+        return GSSAPI
     if mechanism not in _LOGIN_MODULES:
         supported = ", ".join(_LOGIN_MODULES)
-        raise given.error(SASL_MECHANISM.name, f"{mechanism} is not supported; use one of {supported}")
+        reason = f"{mechanism} is not supported; use one of {supported}"
+        if not mechanism:
+            reason = (
+                f"is required with SASL: one of {supported}. Kafka's default, GSSAPI, counts where "
+                f"{SERVICE_NAME.name} or a Krb5LoginModule is given"
+            )
+        raise given.error(SASL_MECHANISM.name, reason)
     return mechanism
+
+
+def _is_kerberos(given: RawOptions) -> bool:
+    """Whether the other settings are of Kerberos: then Kafka's default mechanism is meant, and may be left out."""
+    if entry := _JAAS_ENTRY.fullmatch(given.text(JAAS_CONFIG)):
+        return entry[1].rpartition(".")[2] == _LOGIN_MODULES[GSSAPI]
+    return any(given.text(spec) for spec in KERBEROS_SPECS)
 
 
 def _read_jaas(given: RawOptions, mechanism: str) -> dict[str, str]:
@@ -126,8 +156,7 @@ def _read_jaas(given: RawOptions, mechanism: str) -> dict[str, str]:
     entry = _JAAS_ENTRY.fullmatch(given.text(JAAS_CONFIG))
     module = _LOGIN_MODULES[mechanism]
     if entry is None:
-        login_form = ' username="..." password="..."' if mechanism in _WITH_PASSWORD else ""
-        form = f"{module} required{login_form};"
+        form = f"{module} required{_LOGIN_FORMS.get(mechanism, '')};"
         raise given.error(JAAS_CONFIG.name, f"cannot be parsed; expected {form!r}")
     # Amazon's identity is also taken by Java's OAUTHBEARER, whose entry says the same.
     modules = (module, _LOGIN_MODULES[OAUTHBEARER]) if mechanism == AWS_MSK_IAM else (module,)

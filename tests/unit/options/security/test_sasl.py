@@ -66,16 +66,20 @@ def test_librdkafkas_names_for_a_login_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "shown"),
-    [({}, "GSSAPI (Kafka's default)"), ({"sasl.mechanism": "GSSAPI"}, "GSSAPI"), ({"sasl.mechanism": "x"}, "X")],
+    ("mechanism", "reason"),
+    [
+        ({"sasl.mechanism": "x"}, "X is not supported; use one of {supported}"),
+        ({}, "is required with SASL: one of {supported}. Kafka's default, GSSAPI, counts where sasl.kerberos."),
+        ({"sasl.jaas.config": f"{SCRAM} required;"}, "is required with SASL: one of {supported}."),
+    ],
 )
-def test_a_mechanism_that_is_not_supported_is_refused_with_those_that_are(
-    mechanism: dict[str, str], shown: str
+def test_a_mechanism_that_is_not_supported_or_not_given_is_refused_with_those_that_are(
+    mechanism: dict[str, str], reason: str
 ) -> None:
     error = refused({**PLAIN, "security.protocol": "SASL_SSL", **mechanism})
     assert error.option == "sasl.mechanism"
-    supported = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM"
-    assert error.reason == f"{shown} is not supported; use one of {supported}"
+    supported = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM, GSSAPI"
+    assert error.reason.startswith(reason.format(supported=supported))
 
 
 def test_a_function_gives_the_token_and_no_name_or_password_is_needed() -> None:

@@ -29,7 +29,7 @@ def test_an_example_is_understood(example: str, monkeypatch: pytest.MonkeyPatch)
     given = {name.removeprefix("kafka."): value for name, value in settings(example).items()}
     options = ClientOptions.from_kafka_params({"bootstrap.servers": "b:9092", **given})
     chosen = (options.ssl_trust_store, options.ssl_key_store, options.sasl_password, options.sasl_token_source)
-    assert any(one is not None for one in chosen) or options.sasl_mechanism == "AWS_MSK_IAM"
+    assert any(one is not None for one in (*chosen, options.sasl_kerberos)) or options.sasl_mechanism == "AWS_MSK_IAM"
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,8 @@ def test_an_example_of_a_cloud_s_page_is_the_same_login_as_its_first_or_another_
 
 def test_the_page_has_an_example_of_each_way() -> None:
     text = PAGE.read_text()
-    assert len(EXAMPLES) == 14
+    assert len(EXAMPLES) == 17
     named = {name for example in EXAMPLES for name in settings(example)}
     assert {f"kafka.{name}" for name in ("ssl.truststore.certificates", "ssl.keystore.key", "sasl.username")} <= named
-    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"):
+    for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"):
         assert mechanism in text
