@@ -56,6 +56,23 @@ def test_progress_gives_each_batch_and_ends_with_the_run(world: World) -> None:
     assert list(pipeline.progress()) == [], "it does not run any more"
 
 
+def test_progress_of_a_run_that_ends_before_it_begins_ends_too(world: World) -> None:
+    pipeline = world.pipeline(trigger="50ms")
+    pipeline.request_stop()
+    pipeline.start()
+    assert list(pipeline.progress()) == []
+    pipeline.stop()
+
+
+def test_progress_does_not_wait_for_a_replay(world: World) -> None:
+    world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected")).run()
+    mended = world.pipeline(dead_letters=PostgresSink(world.dsn, "rejected"))
+    seen: list[Any] = []
+    mended.replay(report=lambda _: seen.append(list(mended.progress())))
+    assert seen
+    assert all(reports == [] for reports in seen)
+
+
 def test_progress_raises_what_ended_the_run(world: World) -> None:
     pipeline = world.pipeline("SELECT raise_error('no') AS topic FROM source")
     pipeline.start()

@@ -14,6 +14,7 @@ from directkafka import MySQLSink, Pipeline, PostgresSink
 from directkafka.errors import LineageError
 from directkafka.pipeline.structured.restart_pipeline import restart_pipeline
 from directkafka.pipeline.verify import verify
+from directkafka.sinks.dead_letters.table import DeadLetters
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -88,6 +89,10 @@ def test_a_file_s_pipeline_runs_and_its_dead_letters_are_replayed(
     assert numbers(harness) == ACCEPTED
     assert dead_letters(harness) == [(number, f"{number} is round") for number in ROUND]
     assert harness.leftovers() == []
+    shown = DeadLetters(MySQLSink(harness.dsn, "rejected").dead_letters(), "numbers")
+    assert shown.count() == len(ROUND)
+    assert shown.common_reasons(1_000) == {f"{number} is round": 1 for number in ROUND}
+    assert [letter.value for letter in shown.some(9, bytes_max=1, reason="50 is round")] == [b"5"]
 
     mended = pipeline("CAST(value AS STRING) = '50'")
     summary = mended.replay()
