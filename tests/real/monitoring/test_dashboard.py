@@ -152,7 +152,7 @@ def test_a_pipeline_that_nobody_knows_has_no_details(page: Page) -> None:
     assert page.get("reset", name="others", to="earliest")["status"] == 404
 
 
-@pytest.fixture(params=["sqlite", "duckdb"])
+@pytest.fixture(params=["sqlite", pytest.param("duckdb", marks=pytest.mark.slow)])
 def file(request: pytest.FixtureRequest, world: World, tmp_path: Path) -> Path:
     path = tmp_path / "numbers.toml"
     sql = json.dumps(EVERY_TENTH)

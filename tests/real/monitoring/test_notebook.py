@@ -64,6 +64,7 @@ def test_progress_of_a_run_that_ends_before_it_begins_ends_too(world: World) -> 
     pipeline.stop()
 
 
+@pytest.mark.slow
 def test_progress_does_not_wait_for_a_replay(world: World) -> None:
     world.pipeline(EVERY_TENTH, dead_letters=PostgresSink(world.dsn, "rejected")).run()
     mended = world.pipeline(dead_letters=PostgresSink(world.dsn, "rejected"))
@@ -91,6 +92,7 @@ def test_who_does_not_read_on_holds_nobody_up(world: World) -> None:
     assert world.numbers() == list(range(COUNT))
 
 
+@pytest.mark.slow
 def test_a_plot_has_a_bar_for_each_partition(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     import matplotlib as mpl
 
