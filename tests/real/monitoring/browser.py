@@ -58,6 +58,8 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
         self.driver.get("about:blank")
+        # The page before may have looked for a server that has ended with its test.
+        self.complaints()
         self.driver.get(url)
 
     def run(self, script: str, *arguments: object) -> Any:
