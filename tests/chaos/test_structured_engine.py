@@ -37,8 +37,8 @@ QUICK = {"batch.reported"}
 POINTS = [
     point if point in QUICK else pytest.param(point, marks=pytest.mark.slow)
     for point, text in FAULT_POINTS.items()
-    # Points of Kafka's and of the files' stores, and of replays, are passed in the tests of these.
-    if point not in ELSEWHERE and not point.startswith(("task.", "log.", "replay.")) and "Kafka" not in text
+    # Points of Kafka's and of the files' stores, of replays and of resets, are passed in the tests of these.
+    if point not in ELSEWHERE and not point.startswith(("task.", "log.", "replay.", "reset.")) and "Kafka" not in text
 ]
 
 

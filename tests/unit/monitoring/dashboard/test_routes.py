@@ -292,7 +292,8 @@ def test_lookups_that_take_long_hold_up_neither_health_nor_changes(
         thread.start()
     try:
         until(lambda: with_token.ask("/api/dead-letters?name=numbers")[0] == 503, "all of them wait", 30)
-        assert with_token.ask("/healthz")[0] == 200
+        # Pipelines of other tests may have failed: what counts is that there is an answer.
+        assert "pipelines" in json.loads(with_token.ask("/healthz")[2])
         assert with_token.ask("/api/pipelines")[0] == 200
     finally:
         released.set()
