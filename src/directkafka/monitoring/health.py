@@ -75,8 +75,7 @@ def readiness(pipelines: Sequence[tuple[StatusView, float]]) -> Health:
 
 
 def _failure(view: StatusView) -> str | None:
-    """The type of what ended the pipeline. Its text is in the log: it may hold values of records."""
-    return None if view.failure is None else f"{view.failure.partition(':')[0]}; the log says more"
+    return None if view.failure_type is None else f"{view.failure_type}; the log says more"
 
 
 def _health(pipelines: Sequence[tuple[StatusView, float]], faults: Sequence[str | None]) -> Health:

@@ -55,7 +55,7 @@ class MetricsCollector(Collector):
         yield from pipeline_metrics([status.view for status in statuses])
         found = [(status.view, views_of) for status, views_of in zip(statuses, views, strict=True)]
         # Of a pipeline that a newer driver has taken over, that one tells.
-        yield from lag_metrics([each for each in found if not (each[0].failure or "").startswith("FencedError")])
+        yield from lag_metrics([each for each in found if each[0].failure_type != "FencedError"])
 
 
 def pipeline_metrics(views: Sequence[StatusView]) -> Iterator[Metric]:

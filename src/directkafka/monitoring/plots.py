@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Final
 
 from directkafka.operations.offsets import look_at_offsets
+from directkafka.operations.target import unique_stores
 from directkafka.options.texts import check_installed
 from directkafka.plain_text import one_line
 
@@ -38,10 +39,10 @@ def plot_lag(pipeline: Pipeline, axes: Axes | None = None) -> Axes:
     from matplotlib import pyplot
 
     with ExitStack() as ending:
-        stores = {route.sink.store.identity: route.sink.store for route in pipeline.routes_to_look_at()}
-        for store in stores.values():
+        stores = [route.sink.store for route in pipeline.routes_to_look_at()]
+        for store in stores:
             ending.callback(store.close)
-        positions = look_at_offsets(pipeline.name, pipeline.source_options, list(stores.values()))
+        positions = look_at_offsets(pipeline.name, pipeline.source_options, unique_stores(stores))
     furthest = sorted(positions, key=lambda position: -(position.lag or 0))
     bars = [
         (one_line(f"{position.topic}-{position.partition}"), position.lag or 0, position.lag_seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from directkafka.errors import OptionError
 from directkafka.pipeline.file import is_pipeline, pause_name
 from directkafka.sinks.api import LedgerEntry, Store
-from directkafka.sinks.ledger import OFFSET_COUNTS
+from directkafka.sinks.ledger import row_count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +42,7 @@ class PipelineSummary:
             generation=entry.generation,
             batch_id=entry.batch_id,
             partitions=len(entry.progress),
-            rows=_rows(entry.total_rows),
+            rows=row_count(entry.total_rows),
             paused=is_paused,
             committed_at=datetime.fromtimestamp(entry.committed_at_ms / 1000, UTC).isoformat(timespec="seconds"),
         )
@@ -75,7 +74,3 @@ def look_at_pipelines(store: Store) -> tuple[PipelineSummary, ...]:
     names = names_in(store)
     entries = [entry for name in names if is_pipeline(name) and (entry := store.read(name)) is not None]
     return tuple(PipelineSummary.of(entry, is_paused=pause_name(entry.pipeline) in names) for entry in entries)
-
-
-def _rows(total_rows: Mapping[str, int]) -> int:
-    return sum(rows for sink, rows in total_rows.items() if sink not in OFFSET_COUNTS)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +29,16 @@ class Target:
     dead_letter_sink: str | None = None
 
     def unique_stores(self) -> tuple[Store, ...]:
-        """The stores without repeats: two names of one store count once."""
-        first: dict[str, Store] = {}
-        for store in self.stores:
-            first.setdefault(store.identity, store)
-        return tuple(first.values())
+        """The stores without repeats."""
+        return unique_stores(self.stores)
+
+
+def unique_stores(stores: Iterable[Store]) -> tuple[Store, ...]:
+    """Stores without repeats, in order: two names of one store count once."""
+    first: dict[str, Store] = {}
+    for store in stores:
+        first.setdefault(store.identity, store)
+    return tuple(first.values())
 
 
 @contextmanager

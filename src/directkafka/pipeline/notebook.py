@@ -94,8 +94,7 @@ class NotebookViews:
             "records read": sum(count.record_count for count in view.read.values()),
             **{f"rows in {table}": count for (_, table), count in view.row_counts.items()},
             "steps tried again": sum(view.retry_counts.values()),
-            # Its text may hold values of records.
-            "ended by": None if view.failure is None else view.failure.partition(":")[0],
+            "ended by": view.failure_type,
         }
         return html_table(f"Pipeline {view.pipeline}", ("", ""), known.items())
 

@@ -145,6 +145,11 @@ class StatusView:
     recent_batches: tuple[FinishedBatch, ...] = ()
     failure: str | None = None
 
+    @property
+    def failure_type(self) -> str | None:
+        """The type of what ended the last run. Its text may hold values of records, and is for the log alone."""
+        return None if self.failure is None else self.failure.partition(":")[0]
+
 
 class StatusListener(Protocol):
     """Hears what pipelines tell, in the thread of their engines: it must return at once, and must not raise."""

@@ -32,6 +32,11 @@ NO_BATCH = -1
 OFFSET_COUNTS = frozenset({FORGOTTEN, SKIPPED})
 
 
+def row_count(total_rows: Mapping[str, int]) -> int:
+    """The rows of all sinks; offsets that were not read are no rows."""
+    return sum(rows for sink, rows in total_rows.items() if sink not in OFFSET_COUNTS)
+
+
 Checked = TypeVar("Checked", bound="DataclassInstance")
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -108,7 +107,8 @@ class Browser:
         """Save a picture of the window, if a folder is named for them."""
         if folder := os.environ.get(SCREENSHOTS):
             Path(folder).mkdir(parents=True, exist_ok=True)
-            time.sleep(0.3)  # what was just drawn is on the screen
+            # What was just changed is on the screen once two frames are drawn.
+            self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
             assert self.driver.save_screenshot(str(Path(folder) / f"{name}.png"))
 
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 from confluent_kafka import Producer
 from selenium.webdriver.common.keys import Keys
@@ -141,6 +142,34 @@ SQL = (
 )
 
 
+def reset_by_the_page(browser: Browser) -> None:
+    """Open the dead letters, look at what a reset to the beginning would do, and do it."""
+    browser.find("#letters summary").click()
+    browser.shows("#reasons", "no number")
+    browser.find("#reset summary").click()
+    browser.find("#reset-form [name=rows] option[value=delete]").click()
+    browser.find("#reset-form button[type=submit]").click()
+    browser.shows("#effects", "deleted")
+    browser.shows("#reset-told", "Nothing is changed yet.")
+    browser.run("document.getElementById('letters').scrollIntoView()")
+    browser.keep_picture("dashboard-reset")
+    browser.find("#reset-now").click()
+    browser.driver.switch_to.alert.accept()
+    browser.shows("#reset-told", "It is reset.")
+
+
+def check_rows(database: str, record_count: int) -> None:
+    """Every record is a row or a dead letter, once."""
+    with psycopg.connect(database) as connection:
+        counts = connection.execute(
+            "SELECT (SELECT count(*) FROM records), (SELECT count(DISTINCT number) FROM records), "
+            "(SELECT count(*) FROM rejected)"
+        ).fetchone()
+    assert counts is not None
+    rows, distinct, letters = counts
+    assert (rows, rows + letters) == (distinct, record_count), "a row is lost or doubled"
+
+
 @pytest.mark.slow
 def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catches_up(
     browser: Browser,
@@ -202,18 +231,7 @@ def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catc
             browser.shows("#events", "behind → ")
 
             # 6. Dead letters, and a reset that is looked at, and done.
-            browser.find("#letters summary").click()
-            browser.shows("#reasons", "no number")
-            browser.find("#reset summary").click()
-            browser.find("#reset-form [name=rows] option[value=delete]").click()
-            browser.find("#reset-form button[type=submit]").click()
-            browser.shows("#effects", "deleted")
-            browser.shows("#reset-told", "Nothing is changed yet.")
-            browser.run("document.getElementById('letters').scrollIntoView()")
-            browser.keep_picture("dashboard-reset")
-            browser.find("#reset-now").click()
-            browser.driver.switch_to.alert.accept()
-            browser.shows("#reset-told", "It is reset.")
+            reset_by_the_page(browser)
             assert driver.process.wait(WAIT_S) == 3, "the driver is not fenced"
             browser.shows("#events", "set back: ")
             records.end()
@@ -228,13 +246,4 @@ def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catc
         records.end()
         if driver.process.poll() is None:
             driver.kill()
-    import psycopg
-
-    with psycopg.connect(database) as connection:
-        counts = connection.execute(
-            "SELECT (SELECT count(*) FROM records), (SELECT count(DISTINCT number) FROM records), "
-            "(SELECT count(*) FROM rejected)"
-        ).fetchone()
-    assert counts is not None
-    rows, distinct, letters = counts
-    assert (rows, rows + letters) == (distinct, records.count), "a row is lost or doubled"
+    check_rows(database, records.count)

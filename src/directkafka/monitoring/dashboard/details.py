@@ -17,6 +17,7 @@ from directkafka.errors import OptionError
 from directkafka.offsets import Earliest, Exact, Latest
 from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest, checkpoint_remark
 from directkafka.operations.reset_effects import totals
+from directkafka.operations.target import unique_stores
 from directkafka.options.source import SourceOptions
 from directkafka.options.texts import whole_number
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
@@ -93,10 +94,7 @@ class _Parts:
 
     def stores(self) -> tuple[Store, ...]:
         """Each place once, in order."""
-        first: dict[str, Store] = {}
-        for route in self.routes:
-            first.setdefault(route.sink.store.identity, route.sink.store)
-        return tuple(first.values())
+        return unique_stores(route.sink.store for route in self.routes)
 
 
 class Details:

@@ -18,10 +18,10 @@ from directkafka.monitoring.lag import LagReader
 from directkafka.operations.offsets import look_at_pipeline
 from directkafka.operations.target import Target, target_of_file
 from directkafka.pipeline.ledger.pause import paused_at_ms
-from directkafka.pipeline.status import PipelineStatus, StatusView
+from directkafka.pipeline.status import PipelineStatus
 from directkafka.plain_text import one_line
 from directkafka.sinks.api import LedgerEntry, Store
-from directkafka.sinks.ledger import OFFSET_COUNTS
+from directkafka.sinks.ledger import row_count
 
 log = logging.getLogger("directkafka.monitoring")
 
@@ -67,7 +67,7 @@ class StatusObserver:
             is_paused=view.is_paused,
             step=view.step,
             step_s=self.status.age_s(),
-            failure=_failure(view),
+            failure=view.failure_type,
             retries=sum(view.retry_counts.values()),
             batches=view.recent_batches,
         )
@@ -119,7 +119,7 @@ def _observation(target: Target) -> Observation:
         generation=newest.generation if newest else None,
         committed_at_ms=newest.committed_at_ms if newest else None,
         lineage=newest.lineage if newest else None,
-        rows=_rows(found.entries),
+        rows=sum(row_count(entry.total_rows) for entry in found.entries),
         dead_letters=_dead_letters(found.entries, target.dead_letter_sink),
         is_paused=_is_paused(target.pipeline, stores[0]),
     )
@@ -133,19 +133,10 @@ def _is_paused(pipeline: str, store: Store) -> bool:
         return False
 
 
-def _rows(entries: Sequence[LedgerEntry]) -> int:
-    return sum(rows for entry in entries for sink, rows in entry.total_rows.items() if sink not in OFFSET_COUNTS)
-
-
 def _dead_letters(entries: Sequence[LedgerEntry], sink: str | None) -> int | None:
     if sink is None:
         return None
     return max((entry.total_rows.get(sink, 0) for entry in entries), default=0)
-
-
-def _failure(view: StatusView) -> str | None:
-    """The type of what ended the pipeline. Its text is in the log: it may hold values of records."""
-    return None if view.failure is None else view.failure.partition(":")[0]
 
 
 def _now_ms() -> int:
