@@ -1,4 +1,4 @@
-"""Board of all pipelines that a page shows: threads observe them, and what they found is kept for the page.
+"""Board of the pipelines that the page shows: threads observe them, and the board keeps the results.
 
 A request never waits for Kafka or a store: it gets what was found last.
 """
@@ -35,8 +35,9 @@ log = logging.getLogger("directkafka.monitoring")
 OBSERVED_EVERY_S: Final = 5.0
 #: The same while nobody looks at the page: a history is kept, and Kafka is asked less.
 _UNWATCHED_EVERY_S: Final = 30.0
+#: After the last request the page counts as watched for this long, in seconds.
 _WATCHED_FOR_S: Final = 60.0
-#: A look that takes this much longer is one at something that does not answer.
+#: If no observation comes for this many seconds after the next one was due, Kafka or a store does not answer.
 _SLOW_LOOK_S: Final = 15.0
 _THREADS_MAX: Final = 16
 _EVENTS_MAX: Final = 100
@@ -51,7 +52,7 @@ class Board:
     Args:
         files: pipeline files by the pipelines' names; they are observed by their ledgers. All pipelines that are
             started in this process are observed as well.
-        limits: what is too long.
+        limits: the time limits that decide a pipeline's condition.
         every_s: how often each is observed, in seconds.
     """
 
@@ -62,7 +63,7 @@ class Board:
         self._ended = threading.Event()
         self._pipelines = {name: BoardPipeline(name, LedgerObserver(file)) for name, file in files.items()}
         self._version = 0
-        self._asked_s = time.monotonic()
+        self._requested_s = time.monotonic()
         self._threads = [
             threading.Thread(target=self._run, name=f"dashboard {number}", daemon=True)
             # One for each pipeline, as far as that is sensible: a store that hangs holds one up.
@@ -75,7 +76,10 @@ class Board:
             thread.start()
 
     def close(self) -> None:
-        """End the threads, and close the observers; one that waits for an answer ends when it has it."""
+        """Tell the threads to end, and close the observers that are idle.
+
+        A thread that waits for an answer closes its observer when the answer comes, and ends.
+        """
         self._ended.set()
         with self._lock:
             idle = [each for each in self._pipelines.values() if not each.is_busy]
@@ -97,24 +101,24 @@ class Board:
     def summaries(self) -> bytes:
         """A line on each pipeline, as JSON."""
         with self._lock:
-            self._note_question()
+            self._note_request()
             found = [self._pipelines[name].summary() for name in sorted(self._pipelines)]
         return json.dumps({"pipelines": found}).encode()
 
     def pipeline(self, name: str) -> dict[str, Any] | None:
         """All that is known of a pipeline, for JSON; None if there is none of this name."""
         with self._lock:
-            self._note_question()
+            self._note_request()
             found = self._pipelines.get(name)
             return None if found is None else found.whole()
 
-    def _note_question(self) -> None:
-        """Somebody looks; who has just begun to gets news at once."""
+    def _note_request(self) -> None:
+        """Note that somebody looks at the page. If nobody did for a while, observe all pipelines at once."""
         now_s = time.monotonic()
-        if now_s - self._asked_s > _WATCHED_FOR_S:
+        if now_s - self._requested_s > _WATCHED_FOR_S:
             for pipeline in self._pipelines.values():
                 pipeline.due_s = 0.0
-        self._asked_s = now_s
+        self._requested_s = now_s
 
     def _run(self) -> None:
         while not self._ended.is_set():
@@ -144,14 +148,14 @@ class Board:
             if first is None or first.due_s > now_s:
                 return None, min(1.0, first.due_s - now_s if first else 1.0)
             every_s = self._every_s
-            if now_s - self._asked_s > _WATCHED_FOR_S:
+            if now_s - self._requested_s > _WATCHED_FOR_S:
                 every_s = max(every_s, _UNWATCHED_EVERY_S)
             first.is_busy, first.due_s = True, now_s + every_s
-            first.is_due_every(every_s)
+            first.set_interval(every_s)
             return first, 0.0
 
     def _adopt(self, started: Iterable[PipelineStatus]) -> None:
-        """Observe what was started in this process by its status; of two runs of a name, the newer one."""
+        """Observe each pipeline of this process through its status. Of two runs of one name, observe the newer one."""
         for status in started:
             name = status.view.pipeline
             known = self._pipelines.get(name)
@@ -187,7 +191,7 @@ class BoardPipeline:
         self._observed_at_ms = 0
         self._old_after_ms = math.inf
 
-    def is_due_every(self, every_s: float) -> None:
+    def set_interval(self, every_s: float) -> None:
         """Say how often it is observed, in seconds; what is much older than that counts as unknown."""
         self._old_after_ms = 1000 * max(3 * every_s, every_s + _SLOW_LOOK_S)
 
@@ -202,7 +206,7 @@ class BoardPipeline:
         self._history.add(self._sample)
         if found.batches:
             self._batches = deque(found.batches, maxlen=RECENT_BATCHES_MAX)
-        elif found.error is None and (batch := _batches_since(found, before)) is not None:
+        elif found.error is None and (batch := _merged_batch_since(found, before)) is not None:
             self._batches.append(batch)
         self._count += 1
         # What was known before is better than nothing, while Kafka or a store does not answer.
@@ -214,10 +218,10 @@ class BoardPipeline:
         found = self._last or Observation(at_ms=0)
         sample = self._sample
         condition, because = self._condition
-        silent_ms = time.time() * 1000 - self._observed_at_ms
-        if self._observed_at_ms and silent_ms > self._old_after_ms:
+        unobserved_ms = time.time() * 1000 - self._observed_at_ms
+        if self._observed_at_ms and unobserved_ms > self._old_after_ms:
             condition = Condition.UNKNOWN
-            because = f"it could not be observed for {silent_ms / 1000:,.0f} s: Kafka or a store does not answer"
+            because = f"it could not be observed for {unobserved_ms / 1000:,.0f} s: Kafka or a store does not answer"
         return {
             "name": self.name,
             "observed": self._count,
@@ -267,7 +271,7 @@ def _sample(found: Observation, before: Observation | None) -> Sample:
     )
 
 
-def _batches_since(found: Observation, before: Observation | None) -> FinishedBatch | None:
+def _merged_batch_since(found: Observation, before: Observation | None) -> FinishedBatch | None:
     """The batches of a ledger that were committed since the last observation, as one; None without any."""
     if before is None or before.error is not None or found.batch_id is None or found.batch_id == before.batch_id:
         return None

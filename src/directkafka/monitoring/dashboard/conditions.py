@@ -17,11 +17,12 @@ BEHIND_AFTER_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What is too long.
+    """Time limits that decide a pipeline's condition.
 
     Attributes:
-        stalled_after_s: at one step, or without a commit while records are unread: a pipeline stands still, in seconds.
-        behind_after_s: the oldest unread record is older: a pipeline is behind, in seconds.
+        stalled_after_s: seconds after which a pipeline stands still: it has been at one step for longer, or has unread
+            records and has committed nothing for longer.
+        behind_after_s: seconds; a pipeline is behind if its oldest unread record is older.
     """
 
     stalled_after_s: float
@@ -51,14 +52,16 @@ class Observation:
     Attributes:
         at_ms: when, in milliseconds since 1970.
         positions: where it is in each partition; empty where that is not known.
-        batch_id, generation: of the last batch that is committed; None without one.
+        batch_id: the last batch that is committed; None without one.
+        generation: number of the driver that committed it, or that runs now.
         committed_at_ms: when that was.
         lineage: which history of the pipeline; a reset begins a new one.
-        records: records that its process has read; None where it is another process: then offsets are compared.
-        rows: rows that were written, by its process or by all.
-        dead_letters: dead letters, likewise; None where they are not counted.
+        records: how many records the pipeline's process has read; None if that is another process than this one.
+        rows: how many rows were written: by this process if the pipeline runs here, by all batches otherwise.
+        dead_letters: how many dead letters, counted like ``rows``; None if they are not counted.
         is_paused: whether it waits for ``directkafka resume``.
-        step: what it does, and ``step_s`` for how many seconds; None where its process is another one.
+        step: the current step; None if the pipeline runs in another process.
+        step_s: for how many seconds it has been at that step.
         failure: type of the error that ended it.
         retries: steps that failed and were tried again.
         batches: its last batches with their times, the newest last; empty where they are not told.
@@ -92,7 +95,7 @@ class Observation:
         known = [position.lag_seconds for position in self.positions if position.lag_seconds is not None]
         return max(known) if known else None
 
-    def ends(self) -> Mapping[TopicPartition, int]:
+    def next_offsets(self) -> Mapping[TopicPartition, int]:
         """The next offset to read, by partition."""
         return {
             TopicPartition(position.topic, position.partition): position.current
@@ -104,8 +107,8 @@ class Observation:
 def records_between(before: Observation, after: Observation) -> int | None:
     """Records that were read from one observation to the next; None where that cannot be known.
 
-    A count that has gone back is that of a new process. Where offsets are compared, those of partitions that both know;
-    after a reset they say nothing of what was read.
+    If a count is lower than before, a new process has started, and the result is 0. Without counts, the offsets of the
+    partitions that are in both observations are compared. After a reset, offsets do not show what was read.
     """
     if before.error is not None or after.error is not None:
         return None
@@ -113,8 +116,8 @@ def records_between(before: Observation, after: Observation) -> int | None:
         return max(0, after.records - before.records)
     if before.lineage != after.lineage:
         return None
-    then = before.ends()
-    return sum(max(0, end - then[place]) for place, end in after.ends().items() if place in then)
+    then = before.next_offsets()
+    return sum(max(0, end - then[place]) for place, end in after.next_offsets().items() if place in then)
 
 
 def rows_between(before: Observation, after: Observation) -> int | None:
@@ -129,7 +132,7 @@ def condition_of(found: Observation, limits: Limits) -> tuple[Condition, str]:
 
     Args:
         found: what was observed.
-        limits: what is too long.
+        limits: the time limits.
     """
     if found.error is not None:
         return Condition.UNKNOWN, found.error
@@ -138,15 +141,15 @@ def condition_of(found: Observation, limits: Limits) -> tuple[Condition, str]:
     if found.is_paused:
         return Condition.PAUSED, "until directkafka resume"
     if found.step is not None:
-        told = _told_by_step(found, found.step, limits)
+        told = _condition_by_step(found, found.step, limits)
         if told is not None:
             return told
     elif found.batch_id is None:
         return Condition.NEVER_RAN, "no batch is committed"
-    return _told_by_lag(found, limits)
+    return _condition_by_lag(found, limits)
 
 
-def _told_by_step(found: Observation, step: Step, limits: Limits) -> tuple[Condition, str] | None:
+def _condition_by_step(found: Observation, step: Step, limits: Limits) -> tuple[Condition, str] | None:
     if step is Step.ENDED:
         return Condition.ENDED, "the run is over"
     if step is not Step.WAITING and found.step_s > limits.stalled_after_s:
@@ -156,14 +159,14 @@ def _told_by_step(found: Observation, step: Step, limits: Limits) -> tuple[Condi
     return (Condition.STARTING, "no batch is planned yet") if step is Step.STARTING else None
 
 
-def _told_by_lag(found: Observation, limits: Limits) -> tuple[Condition, str]:
+def _condition_by_lag(found: Observation, limits: Limits) -> tuple[Condition, str]:
     lag, lag_s = found.lag(), found.lag_seconds()
     if not lag:
         return (Condition.RUNNING, "") if lag is None else (Condition.CAUGHT_UP, "everything is read")
-    silent_s = (found.at_ms - (found.committed_at_ms or 0)) / 1000
+    uncommitted_s = (found.at_ms - (found.committed_at_ms or 0)) / 1000
     is_old = lag_s is None or lag_s > limits.stalled_after_s
-    if found.step is None and silent_s > limits.stalled_after_s and is_old:
-        return Condition.STANDS_STILL, f"records are unread, and nothing was committed for {silent_s:,.0f} s"
+    if found.step is None and uncommitted_s > limits.stalled_after_s and is_old:
+        return Condition.STANDS_STILL, f"records are unread, and nothing was committed for {uncommitted_s:,.0f} s"
     if lag_s is not None and lag_s > limits.behind_after_s:
         return Condition.BEHIND, f"the oldest unread record is {lag_s:,.0f} s old"
     return Condition.RUNNING, ""
@@ -197,7 +200,7 @@ def events_between(before: Observation, after: Observation, conditions: tuple[Co
             yield Event(at_ms=after.at_ms, kind="takeover", text=text)
         if before.is_paused != after.is_paused:
             yield Event(at_ms=after.at_ms, kind="pause", text="paused" if after.is_paused else "resumed")
-        then, now = before.ends(), after.ends()
+        then, now = before.next_offsets(), after.next_offsets()
         moved_back = sorted(place for place, end in now.items() if end < then.get(place, 0))
         if moved_back:
             told = ", ".join(f"{place} from {then[place]:,} to {now[place]:,}" for place in moved_back[:3])

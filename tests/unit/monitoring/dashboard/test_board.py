@@ -108,7 +108,7 @@ def test_a_partition_that_is_new_does_not_count_up_to_its_offset() -> None:
 
 def test_a_pipeline_that_could_not_be_observed_for_long_is_unknown() -> None:
     pipeline = BoardPipeline("numbers", Given(found()))
-    pipeline.is_due_every(5)
+    pipeline.set_interval(5)
     pipeline.add(replace(found(), at_ms=int(time.time() * 1000) - 60_000), LIMITS)
     summary = pipeline.summary()
     assert summary["condition"] == "unknown"
@@ -173,7 +173,7 @@ def test_who_closes_a_board_closes_its_observers() -> None:
 def test_while_nobody_looks_pipelines_are_observed_less_often_and_at_once_when_somebody_does() -> None:
     board = Board({}, limits=LIMITS, every_s=1.0)
     pipeline = board._pipelines["numbers"] = BoardPipeline("numbers", Given(found()))
-    board._asked_s -= 3_600
+    board._requested_s -= 3_600
     taken, _ = board._take()
     assert taken is pipeline
     assert pipeline.due_s - time.monotonic() > 20
