@@ -185,10 +185,10 @@ class Cluster:
         self._client.close()
 
     def _repr_html_(self) -> str:
-        """Its topics, asked for now; a cluster that does not answer is told as such."""
+        """Its topics, asked for once, now: who looks at a notebook does not wait for retries."""
         caption = f"Kafka at {', '.join(self.options.bootstrap_servers)}"
         try:
-            topics = self._admin.topics()
+            topics = AdminClient(self._client, retries=0).topics()
         except DirectKafkaError as error:
             return html_table(caption, ("",), [(str(error),)])
         rows = ((name, len(topics[name].leaders)) for name in sorted(topics) if not topics[name].internal)

@@ -185,7 +185,9 @@ def test_a_pipeline_of_a_file_is_observed_by_its_ledger_and_kafka(file: Path, wo
 
 def test_a_file_whose_kafka_is_gone_is_unknown_and_says_why(tmp_path: Path) -> None:
     path = tmp_path / "numbers.toml"
-    path.write_text(FILE.format(kafka="127.0.0.1:1", topic="t", sql='"SELECT 1"', kind="sqlite", folder=tmp_path))
+    text = FILE.format(kafka="127.0.0.1:1", topic="t", sql='"SELECT 1"', kind="sqlite", folder=tmp_path)
+    impatient = '[source]\n"fetchOffset.numRetries" = 1\n"kafka.socket.connection.setup.timeout.ms" = 500\n'
+    path.write_text(text.replace("[source]\n", impatient))
     with closing(LedgerObserver(path)) as observer:
         found = observer.observe()
     assert found.error is not None

@@ -35,7 +35,7 @@ def test_a_cluster_is_a_table_of_its_topics_and_one_that_is_gone_says_so(world: 
         assert f'{world.topic}</td><td style="text-align: right">3<' in cluster._repr_html_()
         ranges = cluster.offset_ranges(world.topic)
         assert f"3 offset ranges, {COUNT} offsets" in ranges._repr_html_()
-    gone: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "default.api.timeout.ms": 500}
+    gone: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "socket.connection.setup.timeout.ms": 500}
     with Cluster(gone) as cluster:
         assert "127.0.0.1:1" in cluster._repr_html_()
 
