@@ -92,11 +92,16 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | Share
 
 
 @pytest.fixture(autouse=True)
-def _nothing_told_yet() -> None:
-    """A warning that a program is told once is told to each test."""
-    module = sys.modules.get("directkafka.told_once")
-    if module is not None:
-        module._told.clear()
+def _nothing_told_or_started_yet() -> None:
+    """Each test is a program of its own.
+
+    What a program is told once is told to each test. Whoever observes the pipelines of the process does not find those of
+    other tests: their brokers have ended, and clients would go on to connect to them for minutes.
+    """
+    if told_once := sys.modules.get("directkafka.told_once"):
+        told_once._told.clear()
+    if status := sys.modules.get("directkafka.pipeline.status"):
+        status._started.clear()
 
 
 @pytest.fixture

@@ -172,14 +172,8 @@ def check_rows(database: str, record_count: int) -> None:
 
 @pytest.mark.slow
 def test_a_page_shows_a_pipeline_that_is_killed_taken_over_falls_behind_and_catches_up(
-    browser: Browser,
-    kafka_broker: KafkaBroker,
-    database: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    browser: Browser, kafka_broker: KafkaBroker, database: str, tmp_path: Path
 ) -> None:
-    # Pipelines of other tests would be shown too, a moment later.
-    monkeypatch.setattr("directkafka.pipeline.status._started", {})
     use_java()
     topic = make_topic(kafka_broker.bootstrap_servers, f"flights-{uuid.uuid4().hex[:4]}", 3)
     file = tmp_path / "flights.toml"

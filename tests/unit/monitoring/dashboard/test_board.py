@@ -134,9 +134,7 @@ def test_the_partitions_that_are_furthest_behind_come_first() -> None:
 
 
 @pytest.fixture
-def board(monkeypatch: pytest.MonkeyPatch) -> Iterator[Board]:
-    # Pipelines of other tests would be observed too, and their brokers have ended.
-    monkeypatch.setattr("directkafka.pipeline.status._started", {})
+def board() -> Iterator[Board]:
     board = Board({}, limits=LIMITS, every_s=0.05)
     yield board
     board.close()
