@@ -95,8 +95,8 @@ def kafka_broker(request: pytest.FixtureRequest) -> Iterator[KafkaBroker | Share
 def _nothing_told_or_started_yet() -> None:
     """Each test is a program of its own.
 
-    What a program is told once is told to each test. Whoever observes the pipelines of the process does not find those of
-    other tests: their brokers have ended, and clients would go on to connect to them for minutes.
+    What a program is told once is told to each test. Whoever observes the pipelines of the process does not find those
+    of other tests: their brokers have ended, and clients would go on to connect to them for minutes.
     """
     if told_once := sys.modules.get("directkafka.told_once"):
         told_once._told.clear()
