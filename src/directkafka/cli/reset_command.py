@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from directkafka.cli.app import app
-from directkafka.cli.commands import FileArgument, FormatOption, VerboseOption, YesOption
+from directkafka.cli.commands import FormatOption, VerboseOption, YesOption
 from directkafka.cli.env_file import EnvFileOption
 from directkafka.cli.output import Format, print_csv, print_records, say, set_up_logging
+from directkafka.cli.target import BootstrapServerOption, NameOption, OptionalFileArgument, StoreOption, opened
 from directkafka.errors import OptionError
 from directkafka.offsets import Earliest, Exact, Latest
 from directkafka.planning.reset_target import (
@@ -26,17 +27,29 @@ from directkafka.planning.reset_target import (
 )
 
 if TYPE_CHECKING:
-    from directkafka.operations.reset import ResetOutcome
+    from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest
+    from directkafka.operations.target import Target
+
+_WITHOUT_FILE: Final = (
+    "without FILE only this store is reset, and how its tables are written is not known: if the pipeline has other "
+    "stores, write a FILE with all of them. Rows with keys take the places of those that are there. In mode merge "
+    "numbers are added up again: empty the table first. Under the structured engine an empty checkpoint and "
+    "directkafka restart --from ledger are needed too"
+)
 
 
 @app.command(
     epilog="Examples:\n\n  directkafka reset flights.toml --to-datetime 2026-11-25T08:00 --rows delete\n\n"
     "  directkafka reset flights.toml --shift-by -100 --topic flights:0,1 --yes\n\n"
     "  directkafka reset flights.toml --to-latest --export > offsets.csv\n\n"
-    "  directkafka reset flights.toml --from-file offsets.csv --yes"
+    "  directkafka reset flights.toml --from-file offsets.csv --yes\n\n"
+    "  directkafka reset --store sqlite:flights.db --pipeline flights --bootstrap-server localhost:9092 --to-earliest"
 )
 def reset(  # noqa: PLR0917 - typer gives them by name
-    file: FileArgument,
+    file: OptionalFileArgument = None,
+    store: StoreOption = None,
+    pipeline: NameOption = None,
+    bootstrap_server: BootstrapServerOption = None,
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="The first offset that is there.")] = False,
     to_latest: Annotated[bool, typer.Option("--to-latest", help="The end of what can be read.")] = False,
     to_offset: Annotated[int | None, typer.Option("--to-offset", min=0, help="This offset.")] = None,
@@ -72,9 +85,7 @@ def reset(  # noqa: PLR0917 - typer gives them by name
     set_up_logging(verbose=verbose)
     is_done = yes or execute
     _check_alone(is_done, {"--dry-run": dry_run, "--export": export})
-    from directkafka.operations.reset import Reset, ResetRequest, checkpoint_remark
-    from directkafka.pipeline.execution.routes import route_outputs
-    from directkafka.pipeline.file import load
+    from directkafka.operations.reset import ResetRequest
 
     given = {
         "--to-earliest": Earliest() if to_earliest else None,
@@ -90,17 +101,43 @@ def reset(  # noqa: PLR0917 - typer gives them by name
         topics=tuple(TopicChoice.parse(text) for text in topic or ()),
         rows=rows,
     )
-    spec = load(file)
-    planned = Reset(spec.pipeline.name, spec.source_parsed(), route_outputs(*spec.sinks()), request)
-    outcome = planned.run() if is_done else planned.plan()
-    if export:
-        for remark in outcome.remarks:
-            say(remark, label="note", style="yellow")
-        print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
-        return
-    _print_outcome(spec.pipeline.name, outcome, form, is_done=is_done)
-    if spec.pipeline.checkpoint is not None:
-        say(checkpoint_remark(spec.pipeline.checkpoint, str(file)))
+    with opened(file, store, pipeline, bootstrap_server) as target:
+        planned = _reset(target, request, has_file=file is not None)
+        outcome = planned.run() if is_done else planned.plan()
+        if export:
+            _print_remarks(outcome)
+            print_csv((place.topic, place.partition, offset) for place, offset in outcome.offsets.items())
+        else:
+            _print_outcome(target.pipeline, outcome, form, is_done=is_done)
+            _print_rest(target, file)
+
+
+def _reset(target: Target, request: ResetRequest, *, has_file: bool) -> Reset:
+    """The reset, if enough is known of the pipeline.
+
+    Raises:
+        OptionError: it has no pipeline file, and Kafka's brokers are not named, or rows are to be deleted.
+    """
+    from directkafka.operations.reset import Reset
+
+    if request.rows is RowsPolicy.DELETE and not has_file:
+        raise OptionError(option="--rows", reason="a store alone does not know how its tables are made: give FILE")
+    if target.source is None:
+        raise OptionError(
+            option="--bootstrap-server",
+            reason="Kafka is asked for offsets: name a broker, and a pipeline that has read something",
+        )
+    return Reset(target.pipeline, target.source, target.routes, request)
+
+
+def _print_rest(target: Target, file: Path | None) -> None:
+    """Say what the reset itself does not do."""
+    from directkafka.operations.reset import checkpoint_remark
+
+    if file is None:
+        say(_WITHOUT_FILE, label="note", style="yellow")
+    elif target.checkpoint is not None:
+        say(checkpoint_remark(target.checkpoint, str(file)))
 
 
 def _check_alone(is_done: bool, others: Mapping[str, bool]) -> None:
@@ -141,11 +178,15 @@ def _print_outcome(pipeline: str, outcome: ResetOutcome, form: Format, *, is_don
 
     records = [effect.as_record() for effect in outcome.effects]
     print_records([*records, *totals(outcome.effects)], form, title=f"Reset of {pipeline}", has_capitals=True)
-    for remark in outcome.remarks:
-        say(remark, label="note", style="yellow")
+    _print_remarks(outcome)
     if not outcome.changes_something:
         say("nothing is lost or doubled: the pipeline is there already")
     elif not records:
         say("no table loses or doubles anything")
     if not is_done:
         say("nothing was changed; add --yes to do it, which stops a driver of this pipeline that runs")
+
+
+def _print_remarks(outcome: ResetOutcome) -> None:
+    for remark in outcome.remarks:
+        say(remark, label="note", style="yellow")

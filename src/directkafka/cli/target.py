@@ -57,6 +57,8 @@ def opened(
 def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: ExitStack) -> Target:
     from directkafka.operations.offsets import source_of
     from directkafka.operations.target import Target
+    from directkafka.pipeline.execution.routes import route_outputs
+    from directkafka.sinks.ledger_table import LedgerTable
     from directkafka.sinks.registry import store_at
 
     store = store_at(url)
@@ -65,7 +67,7 @@ def _of_store(url: str, pipeline: str, bootstrap_server: str | None, ending: Exi
     if entry is None:
         raise OptionError(option="--pipeline", reason=_unknown(pipeline, store))
     source = None if bootstrap_server is None else source_of(entry, bootstrap_server)
-    return Target(pipeline=pipeline, source=source, stores=(store,))
+    return Target(pipeline=pipeline, source=source, routes=route_outputs(LedgerTable.all_of(entry, store)))
 
 
 def _unknown(pipeline: str, store: Store) -> str:

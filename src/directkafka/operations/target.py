@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from directkafka.options.source import SourceOptions
+from directkafka.pipeline.execution.rejection import DEAD_LETTERS
+from directkafka.pipeline.execution.routes import Route, route_outputs
 from directkafka.pipeline.file import load
 from directkafka.sinks.api import Store
 
@@ -19,18 +21,23 @@ class Target:
     Attributes:
         pipeline: its name.
         source: what it reads; None if no brokers are known.
-        stores: where it commits, in order.
-        dead_letter_sink: name of the sink of its dead letters; None without one, or where that is not known.
+        routes: into its sinks, whose stores commit in this order.
+        checkpoint: of a structured query; None without one, or where that is not known.
     """
 
     pipeline: str
     source: SourceOptions | None
-    stores: tuple[Store, ...]
-    dead_letter_sink: str | None = None
+    routes: tuple[Route, ...]
+    checkpoint: str | None = None
+
+    @property
+    def dead_letter_sink(self) -> str | None:
+        """Name of the sink of its dead letters; None without one, or where that is not known."""
+        return next((route.sink.name for route in self.routes if route.output == DEAD_LETTERS), None)
 
     def unique_stores(self) -> tuple[Store, ...]:
-        """The stores without repeats."""
-        return unique_stores(self.stores)
+        """Where it commits, without repeats."""
+        return unique_stores(route.sink.store for route in self.routes)
 
 
 def unique_stores(stores: Iterable[Store]) -> tuple[Store, ...]:
@@ -49,14 +56,13 @@ def target_of_file(file: Path) -> Iterator[Target]:
         OptionError: the file is wrong.
     """
     spec = load(file)
-    of_outputs, dead_letters = spec.sinks()
-    sinks = (*(sink for some in of_outputs.values() for sink in some), *([dead_letters] if dead_letters else []))
+    routes = route_outputs(*spec.sinks())
     with ExitStack() as ending:
-        for sink in sinks:
-            ending.callback(sink.store.close)
+        for route in routes:
+            ending.callback(route.sink.store.close)
         yield Target(
             pipeline=spec.pipeline.name,
             source=spec.source_parsed(),
-            stores=tuple(sink.store for sink in sinks),
-            dead_letter_sink=dead_letters.name if dead_letters else None,
+            routes=routes,
+            checkpoint=spec.pipeline.checkpoint,
         )

@@ -198,6 +198,39 @@ def test_rows_of_records_that_are_read_again_are_deleted_where_that_is_asked_for
     assert world.rows() == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
+def test_a_pipeline_without_a_file_is_reset_in_its_store(world: World) -> None:
+    named = ["--store", f"sqlite:{world.folder}/flights.db", "--pipeline", "flights"]
+    at = [*named, "--bootstrap-server", world.servers, "--to-offset", "4"]
+    rows = world.rows()
+    code, out, err = world.command("reset", *at, "--format", "json")
+    assert (code, world.ends()) == (0, {0: 10, 1: 3}), err
+    effects = [json.loads(line) for line in out.splitlines()]
+    assert [(one["sink"], one["partition"], one["effect"], one["offsets"], one["rows"]) for one in effects] == [
+        ("flights", 0, "doubled", 6, None),
+        ("flights", 1, "lost", 1, 0),
+        ("flights", None, "doubled", 6, None),
+        ("flights", None, "lost", 1, 0),
+    ]
+    assert "without FILE only this store is reset" in " ".join(err.split())
+    assert world.command("reset", *at, "--yes")[0] == 0
+    assert (world.ends(), world.rows()) == ({0: 4, 1: 4}, rows)
+
+
+@pytest.mark.parametrize(
+    ("more", "reason"),
+    [
+        (["--to-earliest"], "name a broker"),
+        (["--to-earliest", "--bootstrap-server", "{servers}", "--rows", "delete"], "how its tables are made"),
+    ],
+)
+def test_what_a_store_alone_cannot_tell_is_asked_for(world: World, more: list[str], reason: str) -> None:
+    named = ["--store", f"sqlite:{world.folder}/flights.db", "--pipeline", "flights"]
+    code, _, err = world.command("reset", *named, *(each.format(servers=world.servers) for each in more), "--yes")
+    assert code == 2
+    assert reason in " ".join(err.split())
+    assert world.ends() == {0: 10, 1: 3}
+
+
 def test_only_what_is_chosen_is_reset(world: World) -> None:
     assert world.run("--to-earliest", "--topic", f"{world.topic}:1", "--rows", "delete", "--yes")[0] == 0
     assert world.ends() == {0: 10, 1: 0}
