@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,12 +16,10 @@ from directkafka.errors import OptionError
 from directkafka.offsets import Earliest, Exact, Latest
 from directkafka.operations.reset import Reset, ResetOutcome, ResetRequest, checkpoint_remark
 from directkafka.operations.reset_effects import totals
-from directkafka.operations.target import unique_stores
-from directkafka.options.source import SourceOptions
+from directkafka.operations.target import Target, target_of_file
 from directkafka.options.texts import whole_number
 from directkafka.pipeline.execution.rejection import DEAD_LETTERS
-from directkafka.pipeline.execution.routes import Route, cloned, route_outputs
-from directkafka.pipeline.file import load
+from directkafka.pipeline.execution.routes import cloned
 from directkafka.pipeline.ledger.pause import set_paused
 from directkafka.pipeline.status import started_pipelines
 from directkafka.plain_text import message, one_line
@@ -36,7 +33,6 @@ from directkafka.planning.reset_target import (
     parse_moment,
     parse_offsets,
 )
-from directkafka.sinks.api import Store
 from directkafka.sinks.dead_letters.table import DeadLetter, DeadLetters
 
 #: How long a lookup waits for the one before, in seconds, and how many may wait.
@@ -83,20 +79,6 @@ class _Turns:
             self._places.release()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Parts:
-    """A pipeline with sinks of this lookup alone."""
-
-    source: SourceOptions
-    routes: tuple[Route, ...]
-    checkpoint: str | None
-    file: str = "FILE"
-
-    def stores(self) -> tuple[Store, ...]:
-        """Each place once, in order."""
-        return unique_stores(route.sink.store for route in self.routes)
-
-
 class Details:
     """Looks details up, of pipelines of this process and of those of files.
 
@@ -122,8 +104,8 @@ class Details:
             BusyError: another lookup takes long.
             DirectKafkaError: the store does not answer.
         """
-        with self._opened(name, self._lookups) as parts:
-            sink = next((route.sink for route in parts.routes if route.output == DEAD_LETTERS), None)
+        with self._opened(name, self._lookups) as target:
+            sink = next((route.sink for route in target.routes if route.output == DEAD_LETTERS), None)
             if sink is None:
                 return _no_letters("this pipeline has no dead letters")
             table = sink.dead_letters()
@@ -155,8 +137,8 @@ class Details:
             UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
         """
         request = reset_request(asked)
-        with self._opened(name, self._lookups) as parts:
-            return _outcome(Reset(name, parts.source, parts.routes, request).plan(), parts)
+        with self._opened(name, self._lookups) as target:
+            return _outcome(_reset(target, request).plan(), target, self._files.get(name))
 
     def reset(self, name: str, asked: Mapping[str, str]) -> dict[str, Any]:
         """Do it; fences a driver.
@@ -166,8 +148,8 @@ class Details:
             OptionError, UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`plan_reset`.
         """
         request = reset_request(asked)
-        with self._opened(name, self._changes) as parts:
-            return _outcome(Reset(name, parts.source, parts.routes, request).run(), parts)
+        with self._opened(name, self._changes) as target:
+            return _outcome(_reset(target, request).run(), target, self._files.get(name))
 
     def set_paused(self, name: str, *, is_paused: bool) -> dict[str, Any]:
         """Pause a pipeline, or let it go on.
@@ -175,34 +157,41 @@ class Details:
         Raises:
             UnknownPipelineError, BusyError, DirectKafkaError: as :meth:`dead_letters`.
         """
-        with self._opened(name, self._changes) as parts:
-            return {"changed": set_paused(parts.stores(), name, is_paused=is_paused)}
+        with self._opened(name, self._changes) as target:
+            return {"changed": set_paused(target.unique_stores(), name, is_paused=is_paused)}
 
     @contextmanager
-    def _opened(self, name: str, turns: _Turns) -> Iterator[_Parts]:
+    def _opened(self, name: str, turns: _Turns) -> Iterator[Target]:
+        """A pipeline with sinks of this lookup alone."""
         with turns.taken(), ExitStack() as ending:
-            parts = self._parts(name)
-            for route in parts.routes:
-                ending.callback(route.sink.store.close)
-            yield parts
+            if name in self._files:
+                target = ending.enter_context(target_of_file(self._files[name]))
+                if target.pipeline != name:
+                    raise OptionError(option="name", reason=f"the file of {name} is that of {target.pipeline} now")
+            else:
+                target = _target_of_process(name)
+                for route in target.routes:
+                    ending.callback(route.sink.store.close)
+            yield target
 
-    def _parts(self, name: str) -> _Parts:
-        if name in self._files:
-            spec = load(self._files[name])
-            if spec.pipeline.name != name:
-                raise OptionError(option="name", reason=f"the file of {name} is that of {spec.pipeline.name} now")
-            return _Parts(
-                source=spec.source_parsed(),
-                routes=route_outputs(*spec.sinks()),
-                checkpoint=spec.pipeline.checkpoint,
-                file=str(self._files[name]),
-            )
-        for status in started_pipelines():
-            if status.view.pipeline == name and status.routes and len(status.sources) == 1:
-                routes = cloned(status.routes)
-                if routes is not None:
-                    return _Parts(source=status.sources[0], routes=routes, checkpoint=status.checkpoint)
-        raise UnknownPipelineError(name)
+
+def _target_of_process(name: str) -> Target:
+    """A pipeline that was started in this process.
+
+    Raises:
+        UnknownPipelineError: there is none, or its sinks cannot be cloned.
+    """
+    for status in started_pipelines():
+        if status.view.pipeline == name and status.routes and len(status.sources) == 1:
+            routes = cloned(status.routes)
+            if routes is not None:
+                return Target(pipeline=name, source=status.sources[0], routes=routes, checkpoint=status.checkpoint)
+    raise UnknownPipelineError(name)
+
+
+def _reset(target: Target, request: ResetRequest) -> Reset:
+    assert target.source is not None, "files and pipelines of this process have a source"
+    return Reset(target.pipeline, target.source, target.routes, request)
 
 
 def reset_request(asked: Mapping[str, str]) -> ResetRequest:
@@ -249,11 +238,11 @@ def _number(text: str, *, is_signed: bool) -> int:
     return found
 
 
-def _outcome(outcome: ResetOutcome, parts: _Parts) -> dict[str, Any]:
+def _outcome(outcome: ResetOutcome, target: Target, file: Path | None) -> dict[str, Any]:
     effects: Sequence[Any] = outcome.effects
     remarks = list(outcome.remarks)
-    if parts.checkpoint is not None:
-        remarks.append(checkpoint_remark(parts.checkpoint, parts.file))
+    if target.checkpoint is not None:
+        remarks.append(checkpoint_remark(target.checkpoint, str(file or "FILE")))
     return {
         "changes_something": outcome.changes_something,
         "remarks": [message(remark) for remark in remarks],
