@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import signal
-import socket
 import subprocess
 import sys
 import termios
@@ -22,6 +21,7 @@ import pytest
 from confluent_kafka import Producer
 from tests.hostile import HOSTILE
 from tests.real.kafka.logs import WAIT_S, until
+from tests.real.monitoring.drivers import free_port
 
 from directkafka.testing import KafkaBroker
 from directkafka.testing.java import use_java
@@ -56,8 +56,7 @@ def test_a_run_tells_its_health_and_metrics_and_logs_lines_of_json(
     assert producer.flush(WAIT_S) == 0
     file = tmp_path / "flights.toml"
     file.write_text(FILE.format(kafka=kafka_broker.bootstrap_servers, topic=topic, database=tmp_path / "flights.db"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     command = [str(Path(sys.executable).parent / "directkafka"), "run", str(file)]
 
     def get(path: str) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -14,11 +13,15 @@ from pathlib import Path
 from confluent_kafka import Producer
 from tests.real.kafka.logs import WAIT_S
 
+from directkafka.testing.servers.ports import ReservedPort
+
+_reserved: list[ReservedPort] = []
+
 
 def free_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
+    """A port for a server of another process; nobody else is given it until this process ends."""
+    _reserved.append(ReservedPort())
+    return _reserved[-1].number
 
 
 class Driver:
