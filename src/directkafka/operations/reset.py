@@ -26,7 +26,7 @@ from directkafka.errors import LineageError, OptionError
 from directkafka.fault_points import fault_point
 from directkafka.offsets import OffsetRange, PartitionProgress, TopicPartition
 from directkafka.operations.positions import next_offsets
-from directkafka.operations.reset_effects import Effect, TableEffect, effects_of
+from directkafka.operations.reset_effects import Effect, RecordsInLog, TableEffect, effects_of
 from directkafka.options.source import SourceOptions
 from directkafka.pipeline.execution.routes import Route
 from directkafka.pipeline.file import replay_name
@@ -46,9 +46,6 @@ from directkafka.sinks.api import LedgerEntry, Sink
 from directkafka.sinks.record_rows import RecordRows
 from directkafka.snapshot import ClusterSnapshot
 from directkafka.spark.source_cluster import SourceCluster
-
-#: Timestamps of the first record of each range and of its last one, in milliseconds since 1970.
-Times = dict[OffsetRange, tuple[int | None, int | None]]
 
 #: Seconds between the two looks at the cluster.
 _SECOND_LOOK_S: Final = 1.0
@@ -161,7 +158,7 @@ class Reset:
             if recovery.lacking_reset:
                 session.finish_reset(replace(recovery, rows=self._request.rows or recovery.rows))
                 return before.outcome
-            after = self._planned(cluster, ledgers, recovery, times=before.times)
+            after = self._planned(cluster, ledgers, recovery, records=before.records)
             if recovery.behind and not before.stores_differ:
                 raise OptionError(
                     option="--yes",
@@ -206,9 +203,14 @@ class Reset:
                 ledger.store.fence(name)
 
     def _planned(
-        self, cluster: SourceCluster, ledgers: Ledgers, recovery: Recovery, *, times: Times | None = None
+        self,
+        cluster: SourceCluster,
+        ledgers: Ledgers,
+        recovery: Recovery,
+        *,
+        records: Mapping[OffsetRange, RecordsInLog] | None = None,
     ) -> _Plan:
-        """What would be done now; timestamps are asked for unless they are given."""
+        """What would be done now; the log is asked about ranges unless that is given."""
         ahead = recovery.ahead
         assert ahead is not None, "stores without an entry were left out"
         found = ledgers.each()
@@ -224,16 +226,16 @@ class Reset:
         missing = sorted({place for _, own in found for place in own.ends()} - snapshot.partitions.keys())
         remarks += [f"{place}: Kafka has no such partition now; its offset is not changed" for place in missing]
         changes = [_StoreChange.of(ledger, own, entry, starts, snapshot) for ledger, own in found]
-        if times is None:
-            times = {}
+        if records is None:
+            records = {}
             # Of one store after the other, each of which has one range of a partition at most.
             for change in changes:
-                times |= _times(cluster, snapshot, [each for each in change.ranges if each not in times])
+                records |= _records(cluster, snapshot, [each for each in change.ranges if each not in records])
         effects = [
             effect
             for change in changes
             for sink in ledgers.sinks_of(change.ledger)
-            for effect in self._effects(change, sink, rows, times)
+            for effect in self._effects(change, sink, rows, records)
         ]
         offsets = {place: progress.end for place, progress in sorted(starts.items())}
         changes_something = (
@@ -244,7 +246,7 @@ class Reset:
         outcome = ResetOutcome(
             offsets=offsets, effects=tuple(effects), remarks=tuple(remarks), changes_something=changes_something
         )
-        return _Plan(outcome=outcome, entry=entry, times=times, stores_differ=bool(recovery.behind))
+        return _Plan(outcome=outcome, entry=entry, records=records, stores_differ=bool(recovery.behind))
 
     def _snapshot(self, cluster: SourceCluster, entries: Sequence[LedgerEntry]) -> ClusterSnapshot:
         """The cluster now; asked again if it shows less than was read, since the first answer may be an old one."""
@@ -292,10 +294,12 @@ class Reset:
                 "pipeline once, so that it does the batch again where it is missing, or reset these partitions as well",
             )
 
-    def _effects(self, change: _StoreChange, sink: Sink, rows: RowsPolicy, times: Times) -> list[TableEffect]:
+    def _effects(
+        self, change: _StoreChange, sink: Sink, rows: RowsPolicy, records: Mapping[OffsetRange, RecordsInLog]
+    ) -> list[TableEffect]:
         table = RecordRows.of(sink)
         effect = Effect.of(sink, table, rows, is_rewound=bool(change.again))
-        effects = effects_of(sink, table, effect, skipped=change.skipped, again=change.again, times=times)
+        effects = effects_of(sink, table, effect, skipped=change.skipped, again=change.again, records=records)
         deleted = sum(each.rows or 0 for each in effects if each.effect is Effect.DELETED)
         if deleted:
             replayed = change.ledger.store.read(replay_name(self._pipeline))
@@ -354,18 +358,20 @@ class _Plan:
     Attributes:
         outcome: for the user.
         entry: for the stores.
-        times: of the ranges.
+        records: what the log has of the ranges.
         stores_differ: whether they are one batch apart.
     """
 
     outcome: ResetOutcome
     entry: LedgerEntry
-    times: Times
+    records: Mapping[OffsetRange, RecordsInLog]
     stores_differ: bool
 
 
-def _times(cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]) -> Times:
-    """Timestamps of each range's first record and of its last one; None for what is not there."""
+def _records(
+    cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[OffsetRange]
+) -> dict[OffsetRange, RecordsInLog]:
+    """What the log has of each range."""
     there = {each: held for each in ranges if (held := _held(each, snapshot)).count()}
     firsts = cluster.first_timestamps(there.values())
     lasts: dict[TopicPartition, int | None] = {}
@@ -376,7 +382,11 @@ def _times(cluster: SourceCluster, snapshot: ClusterSnapshot, ranges: Sequence[O
             if lasts.get(held.topic_partition) is None
         ]
         lasts |= cluster.first_timestamps(tails)
-    return {each: (firsts.get(each.topic_partition), lasts.get(each.topic_partition)) for each in there}
+    found = {each: RecordsInLog(records_max=0) for each in ranges}
+    for each, held in there.items():
+        place = each.topic_partition
+        found[each] = RecordsInLog(records_max=held.count(), first_at_ms=firsts.get(place), last_at_ms=lasts.get(place))
+    return found
 
 
 def _held(each: OffsetRange, snapshot: ClusterSnapshot) -> OffsetRange:

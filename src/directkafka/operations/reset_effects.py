@@ -74,6 +74,22 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RecordsInLog:
+    """What Kafka's log has now of a range of offsets.
+
+    Attributes:
+        records_max: how many records that are at most, since compaction and markers of transactions leave offsets
+            without one; None where it was not looked at.
+        first_at_ms, last_at_ms: timestamps of the first record and of the last one, in milliseconds since 1970; None
+            where there is none.
+    """
+
+    records_max: int | None = None
+    first_at_ms: int | None = None
+    last_at_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableEffect:
     """What a reset does to one table by one partition.
 
@@ -83,9 +99,8 @@ class TableEffect:
         current, new: the next offset before and after.
         effect: what becomes of the range between the two.
         offsets: how many offsets that are.
+        records: what the log has of them.
         rows: how many rows of these records the table has; None where they do not say.
-        first_at_ms, last_at_ms: timestamps of the first record and of the last one, in milliseconds since 1970; None
-            where there is none.
     """
 
     store: str
@@ -96,9 +111,8 @@ class TableEffect:
     new: int
     effect: Effect
     offsets: int
+    records: RecordsInLog
     rows: int | None
-    first_at_ms: int | None
-    last_at_ms: int | None
 
     def as_record(self) -> dict[str, Any]:
         """For printing; times in ISO 8601, UTC."""
@@ -111,9 +125,10 @@ class TableEffect:
             "new": self.new,
             "effect": self.effect.value,
             "offsets": self.offsets,
+            "records_max": self.records.records_max,
             "rows": self.rows,
-            "first_at": _iso(self.first_at_ms),
-            "last_at": _iso(self.last_at_ms),
+            "first_at": _iso(self.records.first_at_ms),
+            "last_at": _iso(self.records.last_at_ms),
         }
 
 
@@ -124,7 +139,7 @@ def effects_of(
     *,
     skipped: Sequence[OffsetRange],
     again: Sequence[OffsetRange],
-    times: Mapping[OffsetRange, tuple[int | None, int | None]],
+    records: Mapping[OffsetRange, RecordsInLog],
 ) -> list[TableEffect]:
     """What becomes of each partition in one table, sorted.
 
@@ -133,13 +148,12 @@ def effects_of(
         table: the table; None where its rows cannot be counted.
         effect: of reading again.
         skipped, again: the ranges between where the pipeline is and where it goes on.
-        times: of the first and of the last record of each range.
+        records: what the log has of each range, of those that were looked at.
     """
     counts = _counts(table, effect, again)
     effects = []
     for each in sorted([*skipped, *again]):
         is_lost = each in skipped
-        first_at_ms, last_at_ms = times.get(each, (None, None))
         effects.append(
             TableEffect(
                 store=sink.store.identity,
@@ -150,26 +164,26 @@ def effects_of(
                 new=each.until_offset if is_lost else each.from_offset,
                 effect=Effect.LOST if is_lost else effect,
                 offsets=each.count(),
+                records=records.get(each, RecordsInLog()),
                 rows=0 if is_lost else counts.get(each),
-                first_at_ms=first_at_ms,
-                last_at_ms=last_at_ms,
             )
         )
     return effects
 
 
 def totals(effects: Iterable[TableEffect]) -> list[dict[str, Any]]:
-    """For each table and effect, for printing: offsets and rows of all partitions, with no partition named."""
+    """For each table and effect, for printing: offsets, records and rows of all partitions, with no partition named."""
     found: dict[tuple[str, str, Effect], dict[str, Any]] = {}
     for effect in effects:
         total = found.setdefault(
             (effect.store, effect.sink, effect.effect),
             dict.fromkeys(effect.as_record())
             | {"store": effect.store, "sink": effect.sink, "effect": effect.effect.value}
-            | {"offsets": 0, "rows": 0},
+            | {"offsets": 0, "records_max": 0, "rows": 0},
         )
-        total["offsets"] += effect.offsets
-        total["rows"] = None if effect.rows is None or total["rows"] is None else total["rows"] + effect.rows
+        counts = {"offsets": effect.offsets, "records_max": effect.records.records_max, "rows": effect.rows}
+        for name, count in counts.items():
+            total[name] = None if count is None or total[name] is None else total[name] + count
     return list(found.values())
 
 

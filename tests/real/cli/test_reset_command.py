@@ -135,10 +135,10 @@ def test_a_look_says_what_each_partition_would_lose_or_double_and_changes_nothin
     assert {name: first[name] for name in ("sink", "topic", "partition", "current", "new", "effect")} == {
         "sink": "flights", "topic": world.topic, "partition": 0, "current": 10, "new": 4, "effect": "doubled",
     }  # fmt: skip
-    assert (first["offsets"], first["rows"]) == (6, 6)
+    assert (first["offsets"], first["records_max"], first["rows"]) == (6, 6, 6)
     assert (first["first_at"][:19], first["last_at"][:19]) == (world.at(4), world.at(9))
     assert (second["current"], second["new"], second["effect"]) == (3, 4, "lost")
-    assert (second["offsets"], second["rows"]) == (1, 0)
+    assert (second["offsets"], second["records_max"], second["rows"]) == (1, 1, 0)
     assert (second["first_at"][:19], second["last_at"][:19]) == (world.at(3), world.at(3))
     for total, effect, offsets, rows in ((doubled, "doubled", 6, 6), (lost, "lost", 1, 0)):
         assert total["topic"] is total["partition"] is total["new"] is None

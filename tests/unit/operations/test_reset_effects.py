@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from directkafka.operations.reset_effects import Effect, TableEffect, totals
+from directkafka.operations.reset_effects import Effect, RecordsInLog, TableEffect, totals
 
 
 def effect(store: str = "a", partition: int = 0, *, rows: int | None = 3, at_ms: int | None = None) -> TableEffect:
     return TableEffect(
         store=store, sink="t", topic="air", partition=partition, current=9, new=4, effect=Effect.DOUBLED, offsets=5,
-        rows=rows, first_at_ms=at_ms, last_at_ms=at_ms,
+        records=RecordsInLog(records_max=4, first_at_ms=at_ms, last_at_ms=at_ms), rows=rows,
     )  # fmt: skip
 
 
@@ -33,4 +35,10 @@ def test_a_timestamp_is_a_time_or_nothing(at_ms: int | None, shown: str | None) 
 def test_totals_are_those_of_one_table_in_one_store_and_unknown_rows_make_them_unknown() -> None:
     found = totals([effect("a", 0), effect("a", 1), effect("b", 0), effect("b", 1, rows=None)])
     assert [(total["store"], total["offsets"], total["rows"]) for total in found] == [("a", 10, 6), ("b", 10, None)]
+    assert [total["records_max"] for total in found] == [8, 8]
     assert all(total.keys() == effect().as_record().keys() for total in found)
+
+
+def test_records_that_nobody_looked_at_make_the_total_unknown() -> None:
+    unknown = replace(effect(), records=RecordsInLog())
+    assert [total["records_max"] for total in totals([effect(), unknown])] == [None]
